@@ -1,0 +1,18 @@
+//! Everything that touches Git repositories, and the only place that names libgit2, gix or the `git` program.
+//!
+//! [`Store`] knows where repositories live; [`Repository`] is a cheap handle on one of them. Every public
+//! method is asynchronous: blocking work runs on the blocking pool under a bounded number of permits, so a
+//! slow walk can neither stall the async threads nor start without limit.
+//!
+//! Errors are facts about Git ([`Error`]), never HTTP.
+
+mod error;
+mod repository;
+mod store;
+
+pub use error::{Error, Result};
+pub use repository::Repository;
+pub use store::{RepositoryId, Store};
+
+/// The id of a Git object: 20 bytes, shown as 40 lower-case hex digits.
+pub use git2::Oid;

@@ -1,0 +1,3 @@
+//! Holdfast: a repository-hosting server with a spec-first REST API.
+
+pub mod git;

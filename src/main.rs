@@ -1,0 +1,2 @@
+//! The command line of Holdfast.
+fn main() {}
