@@ -1,0 +1,377 @@
+//! Writes the Rust of the contract: types, one trait a tag, routes, and the operation table.
+
+use heck::{ToShoutySnakeCase, ToSnakeCase, ToUpperCamelCase};
+use proc_macro2::{Ident, TokenStream};
+use quote::{format_ident, quote};
+
+use crate::contract::model::{
+    Content, Contract, Form, Operation, Paging, Parameter, Property, Schema, Success, Tag, Type,
+};
+use crate::contract::shapes;
+
+/// Emits the whole contract as formatted Rust.
+///
+/// # Errors
+/// When the emitted tokens are no valid Rust, which is a fault of this module.
+pub fn emit(contract: &Contract) -> Result<String, syn::Error> {
+    let schemas = contract.schemas.iter().map(schema);
+    let shapes = shapes::statics(contract);
+    let tags = contract.tags.iter().map(tag);
+    let operations = contract.tags.iter().flat_map(|tag| &tag.operations);
+    let names = operations.map(|operation| constant(&operation.id));
+    let mounts = contract.tags.iter().map(|tag| tag_idents(&tag.name).1);
+    let bounds = contract.tags.iter().map(|tag| tag_idents(&tag.name).0);
+    let apis = mounts.map(|routes| quote!(#routes(edge.clone())));
+    let tokens = quote! {
+        #(#schemas)*
+        #shapes
+        #(#tags)*
+        /// Every operation of the contract, in the order of the document.
+        pub static OPERATIONS: &[&Operation] = &[#(&#names),*];
+
+        /// All routes of the contract over one handler.
+        pub fn routes<H>(edge: Edge<H>) -> impl OpenApi
+        where
+            H: #(#bounds)+* + 'static,
+        {
+            (#(#apis,)*)
+        }
+    };
+    Ok(prettyplease::unparse(&syn::parse2(tokens)?))
+}
+
+fn tag_idents(name: &str) -> (Ident, Ident) {
+    let base = name.to_upper_camel_case();
+    (format_ident!("{base}Api"), format_ident!("{base}Routes"))
+}
+
+fn constant(id: &str) -> Ident {
+    format_ident!("{}", id.to_shouty_snake_case())
+}
+
+fn field_ident(name: &str) -> Ident {
+    let name = name.trim_start_matches('_').to_snake_case();
+    syn::parse_str::<Ident>(&name).unwrap_or_else(|_| format_ident!("r#{name}"))
+}
+
+fn docs(paragraphs: &[&str]) -> TokenStream {
+    let text = paragraphs.iter().filter(|text| !text.is_empty()).copied().collect::<Vec<_>>().join("\n\n");
+    let lines = text.lines().map(|line| format!(" {line}"));
+    quote!(#(#[doc = #lines])*)
+}
+
+fn ty(ty: &Type) -> TokenStream {
+    match ty {
+        Type::Text { .. } => quote!(String),
+        Type::Integer { .. } => quote!(i64),
+        Type::Number => quote!(f64),
+        Type::Boolean => quote!(bool),
+        Type::Timestamp => quote!(Timestamp),
+        Type::Date => quote!(NaiveDate),
+        Type::Any | Type::Binary => quote!(Value),
+        Type::Named(name) => {
+            let ident = format_ident!("{}", name.to_upper_camel_case());
+            quote!(#ident)
+        }
+        Type::List(inner) => {
+            let inner = self::ty(inner);
+            quote!(Vec<#inner>)
+        }
+        Type::Map(inner) => {
+            let inner = self::ty(inner);
+            quote!(BTreeMap<String, #inner>)
+        }
+    }
+}
+
+fn schema(schema: &Schema) -> TokenStream {
+    let ident = format_ident!("{}", schema.name.to_upper_camel_case());
+    let docs = docs(&[&schema.description]);
+    match &schema.form {
+        Form::Alias(target) => {
+            let target = ty(target);
+            quote!(#docs pub type #ident = #target;)
+        }
+        Form::Enum(values) => {
+            let variants = values.iter().map(|value| {
+                let variant = format_ident!("{}", variant(value));
+                let text = format!(" `{value}`.");
+                quote!(#[doc = #text] #[oai(rename = #value)] #[serde(rename = #value)] #variant)
+            });
+            let arms = values.iter().map(|value| {
+                let variant = format_ident!("{}", variant(value));
+                quote!(Self::#variant => #value)
+            });
+            quote! {
+                #docs
+                #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum, Serialize)]
+                pub enum #ident { #(#variants),* }
+                impl #ident {
+                    /// The value as it stands in JSON.
+                    #[must_use]
+                    pub fn as_str(self) -> &'static str { match self { #(#arms),* } }
+                }
+            }
+        }
+        Form::Object(properties) => object(&ident, &docs, properties, schema.input, schema.output),
+    }
+}
+
+/// A Rust name for an enum value, also for those that are no words.
+fn variant(value: &str) -> String {
+    match value {
+        "" => "Empty".to_owned(),
+        value if value.starts_with(|c: char| c.is_ascii_digit()) => format!("V{}", value.to_upper_camel_case()),
+        value => value.replace('.', "_").to_upper_camel_case(),
+    }
+}
+
+fn object(
+    ident: &Ident,
+    docs: &TokenStream,
+    properties: &[Property],
+    input: bool,
+    output: bool,
+) -> TokenStream {
+    let fields = properties.iter().map(|property| {
+        let (name, ident, inner) = (&property.name, field_ident(&property.name), ty(&property.ty));
+        let docs = self::docs(&[&property.description]);
+        let always = property.required || (!output && property.default.is_some());
+        let (ty, serde) = match (always, property.nullable) {
+            (true, false) => (quote!(#inner), quote!()),
+            (true, true) => (quote!(Option<#inner>), quote!()),
+            (false, true) if input && !output => (quote!(MaybeUndefined<#inner>), quote!()),
+            (false, true) => (
+                quote!(MaybeUndefined<#inner>),
+                quote!(, skip_serializing_if = "MaybeUndefined::is_undefined"),
+            ),
+            (false, false) => (quote!(Option<#inner>), quote!(, skip_serializing_if = "Option::is_none")),
+        };
+        let serde = if output { quote!(#[serde(rename = #name #serde)]) } else { quote!() };
+        quote!(#docs #[oai(rename = #name)] #serde pub #ident: #ty)
+    });
+    let serialize = if output { quote!(, Serialize) } else { quote!() };
+    quote! {
+        #docs
+        #[derive(Debug, Clone, Object #serialize)]
+        pub struct #ident { #(#fields),* }
+    }
+}
+
+fn tag(tag: &Tag) -> TokenStream {
+    let (api, routes) = tag_idents(&tag.name);
+    let docs = docs(&[&tag.description]);
+    let requests = tag.operations.iter().map(request);
+    let tables = tag.operations.iter().map(|operation| table(&tag.name, operation));
+    let methods = tag.operations.iter().map(method);
+    let handlers = tag.operations.iter().map(route);
+    let title = format!(" Routes of {}.", tag.name);
+    quote! {
+        #(#requests)*
+        #(#tables)*
+        #docs
+        pub trait #api: Send + Sync { #(#methods)* }
+        #[doc = #title]
+        pub struct #routes<H>(pub Edge<H>);
+        #[OpenApi]
+        impl<H: #api + 'static> #routes<H> { #(#handlers)* }
+    }
+}
+
+/// The name of the path parameter that the guard consumes, when there is one.
+fn container(operation: &Operation) -> Option<&'static str> {
+    match operation.access.on.as_str() {
+        "project" | "group" => Some("id"),
+        "user" => {
+            let named = |name: &str| operation.parameters.iter().any(|p| p.place == "path" && p.name == name);
+            Some(if named("user_id") { "user_id" } else { "id" })
+        }
+        _ => None,
+    }
+}
+
+fn request_ident(operation: &Operation) -> Ident {
+    format_ident!("{}Request", operation.id.to_upper_camel_case())
+}
+
+fn request_parameters(operation: &Operation) -> impl Iterator<Item = &Parameter> {
+    let container = container(operation);
+    operation
+        .parameters
+        .iter()
+        .filter(move |parameter| !(parameter.place == "path" && Some(parameter.name.as_str()) == container))
+}
+
+fn has_request(operation: &Operation) -> bool {
+    operation.page != Paging::None || operation.body.is_some() || request_parameters(operation).next().is_some()
+}
+
+fn request(operation: &Operation) -> TokenStream {
+    if !has_request(operation) {
+        return quote!();
+    }
+    let ident = request_ident(operation);
+    let title = format!(" What `{}` takes.", operation.id);
+    let fields = request_parameters(operation).map(|parameter| {
+        let (name, ident, inner) = (&parameter.name, field_ident(&parameter.name), ty(&parameter.ty));
+        let docs = docs(&[&parameter.description]);
+        let ty =
+            if parameter.required || parameter.default.is_some() { inner } else { quote!(Option<#inner>) };
+        quote!(#docs #[oai(rename = #name)] pub #ident: #ty,)
+    });
+    let page = (operation.page != Paging::None).then(|| {
+        quote!(
+            /// Which part of the list is wanted.
+            pub page: PageRequest,
+        )
+    });
+    let body = operation.body.as_ref().map(|body| {
+        let schema = format_ident!("{}", body.schema.to_upper_camel_case());
+        quote!(
+            /// The attributes sent.
+            pub body: #schema,
+        )
+    });
+    quote! {
+        #[doc = #title]
+        #[derive(Debug, Clone, Object)]
+        pub struct #ident { #(#fields)* #page #body }
+    }
+}
+
+fn context(operation: &Operation) -> Ident {
+    let name = match operation.access.on.as_str() {
+        "project" => "ProjectAccess",
+        "group" => "GroupAccess",
+        "user" => "UserAccess",
+        _ => "InstanceAccess",
+    };
+    format_ident!("{name}")
+}
+
+/// What the trait's method answers with, what is sent, and how the one becomes the other.
+fn success(success: &Success, page: Paging) -> (TokenStream, TokenStream, TokenStream) {
+    let (plain, sent, wrap) = match (&success.content, page) {
+        (Content::Json(Type::List(inner)), Paging::Offset | Paging::Keyset) => {
+            let inner = ty(inner);
+            return (quote!(Page<#inner>), quote!(Page<#inner>), quote!(outcome));
+        }
+        (Content::Json(inner), _) => {
+            let inner = ty(inner);
+            (inner.clone(), quote!(Json<#inner>), quote!(Json))
+        }
+        (Content::Empty, _) => (quote!(()), quote!(Empty), quote!(Empty::from)),
+        (Content::Download, _) => return (quote!(Download), quote!(Download), quote!(outcome)),
+    };
+    if success.headers {
+        let wrapped = quote!(outcome.map(|answer| answer.map(#wrap)));
+        (quote!(WithHeaders<#plain>), quote!(WithHeaders<#sent>), wrapped)
+    } else {
+        (plain, sent, quote!(outcome.map(#wrap)))
+    }
+}
+
+fn method(operation: &Operation) -> TokenStream {
+    let (name, context) = (field_ident(&operation.id), context(operation));
+    let docs = docs(&[&format!("{}.", operation.summary), &operation.description]);
+    let request = has_request(operation).then(|| {
+        let ident = request_ident(operation);
+        quote!(, request: #ident)
+    });
+    let (answer, ..) = success(&operation.success, operation.page);
+    quote!(#docs fn #name(&self, access: #context #request) -> impl Future<Output = Result<#answer>> + Send;)
+}
+
+fn route(operation: &Operation) -> TokenStream {
+    let (id, name, table) = (&operation.id, field_ident(&operation.id), constant(&operation.id));
+    let (path, method, status) = (colons(&operation.path), &operation.method, operation.success.status);
+    let (_, sent, wrap) = success(&operation.success, operation.page);
+    let docs = docs(&[&operation.summary]);
+    let admit = if has_request(operation) {
+        let request = request_ident(operation);
+        quote! {
+            match self.0.admit::<_, #request>(&mut exchange).await {
+                Ok((access, request)) => self.0.handler().#name(access, request).await,
+                Err(error) => Err(error),
+            }
+        }
+    } else {
+        quote! {
+            match self.0.admit::<_, NoRequest>(&mut exchange).await {
+                Ok((access, _)) => self.0.handler().#name(access).await,
+                Err(error) => Err(error),
+            }
+        }
+    };
+    quote! {
+        #docs
+        #[oai(path = #path, method = #method, operation_id = #id)]
+        async fn #name(&self, call: Call<'_>) -> Reply<#sent, #status> {
+            let mut exchange = Exchange::new(&#table, call);
+            let outcome = #admit;
+            self.0.answer(exchange, #wrap)
+        }
+    }
+}
+
+/// `{name}` placeholders as the router writes them.
+fn colons(path: &str) -> String {
+    path.replace('{', ":").replace('}', "")
+}
+
+fn table(tag: &str, operation: &Operation) -> TokenStream {
+    let (ident, id, path) = (constant(&operation.id), &operation.id, &operation.path);
+    let method = operation.method.to_uppercase();
+    let access = &operation.access;
+    let on = format_ident!("{}", access.on.to_upper_camel_case());
+    let min = format_ident!("{}", access.min.to_upper_camel_case());
+    let tier = format_ident!("{}", operation.tier.to_upper_camel_case());
+    let (anonymous, archived, first) = (access.anonymous, access.archived, access.first);
+    let (scopes, statuses) = (&operation.scopes, &operation.statuses);
+    let status = operation.success.status;
+    let flag = match &operation.flag {
+        Some((name, default)) => quote!(Some(Flag { name: #name, default: #default })),
+        None => quote!(None),
+    };
+    let paging = format_ident!(
+        "{}",
+        match operation.page {
+            Paging::None => "None",
+            Paging::Offset => "Offset",
+            Paging::Keyset => "Keyset",
+        }
+    );
+    let parameters = operation.parameters.iter().map(|parameter| {
+        let (name, required) = (&parameter.name, parameter.required);
+        let place = format_ident!("{}", parameter.place.to_upper_camel_case());
+        let (shape, default) = (shapes::shape(&parameter.ty), shapes::default(parameter.default.as_ref()));
+        quote!(Parameter { name: #name, place: Place::#place, required: #required, default: #default, shape: #shape })
+    });
+    let (body, limit) = match &operation.body {
+        Some(body) => {
+            let shape = shapes::ident(&body.schema);
+            (quote!(Some(&#shape)), body.limit)
+        }
+        None => (quote!(None), 1 << 20),
+    };
+    let docs = format!(" The contract's line on `{id}`.");
+    quote! {
+        #[doc = #docs]
+        pub static #ident: Operation = Operation {
+            id: #id,
+            tag: #tag,
+            method: #method,
+            path: #path,
+            access: Access { on: On::#on, min: Minimum::#min, anonymous: #anonymous, archived: #archived, first: #first },
+            scopes: &[#(#scopes),*],
+            tier: Tier::#tier,
+            flag: #flag,
+            paging: Paging::#paging,
+            parameters: &[#(#parameters),*],
+            body: #body,
+            body_limit: #limit,
+            success: #status,
+            statuses: &[#(#statuses),*],
+        };
+    }
+}

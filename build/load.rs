@@ -1,0 +1,186 @@
+//! Reads every file below `openapi/` and merges them into one document.
+//!
+//! All references are local to the merged document (`#/components/...`), so bundling is a merge, not a resolver.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use serde_json::{Map, Value, json};
+
+/// Something wrong with the contract, with the place to mend.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The file, relative to `openapi/`.
+    pub file: String,
+    /// A JSON pointer into the bundled document.
+    pub pointer: String,
+    /// The rule that is broken, as a short name.
+    pub rule: &'static str,
+    /// What is wrong, and what to write instead.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "openapi/{} {} [{}] {}", self.file, self.pointer, self.rule, self.message)
+    }
+}
+
+/// All faults, one a line.
+pub fn report(faults: &[Fault]) -> String {
+    faults.iter().map(|fault| format!("error: {fault}\n")).collect()
+}
+
+/// The bundled document, and which file each part came from.
+pub struct Document {
+    /// The OpenAPI document.
+    pub root: Value,
+    /// Path -> file.
+    pub path_files: BTreeMap<String, String>,
+    /// `section/name` of a component -> file.
+    pub component_files: BTreeMap<String, String>,
+}
+
+impl Document {
+    /// The value a local reference points to.
+    pub fn resolve<'a>(&'a self, reference: &str) -> Option<&'a Value> {
+        self.root.pointer(reference.strip_prefix('#')?)
+    }
+
+    /// `value` itself, or what it refers to.
+    pub fn deref<'a>(&'a self, value: &'a Value) -> &'a Value {
+        match value.get("$ref").and_then(Value::as_str) {
+            Some(reference) => self.resolve(reference).unwrap_or(value),
+            None => value,
+        }
+    }
+
+    /// The file that a pointer's part of the document was written in.
+    pub fn file_of(&self, pointer: &str) -> String {
+        let parts: Vec<String> = pointer.split('/').skip(1).map(unescape).collect();
+        match parts.first().map(String::as_str) {
+            Some("paths") => parts.get(1).and_then(|path| self.path_files.get(path)),
+            Some("components") if parts.len() > 2 => {
+                self.component_files.get(&format!("{}/{}", parts[1], parts[2]))
+            }
+            _ => None,
+        }
+        .cloned()
+        .unwrap_or_else(|| "openapi.yaml".to_owned())
+    }
+
+    /// A fault at a pointer.
+    pub fn fault(&self, pointer: &str, rule: &'static str, message: impl Into<String>) -> Fault {
+        Fault { file: self.file_of(pointer), pointer: pointer.to_owned(), rule, message: message.into() }
+    }
+}
+
+/// Escapes one segment of a JSON pointer.
+pub fn escape(segment: &str) -> String {
+    segment.replace('~', "~0").replace('/', "~1")
+}
+
+fn unescape(segment: &str) -> String {
+    segment.replace("~1", "/").replace("~0", "~")
+}
+
+/// The files of `shared/` and the section of `components` each fills.
+const SHARED: [(&str, &str); 5] = [
+    ("shared/parameters.yaml", "parameters"),
+    ("shared/headers.yaml", "headers"),
+    ("shared/responses.yaml", "responses"),
+    ("shared/security.yaml", "securitySchemes"),
+    ("shared/schemas.yaml", "schemas"),
+];
+
+/// Loads and merges the contract below `folder`.
+///
+/// # Errors
+/// Every file that cannot be read or parsed, and every name said twice.
+pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
+    let mut loader = Loader { folder, faults: Vec::new() };
+    let mut root = loader.mapping("openapi.yaml");
+    let (mut paths, mut path_files) = (Map::new(), BTreeMap::new());
+    for file in loader.files("paths") {
+        for (path, item) in loader.mapping(&file) {
+            if paths.insert(path.clone(), item).is_some() {
+                loader.fault(&file, &format!("/paths/{}", escape(&path)), "path is written twice");
+            }
+            path_files.insert(path, file.clone());
+        }
+    }
+    let (mut sections, mut component_files) = (BTreeMap::<&str, Map<String, Value>>::new(), BTreeMap::new());
+    let schema_files = loader.files("schemas").into_iter().map(|file| (file, "schemas"));
+    let shared = SHARED.iter().map(|(file, section)| ((*file).to_owned(), *section));
+    for (file, section) in shared.chain(schema_files).collect::<Vec<_>>() {
+        for (name, component) in loader.mapping(&file) {
+            let pointer = format!("/components/{section}/{}", escape(&name));
+            component_files.insert(format!("{section}/{name}"), file.clone());
+            if sections.entry(section).or_default().insert(name, component).is_some() {
+                loader.fault(&file, &pointer, "component is written twice");
+            }
+        }
+    }
+    if !loader.faults.is_empty() {
+        return Err(loader.faults);
+    }
+    let components: Map<String, Value> =
+        sections.into_iter().map(|(section, entries)| (section.to_owned(), Value::Object(entries))).collect();
+    root.insert("paths".to_owned(), Value::Object(paths));
+    root.insert("components".to_owned(), json!(components));
+    Ok(Document { root: Value::Object(root), path_files, component_files })
+}
+
+struct Loader<'a> {
+    folder: &'a Path,
+    faults: Vec<Fault>,
+}
+
+impl Loader<'_> {
+    fn fault(&mut self, file: &str, pointer: &str, message: impl Into<String>) {
+        self.faults.push(Fault {
+            file: file.to_owned(),
+            pointer: pointer.to_owned(),
+            rule: "load",
+            message: message.into(),
+        });
+    }
+
+    /// The YAML files of a folder, sorted, relative to the contract's folder.
+    fn files(&mut self, name: &str) -> Vec<String> {
+        let entries = match std::fs::read_dir(self.folder.join(name)) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.fault(name, "", error.to_string());
+                return Vec::new();
+            }
+        };
+        let mut files: Vec<String> = entries
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|file| file.ends_with(".yaml"))
+            .map(|file| format!("{name}/{file}"))
+            .collect();
+        files.sort();
+        files
+    }
+
+    /// The mapping that a file holds; a missing shared file is an empty one.
+    fn mapping(&mut self, file: &str) -> Map<String, Value> {
+        let text = match std::fs::read_to_string(self.folder.join(file)) {
+            Ok(text) => text,
+            Err(error) => {
+                self.fault(file, "", error.to_string());
+                return Map::new();
+            }
+        };
+        match yaml_serde::from_str::<Option<Map<String, Value>>>(&text) {
+            Ok(mapping) => mapping.unwrap_or_default(),
+            Err(error) => {
+                self.fault(file, "", error.to_string());
+                Map::new()
+            }
+        }
+    }
+}

@@ -1,0 +1,305 @@
+//! Reduces the linted document to the model the emitter works on.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use crate::contract::load::{Document, Fault, escape};
+use crate::contract::model::{
+    Access, Body, Content, Contract, Form, Operation, Paging, Parameter, Property, Schema, Success, Tag, Type,
+};
+
+/// The methods an operation may have.
+pub const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
+/// The body limit of operations that name none: 1 MiB.
+const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
+/// Headers that paging and raw downloads set; they need no say of the handler.
+const RUNTIME_HEADERS: [&str; 12] = [
+    "X-Total",
+    "X-Total-Pages",
+    "X-Per-Page",
+    "X-Page",
+    "X-Next-Page",
+    "X-Prev-Page",
+    "Link",
+    "Links",
+    "ETag",
+    "Accept-Ranges",
+    "Content-Range",
+    "Content-Disposition",
+];
+
+/// Lowers a document that passed the lints.
+///
+/// # Errors
+/// Faults the lints cannot see, such as a type the server has no form for.
+pub fn lower(document: &Document) -> Result<Contract, Vec<Fault>> {
+    let mut lowering = Lowering { document, faults: Vec::new() };
+    let operations = lowering.operations();
+    let schemas = lowering.schemas(&operations);
+    let tags = lowering.tags(operations);
+    if lowering.faults.is_empty() { Ok(Contract { tags, schemas }) } else { Err(lowering.faults) }
+}
+
+struct Lowering<'a> {
+    document: &'a Document,
+    faults: Vec<Fault>,
+}
+
+fn text(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).unwrap_or_default().trim().to_owned()
+}
+
+fn flag(value: &Value, key: &str) -> bool {
+    value.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+fn reference_name(value: &Value) -> Option<String> {
+    value.get("$ref")?.as_str()?.rsplit('/').next().map(str::to_owned)
+}
+
+impl Lowering<'_> {
+    fn operations(&mut self) -> Vec<(String, Operation)> {
+        let mut operations = Vec::new();
+        let paths = self.document.root["paths"].as_object().cloned().unwrap_or_default();
+        for (path, item) in &paths {
+            for method in METHODS {
+                if let Some(operation) = item.get(method) {
+                    let pointer = format!("/paths/{}/{method}", escape(path));
+                    let tag = operation["tags"][0].as_str().unwrap_or_default().to_owned();
+                    operations.push((tag, self.operation(&pointer, path, method, item, operation)));
+                }
+            }
+        }
+        operations
+    }
+
+    fn operation(
+        &mut self,
+        pointer: &str,
+        path: &str,
+        method: &str,
+        item: &Value,
+        operation: &Value,
+    ) -> Operation {
+        let access = &operation["x-access"];
+        let read = matches!(method, "get" | "head");
+        let default_scopes: &[&str] = if read { &["api", "read_api"] } else { &["api"] };
+        let scopes = match operation.get("x-scope").and_then(Value::as_array) {
+            Some(scopes) => scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            None => default_scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+        };
+        let page = match operation.get("x-page").and_then(Value::as_str) {
+            Some("keyset") => Paging::Keyset,
+            Some(_) => Paging::Offset,
+            None => Paging::None,
+        };
+        let limit = operation.get("x-body-limit").and_then(Value::as_u64).unwrap_or(DEFAULT_BODY_LIMIT);
+        let body = operation
+            .pointer("/requestBody/content/application~1json/schema")
+            .and_then(reference_name)
+            .map(|schema| Body { schema, limit });
+        let flag_gate = operation.get("x-flag").map(|gate| (text(gate, "name"), flag(gate, "default")));
+        let responses = operation["responses"].as_object().cloned().unwrap_or_default();
+        Operation {
+            id: text(operation, "operationId"),
+            method: method.to_owned(),
+            path: path.to_owned(),
+            summary: text(operation, "summary"),
+            description: text(operation, "description"),
+            parameters: self.parameters(pointer, item, operation, page),
+            body,
+            success: self.success(pointer, &responses),
+            statuses: responses.keys().filter_map(|status| status.parse().ok()).collect(),
+            access: Access {
+                on: text(access, "on"),
+                min: text(access, "min"),
+                anonymous: flag(access, "anonymous"),
+                archived: flag(access, "archived"),
+                first: flag(access, "first"),
+            },
+            scopes,
+            tier: operation.get("x-tier").and_then(Value::as_str).unwrap_or("free").to_owned(),
+            flag: flag_gate,
+            page,
+        }
+    }
+
+    fn parameters(&mut self, pointer: &str, item: &Value, operation: &Value, page: Paging) -> Vec<Parameter> {
+        let shared = item.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
+        let own = operation.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
+        let mut parameters = Vec::new();
+        for parameter in shared.iter().chain(&own) {
+            let parameter = self.document.deref(parameter);
+            let name = text(parameter, "name");
+            let paging = matches!(name.as_str(), "page" | "per_page" | "pagination");
+            if paging && page != Paging::None {
+                continue;
+            }
+            let schema = &parameter["schema"];
+            let target = self.document.deref(schema);
+            let default = schema.get("default").or_else(|| target.get("default")).cloned();
+            parameters.push(Parameter {
+                name: name.trim_end_matches("[]").to_owned(),
+                place: text(parameter, "in"),
+                description: text(parameter, "description"),
+                required: flag(parameter, "required"),
+                ty: self.ty(&format!("{pointer}/parameters/{}", escape(&name)), schema),
+                default,
+            });
+        }
+        parameters
+    }
+
+    fn success(&mut self, pointer: &str, responses: &serde_json::Map<String, Value>) -> Success {
+        let found = responses
+            .iter()
+            .find_map(|(status, response)| Some((status.parse().ok().filter(|s| (200..300).contains(s))?, response)));
+        let Some((status, response)) = found else {
+            self.faults.push(self.document.fault(pointer, "success", "no 2xx response is documented"));
+            return Success { status: 200, content: Content::Empty, headers: false };
+        };
+        let response = self.document.deref(response);
+        let headers = response
+            .get("headers")
+            .and_then(Value::as_object)
+            .is_some_and(|headers| headers.keys().any(|name| !RUNTIME_HEADERS.contains(&name.as_str())));
+        let content = match response.get("content").and_then(Value::as_object) {
+            None => Content::Empty,
+            Some(content) => match content.get("application/json") {
+                Some(media) => Content::Json(self.ty(&format!("{pointer}/responses/{status}"), &media["schema"])),
+                None => Content::Download,
+            },
+        };
+        Success { status, content, headers }
+    }
+
+    /// Lowers a schema that stands where a type is wanted.
+    fn ty(&mut self, pointer: &str, schema: &Value) -> Type {
+        if let Some(name) = reference_name(schema) {
+            return Type::Named(name);
+        }
+        if let Some(name) = schema.pointer("/allOf/0").and_then(reference_name) {
+            return Type::Named(name);
+        }
+        let integer = |key: &str| schema.get(key).and_then(Value::as_i64);
+        match (schema.get("type").and_then(Value::as_str), schema.get("format").and_then(Value::as_str)) {
+            (Some("string"), Some("date-time")) => Type::Timestamp,
+            (Some("string"), Some("date")) => Type::Date,
+            (Some("string"), Some("binary")) => Type::Binary,
+            (Some("string"), _) => Type::Text {
+                min: schema.get("minLength").and_then(Value::as_u64),
+                max: schema.get("maxLength").and_then(Value::as_u64),
+                pattern: schema.get("pattern").and_then(Value::as_str).map(str::to_owned),
+            },
+            (Some("integer"), _) => Type::Integer {
+                min: integer("minimum"),
+                max: integer("maximum"),
+                values: schema
+                    .get("enum")
+                    .and_then(Value::as_array)
+                    .map(|values| values.iter().filter_map(Value::as_i64).collect())
+                    .unwrap_or_default(),
+            },
+            (Some("number"), _) => Type::Number,
+            (Some("boolean"), _) => Type::Boolean,
+            (Some("array"), _) => Type::List(Box::new(self.ty(&format!("{pointer}/items"), &schema["items"]))),
+            (Some("object"), _) if schema.get("additionalProperties").is_some_and(Value::is_object) => {
+                let value = &schema["additionalProperties"];
+                Type::Map(Box::new(self.ty(&format!("{pointer}/additionalProperties"), value)))
+            }
+            (Some("object"), _) if schema.get("properties").is_none() => Type::Map(Box::new(Type::Any)),
+            (None, _) => Type::Any,
+            (Some(other), _) => {
+                let message = format!("the server has no form for an unnamed `{other}`; make it a component");
+                self.faults.push(self.document.fault(pointer, "form", message));
+                Type::Any
+            }
+        }
+    }
+
+    fn schemas(&mut self, operations: &[(String, Operation)]) -> Vec<Schema> {
+        let (mut input, mut output) = (BTreeSet::new(), BTreeSet::new());
+        for (_, operation) in operations {
+            let parameters = operation.parameters.iter().map(|parameter| parameter.ty.clone());
+            parameters.for_each(|ty| self.reach(&ty, &mut input));
+            if let Some(body) = &operation.body {
+                self.reach(&Type::Named(body.schema.clone()), &mut input);
+            }
+            if let Content::Json(ty) = &operation.success.content {
+                self.reach(ty, &mut output);
+            }
+        }
+        let names: BTreeSet<String> = input.union(&output).cloned().collect();
+        let mut schemas = Vec::new();
+        for name in names {
+            let pointer = format!("/components/schemas/{}", escape(&name));
+            let Some(schema) = self.document.root.pointer(&pointer) else { continue };
+            let form = self.form(&pointer, schema);
+            let (is_input, is_output) = (input.contains(&name), output.contains(&name));
+            let description = text(schema, "description");
+            schemas.push(Schema { name, description, input: is_input, output: is_output, form });
+        }
+        schemas
+    }
+
+    /// Adds every component that `ty` leads to.
+    fn reach(&mut self, ty: &Type, names: &mut BTreeSet<String>) {
+        match ty {
+            Type::List(inner) | Type::Map(inner) => self.reach(inner, names),
+            Type::Named(name) if names.insert(name.clone()) => {
+                let pointer = format!("/components/schemas/{}", escape(name));
+                if let Some(schema) = self.document.root.pointer(&pointer) {
+                    match self.form(&pointer, schema) {
+                        Form::Object(properties) => {
+                            properties.iter().for_each(|property| self.reach(&property.ty, names));
+                        }
+                        Form::Alias(inner) => self.reach(&inner, names),
+                        Form::Enum(_) => {}
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn form(&mut self, pointer: &str, schema: &Value) -> Form {
+        let values = schema.get("enum").and_then(Value::as_array);
+        if let (Some("string"), Some(values)) = (schema.get("type").and_then(Value::as_str), values) {
+            return Form::Enum(values.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+        }
+        let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
+            return Form::Alias(self.ty(pointer, schema));
+        };
+        let required: Vec<&str> = schema
+            .get("required")
+            .and_then(Value::as_array)
+            .map(|names| names.iter().filter_map(Value::as_str).collect())
+            .unwrap_or_default();
+        let lowered = properties.iter().map(|(name, property)| Property {
+            name: name.clone(),
+            description: text(property, "description"),
+            required: required.contains(&name.as_str()),
+            nullable: flag(property, "nullable"),
+            default: property.get("default").cloned(),
+            ty: self.ty(&format!("{pointer}/properties/{}", escape(name)), property),
+        });
+        Form::Object(lowered.collect())
+    }
+
+    fn tags(&mut self, operations: Vec<(String, Operation)>) -> Vec<Tag> {
+        let mut grouped: BTreeMap<String, Vec<Operation>> = BTreeMap::new();
+        for (tag, operation) in operations {
+            grouped.entry(tag).or_default().push(operation);
+        }
+        let declared = self.document.root["tags"].as_array().cloned().unwrap_or_default();
+        declared
+            .iter()
+            .filter_map(|tag| {
+                let name = text(tag, "name");
+                let operations = grouped.remove(&name)?;
+                Some(Tag { description: text(tag, "description"), name, operations })
+            })
+            .collect()
+    }
+}

@@ -1,0 +1,41 @@
+//! The generator: from the authored OpenAPI files to the code of the server.
+//!
+//! [`load`] merges the files into one document, [`lint`] holds it to the house rules, [`lower`] reduces it to a
+//! small model, [`emit`] writes Rust. The tests of the package include these modules again and try each alone.
+
+pub mod emit;
+pub mod example;
+pub mod lint;
+pub mod load;
+pub mod lower;
+pub mod model;
+pub mod shapes;
+
+use std::path::Path;
+
+/// What one run of the generator makes.
+pub struct Generated {
+    /// The bundled document as JSON, with a final newline.
+    pub json: String,
+    /// The bundled document as YAML.
+    pub yaml: String,
+    /// Types, traits, routes and the operation table.
+    pub rust: String,
+}
+
+/// Compiles the contract below `folder`.
+///
+/// # Errors
+/// A report of every fault found, one a line, each with its file and pointer.
+pub fn compile(folder: &Path) -> Result<Generated, String> {
+    let document = load::load(folder).map_err(|faults| load::report(&faults))?;
+    let faults = lint::lint(&document);
+    if !faults.is_empty() {
+        return Err(load::report(&faults));
+    }
+    let contract = lower::lower(&document).map_err(|faults| load::report(&faults))?;
+    let json = serde_json::to_string_pretty(&document.root).map_err(|error| error.to_string())? + "\n";
+    let yaml = yaml_serde::to_string(&document.root).map_err(|error| error.to_string())?;
+    let rust = emit::emit(&contract).map_err(|error| error.to_string())?;
+    Ok(Generated { json, yaml, rust })
+}

@@ -1,0 +1,23 @@
+//! The generated contract: types, one trait a tag, routes, and the operation table. See `build/emit.rs`.
+
+#![allow(clippy::all, missing_docs, unused_qualifications)]
+
+use std::collections::BTreeMap;
+use std::future::Future;
+
+use chrono::NaiveDate;
+use poem_openapi::{Enum, Object, OpenApi};
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::edge::{Edge, NoRequest};
+use crate::api::exchange::{Call, Exchange};
+use crate::api::operation::{
+    Access, Field, Flag, Minimum, On, Operation, Paging, Parameter, Place, Shape, Tier,
+};
+use crate::api::reply::{Empty, Json, Reply};
+use crate::api::types::{Download, MaybeUndefined, Page, PageRequest, Timestamp, WithHeaders};
+use crate::error::Result;
+use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess, UserAccess};
+
+include!(concat!(env!("OUT_DIR"), "/contract.rs"));

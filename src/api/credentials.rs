@@ -1,0 +1,36 @@
+//! Finds the credentials in a request (specification 5), in the order the reference service tries them.
+
+use poem::Request;
+use poem::http::header::AUTHORIZATION;
+use serde_json::{Map, Value};
+
+use crate::services::authentication::{Credentials, Session};
+
+/// The session cookie's name (specification 5).
+pub const SESSION_COOKIE: &str = "_service_session";
+/// The header that carries the token against cross-site requests.
+pub const CSRF_HEADER: &str = "X-CSRF-Token";
+
+/// What a request says of its sender.
+#[must_use]
+pub fn read(request: &Request, query: Option<&Map<String, Value>>) -> Credentials {
+    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let parameter = |name: &str| query?.get(name)?.as_str().map(str::to_owned);
+    let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let bearer = || {
+        let value = header(AUTHORIZATION.as_str())?;
+        let (scheme, token) = value.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+    };
+    let token = filled(parameter("private_token"))
+        .or_else(|| filled(header("Private-Token")))
+        .or_else(|| filled(bearer()))
+        .or_else(|| filled(parameter("access_token")));
+    let session = || {
+        let cookie = request.cookie().get(SESSION_COOKIE)?;
+        let read_only = matches!(request.method().as_str(), "GET" | "HEAD");
+        Some(Session { secret: cookie.value_str().to_owned(), csrf: header(CSRF_HEADER), read_only })
+    };
+    let session = if token.is_none() { session() } else { None };
+    Credentials { token, session, sudo: filled(parameter("sudo")).or_else(|| filled(header("Sudo"))) }
+}

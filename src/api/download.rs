@@ -1,0 +1,185 @@
+//! Raw bytes over HTTP: entity tags, `If-None-Match`, single ranges, safe content types and file names.
+
+use poem::http::header::{
+    ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
+    EXPIRES, IF_NONE_MATCH, IF_RANGE, PRAGMA, RANGE,
+};
+use poem::http::{HeaderMap, HeaderValue, StatusCode};
+use poem::{Body, Response};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+use crate::api::reply::set_headers;
+use crate::api::types::{Content, Download};
+
+/// Characters that `filename*` may hold unescaped (RFC 5987).
+const ATTR_CHAR: &AsciiSet = &NON_ALPHANUMERIC.remove(b'!').remove(b'#').remove(b'$').remove(b'&').remove(b'+')
+    .remove(b'-').remove(b'.').remove(b'^').remove(b'_').remove(b'`').remove(b'|').remove(b'~');
+
+/// Makes the answer that carries a download.
+#[must_use]
+pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Response {
+    let Download { content_type, file_name, attachment, etag, headers, content } = download;
+    let tag = etag.map(|id| format!("\"{id}\""));
+    let mut response = if tag.as_deref().is_some_and(|tag| none_match(request, tag)) {
+        Response::builder().status(StatusCode::NOT_MODIFIED).finish()
+    } else {
+        send(content, status, request, tag.as_deref())
+    };
+    let answer = response.headers_mut();
+    let insert = |answer: &mut HeaderMap, name, value: &str| {
+        if let Ok(value) = HeaderValue::from_str(value) {
+            answer.insert(name, value);
+        }
+    };
+    insert(answer, CONTENT_DISPOSITION, &disposition(&file_name, attachment));
+    // Repository content is private to whoever may read it now; it is revalidated by its tag, never reused blindly.
+    insert(answer, CACHE_CONTROL, "max-age=0, private, must-revalidate, no-store, no-cache");
+    insert(answer, PRAGMA, "no-cache");
+    insert(answer, EXPIRES, "Fri, 01 Jan 1990 00:00:00 GMT");
+    if let Some(tag) = tag {
+        insert(answer, ETAG, &tag);
+    }
+    set_headers(answer, headers);
+    let status = response.status();
+    if status.is_success() {
+        insert(response.headers_mut(), CONTENT_TYPE, &content_type);
+    }
+    response
+}
+
+fn none_match(request: &HeaderMap, tag: &str) -> bool {
+    let values = request.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
+}
+
+fn send(content: Content, status: StatusCode, request: &HeaderMap, tag: Option<&str>) -> Response {
+    let size = match &content {
+        Content::Bytes(bytes) => bytes.len() as u64,
+        Content::Seekable { size, .. } => *size,
+        Content::Stream(_) => {
+            let Content::Stream(stream) = content else { return Response::default() };
+            return Response::builder().status(status).body(Body::from_bytes_stream(stream));
+        }
+    };
+    match wanted(request, tag, size) {
+        Wanted::Whole => {
+            let builder = Response::builder().status(status).header(ACCEPT_RANGES, "bytes");
+            builder.header(CONTENT_LENGTH, size).body(cut(content, 0, size))
+        }
+        Wanted::Part(start, end) => Response::builder()
+            .status(StatusCode::PARTIAL_CONTENT)
+            .header(ACCEPT_RANGES, "bytes")
+            .header(CONTENT_RANGE, format!("bytes {start}-{}/{size}", end - 1))
+            .header(CONTENT_LENGTH, end - start)
+            .body(cut(content, start, end)),
+        Wanted::Impossible => {
+            let text = serde_json::json!({ "message": "416 Range Not Satisfiable" });
+            Response::builder()
+                .status(StatusCode::RANGE_NOT_SATISFIABLE)
+                .header(CONTENT_RANGE, format!("bytes */{size}"))
+                .content_type("application/json")
+                .body(text.to_string())
+        }
+    }
+}
+
+fn cut(content: Content, start: u64, end: u64) -> Body {
+    match content {
+        Content::Bytes(bytes) => {
+            let index = |position: u64| usize::try_from(position).unwrap_or(bytes.len()).min(bytes.len());
+            Body::from_bytes(bytes.slice(index(start)..index(end)))
+        }
+        Content::Seekable { open, .. } => Body::from_bytes_stream(open(start, end)),
+        Content::Stream(stream) => Body::from_bytes_stream(stream),
+    }
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Wanted {
+    Whole,
+    Part(u64, u64),
+    Impossible,
+}
+
+/// The part that a request's `Range` asks for. Anything but one well-formed byte range means the whole
+/// (RFC 9110 14.2 lets a server ignore the header).
+fn wanted(request: &HeaderMap, tag: Option<&str>, size: u64) -> Wanted {
+    let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let Some(range) = text(RANGE).and_then(|range| range.strip_prefix("bytes=")) else { return Wanted::Whole };
+    if text(IF_RANGE).is_some_and(|known| Some(known) != tag) {
+        return Wanted::Whole;
+    }
+    let Some((first, last)) = range.split_once('-').filter(|_| !range.contains(',')) else {
+        return Wanted::Whole;
+    };
+    match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
+        (Ok(first), Ok(last)) if first <= last && first < size => Wanted::Part(first, last.saturating_add(1).min(size)),
+        (Ok(first), Err(_)) if last.trim().is_empty() && first < size => Wanted::Part(first, size),
+        (Err(_), Ok(tail)) if first.trim().is_empty() && tail > 0 && size > 0 => {
+            Wanted::Part(size.saturating_sub(tail), size)
+        }
+        (Ok(first), _) if first >= size => Wanted::Impossible,
+        (Err(_), Ok(0)) if first.trim().is_empty() => Wanted::Impossible,
+        _ => Wanted::Whole,
+    }
+}
+
+/// `inline; filename="popen.rb"; filename*=UTF-8''popen.rb`.
+fn disposition(file_name: &str, attachment: bool) -> String {
+    let kind = if attachment { "attachment" } else { "inline" };
+    let plain: String = file_name
+        .chars()
+        .map(|c| if (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\' | '%') { c } else { '_' })
+        .collect();
+    format!("{kind}; filename=\"{plain}\"; filename*=UTF-8''{}", utf8_percent_encode(file_name, ATTR_CHAR))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(RANGE, HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn ranges_follow_rfc_9110() {
+        let wanted = |value| wanted(&range(value), None, 10);
+        assert_eq!(wanted("bytes=0-3"), Wanted::Part(0, 4));
+        assert_eq!(wanted("bytes=4-"), Wanted::Part(4, 10));
+        assert_eq!(wanted("bytes=-3"), Wanted::Part(7, 10));
+        assert_eq!(wanted("bytes=-99"), Wanted::Part(0, 10));
+        assert_eq!(wanted("bytes=5-99999999999999999999"), Wanted::Whole);
+        assert_eq!(wanted("bytes=9-18446744073709551615"), Wanted::Part(9, 10));
+        assert_eq!(wanted("bytes=10-"), Wanted::Impossible);
+        assert_eq!(wanted("bytes=-0"), Wanted::Impossible);
+        assert_eq!(wanted("bytes=3-1"), Wanted::Whole);
+        assert_eq!(wanted("bytes=0-1,3-4"), Wanted::Whole);
+        assert_eq!(wanted("lines=0-1"), Wanted::Whole);
+    }
+
+    #[test]
+    fn a_range_of_another_version_gets_the_whole() {
+        let mut headers = range("bytes=0-3");
+        headers.insert(IF_RANGE, HeaderValue::from_static("\"old\""));
+        assert_eq!(wanted(&headers, Some("\"new\""), 10), Wanted::Whole);
+        assert_eq!(wanted(&headers, Some("\"old\""), 10), Wanted::Part(0, 4));
+    }
+
+    #[test]
+    fn file_names_cannot_break_out_of_the_header() {
+        assert_eq!(
+            disposition("a\"b\r\nc\\%é.rb", false),
+            "inline; filename=\"a_b__c___.rb\"; filename*=UTF-8''a%22b%0D%0Ac%5C%25%C3%A9.rb"
+        );
+    }
+
+    #[test]
+    fn an_entity_tag_matches_weakly_and_in_lists() {
+        let headers = |value| HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static(value))]);
+        assert!(none_match(&headers("\"x\", W/\"abc\""), "\"abc\""));
+        assert!(none_match(&headers("*"), "\"abc\""));
+        assert!(!none_match(&headers("\"abcd\""), "\"abc\""));
+    }
+}

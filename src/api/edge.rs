@@ -1,0 +1,154 @@
+//! What happens around every handler: who calls, what was sent, may they, and how the outcome is answered.
+//!
+//! The order of answers is 401, 400, 404, 403 (docs/API-DESIGN.md); operations that say `first: true` in the
+//! contract answer 404 and 403 before 400.
+
+use std::sync::Arc;
+
+use poem::http::StatusCode;
+use poem_openapi::Object;
+use poem_openapi::types::ParseFromJSON;
+
+use crate::api::credentials;
+use crate::api::exchange::Exchange;
+use crate::api::failure;
+use crate::api::operation::{On, Operation};
+use crate::api::parameters::{self, Sent};
+use crate::api::reply::{Reply, Success};
+use crate::api::types::PageRequest;
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::{Admission, Rule};
+use crate::services::authentication::{self, Caller};
+
+/// The edge in front of a handler.
+pub struct Edge<H> {
+    inner: Arc<Inner<H>>,
+}
+
+struct Inner<H> {
+    handler: H,
+    backend: Backend,
+}
+
+impl<H> Clone for Edge<H> {
+    fn clone(&self) -> Self {
+        Self { inner: Arc::clone(&self.inner) }
+    }
+}
+
+/// The request of operations that take nothing.
+#[derive(Debug, Object)]
+pub struct NoRequest {}
+
+impl<H> Edge<H> {
+    /// An edge in front of `handler`.
+    pub fn new(handler: H, backend: Backend) -> Self {
+        Self { inner: Arc::new(Inner { handler, backend }) }
+    }
+
+    /// The handler.
+    #[must_use]
+    pub fn handler(&self) -> &H {
+        &self.inner.handler
+    }
+
+    /// Lets a request in: identifies the caller, checks what was sent, looks up what the path names, and decides.
+    ///
+    /// # Errors
+    /// Whatever keeps the request out.
+    pub async fn admit<A: Admission, R: ParseFromJSON>(&self, exchange: &mut Exchange<'_>) -> Result<(A, R)> {
+        let operation = exchange.operation();
+        let query = parameters::query(exchange.raw_query());
+        let credentials = credentials::read(exchange.request(), query.as_ref().ok());
+        let caller = authentication::identify(&self.inner.backend, credentials).await?;
+        if !caller.is_signed_in() && !operation.access.anonymous {
+            return Err(Error::Unauthorized);
+        }
+        let path = exchange.path()?;
+        let key = container_key(operation, &path);
+        if operation.access.first {
+            let access = self.look_up::<A>(operation, caller, key).await?;
+            let request = self.parse::<R>(exchange, &path, query?).await?;
+            return Ok((access, request));
+        }
+        let request = self.parse::<R>(exchange, &path, query?).await?;
+        let access = self.look_up::<A>(operation, caller, key).await?;
+        Ok((access, request))
+    }
+
+    async fn look_up<A: Admission>(&self, operation: &Operation, caller: Caller, key: Option<&str>) -> Result<A> {
+        let rule = Rule {
+            access: operation.access,
+            scopes: operation.scopes,
+            tier: operation.tier,
+            flag: operation.flag.as_ref().map(|flag| (flag.name, flag.default)),
+            read: operation.is_read(),
+        };
+        A::admit(&self.inner.backend, caller, key, &rule).await
+    }
+
+    async fn parse<R: ParseFromJSON>(
+        &self,
+        exchange: &mut Exchange<'_>,
+        path: &[(&'static str, String)],
+        query: serde_json::Map<String, serde_json::Value>,
+    ) -> Result<R> {
+        let operation = exchange.operation();
+        let bytes = exchange.read_body().await?;
+        let body = parameters::body(exchange.request(), bytes).await?;
+        let value = parameters::check(operation, Sent { path, query, body, headers: exchange.headers() })?;
+        if let Some(page) = value.get("page").filter(|_| operation.paging != super::operation::Paging::None) {
+            let page = PageRequest::parse_from_json(Some(page.clone()));
+            exchange.set_page(page.map_err(|error| Error::internal(error.into_message()))?);
+        }
+        // The value was made to fit, so a refusal here is a fault of ours.
+        R::parse_from_json(Some(value)).map_err(|error| Error::internal(error.into_message()))
+    }
+
+    /// Makes the answer, and holds it to the statuses that the contract documents.
+    pub fn answer<S: Success, const STATUS: u16>(
+        &self,
+        exchange: Exchange<'_>,
+        outcome: Result<S>,
+    ) -> Reply<S, STATUS> {
+        let operation = exchange.operation();
+        let status = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
+        let outcome = outcome.and_then(|success| success.render(status, &exchange));
+        let response = outcome.unwrap_or_else(|error| {
+            if let Error::Internal(cause) = &error {
+                tracing::error!(operation = operation.id, cause = %chain(cause.as_ref()), "request failed");
+            }
+            failure::answer(&error)
+        });
+        let documented = operation.statuses.contains(&response.status().as_u16());
+        if !documented {
+            metrics::counter!("holdfast_undocumented_status_total", "operation" => operation.id).increment(1);
+            tracing::error!(operation = operation.id, status = %response.status(), "status is not documented");
+        }
+        debug_assert!(documented, "{} answered {}, which is not documented", operation.id, response.status());
+        Reply::new(response)
+    }
+}
+
+/// The value of the path parameter that names the project, group or user.
+fn container_key<'a>(operation: &Operation, path: &'a [(&'static str, String)]) -> Option<&'a str> {
+    let named = |wanted: &str| path.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.as_str());
+    match operation.access.on {
+        On::Instance => None,
+        On::Project | On::Group => named("id"),
+        On::User => named("user_id").or_else(|| named("id")),
+    }
+}
+
+/// An error and its sources, for the log.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

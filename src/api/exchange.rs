@@ -1,0 +1,124 @@
+//! One request on its way through the edge.
+
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode_str;
+use poem::http::header::CONTENT_LENGTH;
+use poem::http::HeaderMap;
+use poem::{FromRequest, Request, RequestBody};
+use tokio::io::AsyncReadExt;
+
+use crate::api::operation::Operation;
+use crate::api::types::PageRequest;
+use crate::error::{Error, Result};
+
+/// The request as the router hands it over.
+pub struct Call<'a> {
+    request: &'a Request,
+    body: RequestBody,
+}
+
+impl<'a> FromRequest<'a> for Call<'a> {
+    async fn from_request(request: &'a Request, body: &mut RequestBody) -> poem::Result<Self> {
+        Ok(Self { request, body: std::mem::take(body) })
+    }
+}
+
+/// The absolute base URL of the server, without a final slash; attached to every request.
+#[derive(Clone)]
+pub struct BaseUrl(pub std::sync::Arc<str>);
+
+/// One request and what became known of it.
+pub struct Exchange<'a> {
+    operation: &'static Operation,
+    call: Call<'a>,
+    page: Option<PageRequest>,
+}
+
+impl<'a> Exchange<'a> {
+    /// Begins the exchange for an operation.
+    #[must_use]
+    pub fn new(operation: &'static Operation, call: Call<'a>) -> Self {
+        Self { operation, call, page: None }
+    }
+
+    /// The operation that was called.
+    #[must_use]
+    pub fn operation(&self) -> &'static Operation {
+        self.operation
+    }
+
+    /// The request.
+    #[must_use]
+    pub fn request(&self) -> &'a Request {
+        self.call.request
+    }
+
+    /// The request's headers.
+    #[must_use]
+    pub fn headers(&self) -> &'a HeaderMap {
+        self.call.request.headers()
+    }
+
+    /// The query string as it was sent.
+    #[must_use]
+    pub fn raw_query(&self) -> &'a str {
+        self.call.request.original_uri().query().unwrap_or_default()
+    }
+
+    /// The request's URL below the configured base, without its query.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let base = self.call.request.data::<BaseUrl>().map_or("", |base| &*base.0);
+        format!("{base}{}", self.call.request.original_uri().path())
+    }
+
+    /// The page that was asked for, once known.
+    #[must_use]
+    pub fn page(&self) -> Option<PageRequest> {
+        self.page
+    }
+
+    /// Remembers the page that was asked for.
+    pub fn set_page(&mut self, page: PageRequest) {
+        self.page = Some(page);
+    }
+
+    /// The decoded placeholders of the path, in the order of the template.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameters`] when one is no UTF-8.
+    pub fn path(&self) -> Result<Vec<(&'static str, String)>> {
+        let sent = self.call.request.original_uri().path().split('/');
+        let template = self.operation.path.split('/');
+        let mut values = Vec::new();
+        for (pattern, segment) in template.zip(sent) {
+            let Some((prefix, name)) = pattern.split_once('{') else { continue };
+            let name = name.trim_end_matches('}');
+            let raw = segment.strip_prefix(prefix).unwrap_or(segment);
+            let value = percent_decode_str(raw)
+                .decode_utf8()
+                .map(Cow::into_owned)
+                .map_err(|_| Error::parameter(format!("{name} is invalid")))?;
+            values.push((name, value));
+        }
+        Ok(values)
+    }
+
+    /// Reads the body, at most as much as the operation takes.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] beyond the limit, [`Error::InvalidParameters`] when the connection breaks off.
+    pub async fn read_body(&mut self) -> Result<Vec<u8>> {
+        let limit = self.operation.body_limit;
+        let announced = self.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > limit) {
+            return Err(Error::TooLarge);
+        }
+        let Ok(body) = self.call.body.take() else { return Ok(Vec::new()) };
+        let mut bytes = Vec::with_capacity(announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(0));
+        let mut reader = body.into_async_read().take(limit.saturating_add(1));
+        reader.read_to_end(&mut bytes).await.map_err(|_| Error::parameter("the body ended too soon"))?;
+        if bytes.len() as u64 > limit { Err(Error::TooLarge) } else { Ok(bytes) }
+    }
+}

@@ -1,0 +1,147 @@
+//! Errors as answers: the one place where a refusal gets its status and body (docs/API-DESIGN.md).
+
+use poem::Response;
+use poem::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
+use poem::http::{HeaderValue, StatusCode};
+use serde_json::{Value, json};
+
+use crate::error::{Error, TokenFault};
+
+/// The answer to a request that was refused or failed.
+#[must_use]
+pub fn answer(error: &Error) -> Response {
+    let (status, body) = parts(error);
+    let mut response = respond(status, &body);
+    let headers = response.headers_mut();
+    match error {
+        Error::InvalidToken(fault) => {
+            let challenge = format!("Bearer realm=\"Holdfast\", error=\"invalid_token\", error_description=\"{fault}\"");
+            if let Ok(challenge) = HeaderValue::from_str(&challenge) {
+                headers.insert(WWW_AUTHENTICATE, challenge);
+            }
+        }
+        Error::RateLimited(seconds) => {
+            headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
+        }
+        _ => {}
+    }
+    if status == StatusCode::NOT_MODIFIED {
+        response.headers_mut().remove(CONTENT_TYPE);
+        response.set_body(());
+    }
+    response
+}
+
+/// A JSON answer.
+#[must_use]
+pub fn respond(status: StatusCode, body: &Value) -> Response {
+    Response::builder().status(status).content_type("application/json").body(body.to_string())
+}
+
+/// A request for a path or method that the server does not have.
+#[must_use]
+pub fn unrouted(status: StatusCode, allow: &str) -> Response {
+    let text = match status {
+        StatusCode::METHOD_NOT_ALLOWED => "405 Method Not Allowed",
+        _ => "404 Not Found",
+    };
+    let mut response = respond(status, &json!({ "message": text, "error": text }));
+    if status == StatusCode::METHOD_NOT_ALLOWED
+        && let Ok(allow) = HeaderValue::from_str(allow)
+    {
+        response.headers_mut().insert(ALLOW, allow);
+    }
+    response
+}
+
+fn parts(error: &Error) -> (StatusCode, Value) {
+    let message = |status: StatusCode, text: &str| (status, json!({ "message": text }));
+    match error {
+        Error::Unauthorized => message(StatusCode::UNAUTHORIZED, "401 Unauthorized"),
+        Error::InvalidToken(fault) => (StatusCode::UNAUTHORIZED, invalid_token(*fault)),
+        Error::InsufficientScope(scopes) => {
+            let description = "The request requires higher privileges than provided by the access token.";
+            let body = json!({
+                "message": format!("403 Forbidden - {description}"),
+                "error": "insufficient_scope",
+                "error_description": description,
+                "scope": scopes.join(" "),
+            });
+            (StatusCode::FORBIDDEN, body)
+        }
+        Error::Forbidden(None) => message(StatusCode::FORBIDDEN, "403 Forbidden"),
+        Error::Forbidden(Some(reason)) => message(StatusCode::FORBIDDEN, &format!("403 Forbidden - {reason}")),
+        Error::NotFound(kind) if kind.is_empty() => message(StatusCode::NOT_FOUND, "404 Not found"),
+        Error::NotFound(kind) => message(StatusCode::NOT_FOUND, &format!("404 {kind} Not Found")),
+        Error::InvalidParameters(faults) => {
+            let text = faults.join(", ");
+            (StatusCode::BAD_REQUEST, json!({ "message": text, "error": text }))
+        }
+        Error::Refused(text) => message(StatusCode::BAD_REQUEST, text),
+        Error::InvalidAttributes(attributes) => (StatusCode::BAD_REQUEST, json!({ "message": attributes })),
+        Error::NotApplicable { message, code } => {
+            (StatusCode::BAD_REQUEST, json!({ "message": message, "error_code": code }))
+        }
+        Error::Conflict(text) => message(StatusCode::CONFLICT, text),
+        Error::PreconditionFailed => message(StatusCode::PRECONDITION_FAILED, "412 Precondition Failed"),
+        Error::TooLarge => message(StatusCode::PAYLOAD_TOO_LARGE, "413 Request Entity Too Large"),
+        Error::Unprocessable(text) => message(StatusCode::UNPROCESSABLE_ENTITY, text),
+        Error::NotAllowed(text) => {
+            (StatusCode::METHOD_NOT_ALLOWED, json!({ "message": text, "error": text }))
+        }
+        Error::NotModified => message(StatusCode::NOT_MODIFIED, "304 Not Modified"),
+        Error::RateLimited(_) => {
+            let text = "This endpoint has been requested too many times. Try again later.";
+            (StatusCode::TOO_MANY_REQUESTS, json!({ "message": { "error": text } }))
+        }
+        Error::TimedOut => {
+            message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable - The request took too long")
+        }
+        Error::Internal(_) => message(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error"),
+    }
+}
+
+fn invalid_token(fault: TokenFault) -> Value {
+    json!({
+        "message": "401 Unauthorized",
+        "error": "invalid_token",
+        "error_description": fault.to_string(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn shown(error: Error) -> (u16, Value) {
+        let response = answer(&error);
+        let status = response.status().as_u16();
+        let body = response.into_body().into_bytes().await.expect("a body");
+        (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+    }
+
+    #[tokio::test]
+    async fn parameter_faults_stand_under_both_keys() {
+        let error = Error::InvalidParameters(vec!["a is missing".to_owned(), "b is invalid".to_owned()]);
+        let text = "a is missing, b is invalid";
+        assert_eq!(shown(error).await, (400, json!({ "message": text, "error": text })));
+    }
+
+    #[tokio::test]
+    async fn the_scope_fault_names_what_would_do() {
+        let (status, body) = shown(Error::InsufficientScope(vec!["api", "read_api"])).await;
+        assert_eq!((status, &body["error"], &body["scope"]), (403, &json!("insufficient_scope"), &json!("api read_api")));
+        assert!(body["error_description"].is_string() && body["message"].is_string());
+    }
+
+    #[tokio::test]
+    async fn internal_causes_are_never_sent() {
+        let (status, body) = shown(Error::internal("secret path /var/x")).await;
+        assert_eq!((status, body), (500, json!({ "message": "500 Internal Server Error" })));
+    }
+
+    #[tokio::test]
+    async fn not_modified_has_no_body() {
+        assert_eq!(shown(Error::NotModified).await, (304, Value::Null));
+    }
+}

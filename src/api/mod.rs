@@ -1,0 +1,18 @@
+//! The REST API's edge: the generated contract and the runtime around it.
+
+pub mod contract;
+pub mod credentials;
+mod download;
+pub mod edge;
+pub mod exchange;
+pub mod failure;
+pub mod operation;
+pub mod paging;
+mod parameters;
+pub mod reply;
+pub mod types;
+
+/// The bundled OpenAPI document as JSON, exactly as published.
+pub const DOCUMENT_JSON: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.json"));
+/// The bundled OpenAPI document as YAML.
+pub const DOCUMENT_YAML: &str = include_str!(concat!(env!("OUT_DIR"), "/openapi.yaml"));

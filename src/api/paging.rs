@@ -1,0 +1,160 @@
+//! The headers of a page (specification 4.0 and 8).
+//!
+//! Links are absolute, start from the configured base URL, and keep every parameter of the request but its
+//! credentials, so that a followed link never carries a secret into a log.
+
+use percent_encoding::percent_decode_str;
+
+use crate::api::types::{PageRequest, Rest};
+
+/// Query parameters that are never repeated in a link.
+const SECRET: [&str; 4] = ["private_token", "access_token", "job_token", "token"];
+
+/// The paging headers of an answer.
+///
+/// `url` is the base URL with the request's raw path, `query` its raw query string.
+#[must_use]
+pub fn headers(request: &PageRequest, rest: Rest, url: &str, query: &str) -> Vec<(&'static str, String)> {
+    let links = Links { url, query };
+    match rest {
+        Rest::Keyset(None) => Vec::new(),
+        Rest::Keyset(Some((filter, id))) => {
+            let next = links.keyset(filter, id);
+            // Current clients read only `Link`, older ones and the specification `Links`; both say the same.
+            vec![("Links", format!("<{next}>; rel=\"next\"")), ("Link", format!("<{next}>; rel=\"next\""))]
+        }
+        Rest::Counted(total) => {
+            let pages = total.div_ceil(request.limit()).max(1);
+            let number = u64::try_from(request.number).unwrap_or(1);
+            let next = (number < pages).then_some(number + 1);
+            let prev = (number > 1 && number <= pages).then(|| number - 1);
+            let mut headers = positions(request, next, prev);
+            headers.push(("X-Total", total.to_string()));
+            headers.push(("X-Total-Pages", pages.to_string()));
+            headers.push(("Link", links.offset(request, prev, next, Some(pages))));
+            headers
+        }
+        Rest::Uncounted { more } => {
+            let number = u64::try_from(request.number).unwrap_or(1);
+            let next = more.then(|| number.saturating_add(1));
+            let prev = (number > 1).then(|| number - 1);
+            let mut headers = positions(request, next, prev);
+            headers.push(("Link", links.offset(request, prev, next, None)));
+            headers
+        }
+    }
+}
+
+fn positions(request: &PageRequest, next: Option<u64>, prev: Option<u64>) -> Vec<(&'static str, String)> {
+    let shown = |page: Option<u64>| page.map(|page| page.to_string()).unwrap_or_default();
+    vec![
+        ("X-Per-Page", request.size.to_string()),
+        ("X-Page", request.number.to_string()),
+        ("X-Next-Page", shown(next)),
+        ("X-Prev-Page", shown(prev)),
+    ]
+}
+
+struct Links<'a> {
+    url: &'a str,
+    query: &'a str,
+}
+
+impl Links<'_> {
+    /// The pairs of the request's query that a link repeats, raw.
+    fn kept(&self, without: &[&str]) -> Vec<String> {
+        let pieces = self.query.split('&').filter(|piece| !piece.is_empty());
+        pieces
+            .filter(|piece| {
+                let name = piece.split('=').next().unwrap_or_default();
+                let name = percent_decode_str(name).decode_utf8_lossy();
+                !SECRET.contains(&name.as_ref()) && !without.contains(&name.as_ref())
+            })
+            .map(str::to_owned)
+            .collect()
+    }
+
+    fn offset(&self, request: &PageRequest, prev: Option<u64>, next: Option<u64>, last: Option<u64>) -> String {
+        let kept = self.kept(&["page", "per_page"]);
+        let link = |page: u64, rel: &str| {
+            let mut pieces = vec![format!("page={page}"), format!("per_page={}", request.size)];
+            pieces.extend(kept.iter().cloned());
+            format!("<{}?{}>; rel=\"{rel}\"", self.url, pieces.join("&"))
+        };
+        let links = [
+            prev.map(|page| link(page, "prev")),
+            next.map(|page| link(page, "next")),
+            Some(link(1, "first")),
+            last.map(|page| link(page, "last")),
+        ];
+        links.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    }
+
+    fn keyset(&self, filter: &str, id: i64) -> String {
+        let mut pieces = self.kept(&["page", filter]);
+        pieces.push(format!("{filter}={id}"));
+        format!("{}?{}", self.url, pieces.join("&"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(number: i64, size: i64) -> PageRequest {
+        PageRequest { number, size, keyset: false }
+    }
+
+    fn value(headers: &[(&'static str, String)], name: &str) -> Option<String> {
+        headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+    }
+
+    #[test]
+    fn a_middle_page_links_everywhere_and_keeps_other_parameters_but_no_token() {
+        let query = "search=a%2Fb&private_token=secret&per_page=2&page=2";
+        let headers = headers(&page(2, 2), Rest::Counted(5), "http://h/api/v4/projects", query);
+        let wanted = "<http://h/api/v4/projects?page=1&per_page=2&search=a%2Fb>; rel=\"prev\", \
+                      <http://h/api/v4/projects?page=3&per_page=2&search=a%2Fb>; rel=\"next\", \
+                      <http://h/api/v4/projects?page=1&per_page=2&search=a%2Fb>; rel=\"first\", \
+                      <http://h/api/v4/projects?page=3&per_page=2&search=a%2Fb>; rel=\"last\"";
+        assert_eq!(value(&headers, "Link").as_deref(), Some(wanted));
+        assert_eq!(value(&headers, "X-Total").as_deref(), Some("5"));
+        assert_eq!(value(&headers, "X-Total-Pages").as_deref(), Some("3"));
+        assert_eq!(value(&headers, "X-Next-Page").as_deref(), Some("3"));
+        assert_eq!(value(&headers, "X-Prev-Page").as_deref(), Some("1"));
+    }
+
+    #[test]
+    fn an_empty_list_has_one_page_and_no_neighbours() {
+        let headers = headers(&page(1, 20), Rest::Counted(0), "http://h/x", "");
+        assert_eq!(value(&headers, "X-Total-Pages").as_deref(), Some("1"));
+        assert_eq!(value(&headers, "X-Next-Page").as_deref(), Some(""));
+        assert_eq!(value(&headers, "X-Prev-Page").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn a_page_past_the_end_has_no_neighbours() {
+        let headers = headers(&page(9, 20), Rest::Counted(3), "http://h/x", "");
+        assert_eq!(value(&headers, "X-Page").as_deref(), Some("9"));
+        assert_eq!(value(&headers, "X-Next-Page").as_deref(), Some(""));
+        assert_eq!(value(&headers, "X-Prev-Page").as_deref(), Some(""));
+    }
+
+    #[test]
+    fn long_lists_tell_no_totals_and_no_last_page() {
+        let headers = headers(&page(3, 100), Rest::Uncounted { more: true }, "http://h/x", "");
+        assert_eq!(value(&headers, "X-Total"), None);
+        assert_eq!(value(&headers, "X-Total-Pages"), None);
+        let link = value(&headers, "Link").expect("links");
+        assert!(link.contains("rel=\"next\"") && !link.contains("rel=\"last\""), "{link}");
+    }
+
+    #[test]
+    fn keyset_pages_carry_only_the_next_link() {
+        let query = "pagination=keyset&id_before=90&order_by=id";
+        let headers = headers(&page(1, 20), Rest::Keyset(Some(("id_before", 70))), "http://h/x", query);
+        let wanted = "<http://h/x?pagination=keyset&order_by=id&id_before=70>; rel=\"next\"";
+        assert_eq!(headers, [("Links", wanted.to_owned()), ("Link", wanted.to_owned())]);
+        assert_eq!(super::headers(&page(1, 20), Rest::Keyset(None), "http://h/x", query), []);
+    }
+}

@@ -1,0 +1,140 @@
+//! Query strings and urlencoded forms: percent-decoding, and the bracket rules for lists and hashes in names.
+//!
+//! `a[]=1&a[]=2` is a list, `a[b]=1` a hash, and `a[][b]=1&a[][c]=2&a[][b]=3` a list of hashes where a new hash
+//! begins when a name comes again. `a[0][b]` counts as a hash with the key `0`; the coercion turns it into a list.
+
+use percent_encoding::percent_decode;
+use serde_json::{Map, Value};
+
+/// Deepest nesting of brackets in one name.
+const MAX_DEPTH: usize = 16;
+/// Most pairs in one query or form.
+const MAX_PAIRS: usize = 20_000;
+
+/// Splits and decodes a query string or urlencoded body.
+///
+/// # Errors
+/// A text for the caller when the bytes are no UTF-8 after decoding, or when there are too many pairs.
+pub fn pairs(text: &[u8]) -> Result<Vec<(String, String)>, String> {
+    let mut pairs = Vec::new();
+    for piece in text.split(|byte| *byte == b'&').filter(|piece| !piece.is_empty()) {
+        if pairs.len() == MAX_PAIRS {
+            return Err(format!("more than {MAX_PAIRS} parameters were sent"));
+        }
+        let split = piece.iter().position(|byte| *byte == b'=').unwrap_or(piece.len());
+        let (name, value) = piece.split_at(split);
+        pairs.push((component(name)?, component(value.get(1..).unwrap_or_default())?));
+    }
+    Ok(pairs)
+}
+
+fn component(bytes: &[u8]) -> Result<String, String> {
+    let spaced: Vec<u8> = bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    String::from_utf8(percent_decode(&spaced).collect())
+        .map_err(|_| "the query or form holds bytes that are no UTF-8".to_owned())
+}
+
+/// Adds one pair to the parameters by the bracket rules; a scalar said twice keeps the last value.
+///
+/// # Errors
+/// A text for the caller when the name nests too deep or contradicts an earlier one.
+pub fn insert(parameters: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), String> {
+    let (base, keys) = split_name(name);
+    if keys.len() > MAX_DEPTH {
+        return Err(format!("{base} is nested too deep"));
+    }
+    let fault = || format!("{base} is invalid");
+    let slot = parameters.entry(base.to_owned()).or_insert(Value::Null);
+    place(slot, &keys, value).ok_or_else(fault)
+}
+
+/// `a[b][]` -> (`a`, [`b`, ``]); a name with odd brackets is taken as it stands.
+fn split_name(name: &str) -> (&str, Vec<&str>) {
+    let Some(open) = name.find('[').filter(|open| *open > 0 && name.ends_with(']')) else {
+        return (name, Vec::new());
+    };
+    let inner = &name[open + 1..name.len() - 1];
+    (&name[..open], inner.split("][").collect())
+}
+
+fn place(slot: &mut Value, keys: &[&str], value: Value) -> Option<()> {
+    match keys {
+        [] => *slot = value,
+        [""] => list(slot)?.push(value),
+        ["", rest @ ..] => {
+            let items = list(slot)?;
+            let wanted = rest.first().copied().unwrap_or_default();
+            let begins = items.last().is_none_or(|last| taken(last, wanted, rest.len() == 1));
+            if begins {
+                items.push(Value::Null);
+            }
+            place(items.last_mut()?, rest, value)?;
+        }
+        [key, rest @ ..] => {
+            if slot.is_null() {
+                *slot = Value::Object(Map::new());
+            }
+            place(slot.as_object_mut()?.entry((*key).to_owned()).or_insert(Value::Null), rest, value)?;
+        }
+    }
+    Some(())
+}
+
+/// Whether a hash in a list already has the key, so that the next pair begins a new hash.
+fn taken(last: &Value, key: &str, leaf: bool) -> bool {
+    last.as_object().is_none_or(|hash| leaf && hash.contains_key(key))
+}
+
+fn list(slot: &mut Value) -> Option<&mut Vec<Value>> {
+    if slot.is_null() {
+        *slot = Value::Array(Vec::new());
+    }
+    slot.as_array_mut()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parsed(query: &str) -> Result<Value, String> {
+        let mut parameters = Map::new();
+        for (name, value) in pairs(query.as_bytes())? {
+            insert(&mut parameters, &name, Value::String(value))?;
+        }
+        Ok(Value::Object(parameters))
+    }
+
+    #[test]
+    fn reads_scalars_lists_and_hashes() {
+        assert_eq!(
+            parsed("a=1&a=2&b[]=x&b[]=y&not[labels]=z&e%5B%5D=%2F+1"),
+            Ok(json!({"a": "2", "b": ["x", "y"], "not": {"labels": "z"}, "e": ["/ 1"]}))
+        );
+    }
+
+    #[test]
+    fn a_repeated_name_begins_the_next_hash_of_a_list() {
+        assert_eq!(
+            parsed("actions[][action]=create&actions[][file_path]=a&actions[][action]=delete&actions[][file_path]=b"),
+            Ok(json!({"actions": [
+                {"action": "create", "file_path": "a"},
+                {"action": "delete", "file_path": "b"},
+            ]}))
+        );
+    }
+
+    #[test]
+    fn odd_brackets_are_part_of_the_name() {
+        assert_eq!(parsed("[a]=1&b[=2&c]=3"), Ok(json!({"[a]": "1", "b[": "2", "c]": "3"})));
+    }
+
+    #[test]
+    fn contradictions_depth_and_bad_bytes_are_refused() {
+        assert_eq!(parsed("a=1&a[b]=2"), Err("a is invalid".to_owned()));
+        assert_eq!(parsed(&format!("a{}=1", "[b]".repeat(17))), Err("a is nested too deep".to_owned()));
+        assert!(parsed("a=%FF").is_err());
+        assert!(pairs("a&".repeat(MAX_PAIRS + 1).as_bytes()).is_err());
+    }
+}

@@ -1,0 +1,399 @@
+//! Makes what a client sent fit the contract: `"5"` becomes 5, `"true"` true, and every fault is collected.
+//!
+//! The result is JSON that the generated type parses without further questions. The texts of the faults follow
+//! facts on the reference service, because clients show and match them.
+
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, Utc};
+use regex::Regex;
+use serde_json::{Map, Value};
+
+use crate::api::operation::{Field, Shape};
+
+/// Most faults that one answer lists.
+const MAX_FAULTS: usize = 50;
+
+/// Collects faults in the order the parameters are declared.
+#[derive(Default)]
+pub struct Faults(Vec<String>);
+
+impl Faults {
+    /// Adds one, unless there are too many already.
+    pub fn add(&mut self, text: impl Into<String>) {
+        if self.0.len() < MAX_FAULTS {
+            self.0.push(text.into());
+        }
+    }
+
+    /// All faults.
+    pub fn into_vec(self) -> Vec<String> {
+        self.0
+    }
+}
+
+/// What is to be done with one named value: the rules around its shape.
+pub struct Slot<'a> {
+    /// The full name, as faults show it.
+    pub name: &'a str,
+    /// It must be there.
+    pub required: bool,
+    /// Null is a value of its own.
+    pub nullable: bool,
+    /// Default as JSON text.
+    pub default: Option<&'static str>,
+    /// What it may be.
+    pub shape: &'static Shape,
+}
+
+/// Coerces one value; `None` means it is absent, also after a fault was noted.
+pub fn slot(slot: &Slot<'_>, value: Option<Value>, faults: &mut Faults) -> Option<Value> {
+    let shape = plain(slot.shape);
+    let value = match value {
+        Some(Value::Null) if slot.nullable => return Some(Value::Null),
+        Some(Value::String(text)) if text.is_empty() && !keeps_empty(shape) => {
+            if slot.nullable {
+                return Some(Value::Null);
+            }
+            None
+        }
+        Some(Value::Null) | None => None,
+        present => present,
+    };
+    let Some(value) = value else {
+        return missing(slot, shape, faults);
+    };
+    coerce(shape, value, slot.name, faults)
+}
+
+fn missing(slot: &Slot<'_>, shape: &Shape, faults: &mut Faults) -> Option<Value> {
+    if slot.required {
+        faults.add(format!("{} is missing", slot.name));
+        if matches!(shape, Shape::Text { min: 1.., .. }) {
+            faults.add(format!("{} is empty", slot.name));
+        }
+        return None;
+    }
+    slot.default.and_then(|text| serde_json::from_str(text).ok())
+}
+
+/// An empty text is a value of these shapes; of the others it means that nothing was given.
+fn keeps_empty(shape: &Shape) -> bool {
+    matches!(shape, Shape::Text { .. } | Shape::Choice(_) | Shape::Any)
+}
+
+/// Follows names to the shape itself.
+fn plain(shape: &'static Shape) -> &'static Shape {
+    let mut shape = shape;
+    while let Shape::Named(inner) = shape {
+        shape = inner;
+    }
+    shape
+}
+
+fn coerce(shape: &'static Shape, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
+    let outcome = match plain(shape) {
+        Shape::Text { min, max, pattern } => text(value, *min, *max, *pattern),
+        Shape::Integer { min, max, values } => integer(&value, *min, *max, values),
+        Shape::Number => number(&value),
+        Shape::Boolean => boolean(&value),
+        Shape::Timestamp => timestamp(&value),
+        Shape::Date => date(&value),
+        Shape::Choice(choices) => choice(value, choices),
+        Shape::Any => Ok(value),
+        Shape::List(inner) => return list(inner, value, name, faults),
+        Shape::Object(fields) => return object(fields, value, name, faults),
+        Shape::Map(inner) => return map(inner, value, name, faults),
+        Shape::Named(_) => Err(Fault::Invalid),
+    };
+    match outcome {
+        Ok(value) => Some(value),
+        Err(fault) => {
+            faults.add(match fault {
+                Fault::Invalid => format!("{name} is invalid"),
+                Fault::Empty => format!("{name} is empty"),
+                Fault::NotAllowed => format!("{name} does not have a valid value"),
+                Fault::TooLong(max) => format!("{name} is too long (maximum is {max} characters)"),
+                Fault::TooShort(min) => format!("{name} is too short (minimum is {min} characters)"),
+            });
+            None
+        }
+    }
+}
+
+enum Fault {
+    Invalid,
+    Empty,
+    NotAllowed,
+    TooLong(u64),
+    TooShort(u64),
+}
+
+fn text(value: Value, min: u64, max: Option<u64>, pattern: Option<&str>) -> Result<Value, Fault> {
+    let text = match value {
+        Value::String(text) => text,
+        Value::Number(number) => number.to_string(),
+        Value::Bool(flag) => flag.to_string(),
+        _ => return Err(Fault::Invalid),
+    };
+    if min >= 1 && text.trim().is_empty() {
+        return Err(Fault::Empty);
+    }
+    if let Some(max) = max {
+        // Bytes bound characters from above, so counting is needed only when they exceed the limit.
+        if text.len() as u64 > max && text.chars().count() as u64 > max {
+            return Err(Fault::TooLong(max));
+        }
+        if text.contains('\0') {
+            return Err(Fault::Invalid);
+        }
+    }
+    if min > 1 && (text.chars().count() as u64) < min {
+        return Err(Fault::TooShort(min));
+    }
+    if pattern.is_some_and(|pattern| !matches_pattern(pattern, &text)) {
+        return Err(Fault::Invalid);
+    }
+    Ok(Value::String(text))
+}
+
+/// Patterns come from the contract, so there are few; each is compiled once.
+fn matches_pattern(pattern: &str, text: &str) -> bool {
+    static COMPILED: LazyLock<Mutex<std::collections::HashMap<String, Option<Regex>>>> =
+        LazyLock::new(Mutex::default);
+    let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    let regex = compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()).clone();
+    drop(compiled);
+    regex.is_some_and(|regex| regex.is_match(text))
+}
+
+fn integer(value: &Value, min: Option<i64>, max: Option<i64>, values: &[i64]) -> Result<Value, Fault> {
+    let number = match value {
+        Value::Number(number) => number.as_i64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    let number = number.ok_or(Fault::Invalid)?;
+    let below = min.is_some_and(|min| number < min);
+    let above = max.is_some_and(|max| number > max);
+    if below || above || !(values.is_empty() || values.contains(&number)) {
+        return Err(Fault::NotAllowed);
+    }
+    Ok(Value::from(number))
+}
+
+fn number(value: &Value) -> Result<Value, Fault> {
+    let number: Option<f64> = match value {
+        Value::Number(number) => number.as_f64(),
+        Value::String(text) => text.trim().parse().ok(),
+        _ => None,
+    };
+    number.and_then(serde_json::Number::from_f64).map(Value::Number).ok_or(Fault::Invalid)
+}
+
+fn boolean(value: &Value) -> Result<Value, Fault> {
+    let flag = match value {
+        Value::Bool(flag) => Some(*flag),
+        Value::Number(number) => match number.as_i64() {
+            Some(1) => Some(true),
+            Some(0) => Some(false),
+            _ => None,
+        },
+        Value::String(text) => match text.to_ascii_lowercase().as_str() {
+            "true" | "t" | "1" | "yes" | "y" | "on" => Some(true),
+            "false" | "f" | "0" | "no" | "n" | "off" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    };
+    flag.map(Value::Bool).ok_or(Fault::Invalid)
+}
+
+fn timestamp(value: &Value) -> Result<Value, Fault> {
+    let text = value.as_str().map(str::trim).ok_or(Fault::Invalid)?;
+    // A `+` that was sent unencoded in a query arrives as a space.
+    let text = text.replace(' ', if text.matches(':').count() > 2 { "+" } else { "T" });
+    let zoned = DateTime::parse_from_rfc3339(&text)
+        .or_else(|_| DateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S%.f%z"))
+        .ok()
+        .map(|time| time.to_rfc3339_opts(SecondsFormat::AutoSi, true));
+    let utc = |time: NaiveDateTime| time.and_utc().to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    let naive = || text.parse::<NaiveDateTime>().ok().map(utc);
+    let day = || text.parse::<NaiveDate>().ok().and_then(|day| day.and_hms_opt(0, 0, 0)).map(utc);
+    zoned.or_else(naive).or_else(day).map(Value::String).ok_or(Fault::Invalid)
+}
+
+fn date(value: &Value) -> Result<Value, Fault> {
+    let text = value.as_str().map(str::trim).ok_or(Fault::Invalid)?;
+    let zoned = || DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc).date_naive());
+    let day = text.parse::<NaiveDate>().ok().or_else(zoned).ok_or(Fault::Invalid)?;
+    if !(1..=9999).contains(&chrono::Datelike::year(&day)) {
+        return Err(Fault::Invalid);
+    }
+    Ok(Value::String(day.to_string()))
+}
+
+fn choice(value: Value, choices: &[&str]) -> Result<Value, Fault> {
+    match value {
+        Value::String(text) if choices.contains(&text.as_str()) => Ok(Value::String(text)),
+        _ => Err(Fault::NotAllowed),
+    }
+}
+
+fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
+    let items = match value {
+        Value::Array(items) => items,
+        // `user_ids=1,2` and a single scalar count as lists too.
+        Value::String(text) => text.split(',').map(|item| Value::String(item.trim().to_owned())).collect(),
+        Value::Object(entries) => match indexed(entries) {
+            Some(items) => items,
+            None => {
+                faults.add(format!("{name} is invalid"));
+                return None;
+            }
+        },
+        scalar @ (Value::Number(_) | Value::Bool(_)) => vec![scalar],
+        Value::Null => Vec::new(),
+    };
+    let nested = matches!(plain(inner), Shape::Object(_) | Shape::Map(_) | Shape::List(_));
+    let coerced = items.into_iter().enumerate().filter_map(|(index, item)| {
+        let inner_name = if nested { format!("{name}[{index}]") } else { name.to_owned() };
+        coerce(inner, item, &inner_name, faults)
+    });
+    Some(Value::Array(coerced.collect()))
+}
+
+/// A hash with the keys 0, 1, 2, ... in any order is a list.
+fn indexed(entries: Map<String, Value>) -> Option<Vec<Value>> {
+    let mut items: Vec<(usize, Value)> =
+        entries.into_iter().map(|(key, value)| Some((key.parse().ok()?, value))).collect::<Option<_>>()?;
+    items.sort_by_key(|(index, _)| *index);
+    Some(items.into_iter().map(|(_, value)| value).collect())
+}
+
+fn object(fields: &'static [Field], value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
+    let Value::Object(mut entries) = value else {
+        faults.add(format!("{name} is invalid"));
+        return None;
+    };
+    Some(Value::Object(self::fields(fields, &mut entries, Some(name), faults)))
+}
+
+/// Coerces the fields of an object out of `entries`; unknown entries are ignored.
+pub fn fields(
+    fields: &'static [Field],
+    entries: &mut Map<String, Value>,
+    parent: Option<&str>,
+    faults: &mut Faults,
+) -> Map<String, Value> {
+    let mut coerced = Map::new();
+    for field in fields {
+        let full = parent.map(|parent| format!("{parent}[{}]", field.name));
+        let rules = Slot {
+            name: full.as_deref().unwrap_or(field.name),
+            required: field.required,
+            nullable: field.nullable,
+            default: field.default,
+            shape: &field.shape,
+        };
+        if let Some(value) = slot(&rules, entries.remove(field.name), faults) {
+            coerced.insert(field.name.to_owned(), value);
+        }
+    }
+    coerced
+}
+
+fn map(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
+    let Value::Object(entries) = value else {
+        faults.add(format!("{name} is invalid"));
+        return None;
+    };
+    let coerced = entries.into_iter().filter_map(|(key, value)| {
+        let value = coerce(inner, value, &format!("{name}[{key}]"), faults)?;
+        Some((key, value))
+    });
+    Some(Value::Object(coerced.collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    static TEXT: Shape = Shape::Text { min: 1, max: Some(5), pattern: None };
+    static FIELDS: &[Field] = &[
+        Field { name: "name", required: true, nullable: false, default: None, shape: Shape::Named(&TEXT) },
+        Field {
+            name: "level",
+            required: false,
+            nullable: false,
+            default: Some("20"),
+            shape: Shape::Integer { min: None, max: None, values: &[10, 20] },
+        },
+        Field { name: "on", required: false, nullable: false, default: None, shape: Shape::Boolean },
+        Field { name: "day", required: false, nullable: true, default: None, shape: Shape::Date },
+        Field { name: "at", required: false, nullable: false, default: None, shape: Shape::Timestamp },
+        Field { name: "kind", required: false, nullable: false, default: None, shape: Shape::Choice(&["a", "b"]) },
+        Field { name: "ids", required: false, nullable: false, default: None, shape: Shape::List(&INTEGER) },
+    ];
+    static INTEGER: Shape = Shape::Integer { min: None, max: None, values: &[] };
+
+    fn run(value: Value) -> (Value, Vec<String>) {
+        let mut faults = Faults::default();
+        let mut entries = value.as_object().cloned().unwrap_or_default();
+        let coerced = fields(FIELDS, &mut entries, None, &mut faults);
+        (Value::Object(coerced), faults.into_vec())
+    }
+
+    #[test]
+    fn texts_become_what_the_contract_wants() {
+        let sent = json!({
+            "name": 5, "level": "10", "on": "1", "day": "2026-01-02T03:04:05Z", "at": "2026-01-02", "kind": "b",
+            "ids": "1, 2", "unknown": {},
+        });
+        let wanted = json!({
+            "name": "5", "level": 10, "on": true, "day": "2026-01-02", "at": "2026-01-02T00:00:00Z", "kind": "b",
+            "ids": [1, 2],
+        });
+        assert_eq!(run(sent), (wanted, vec![]));
+    }
+
+    #[test]
+    fn absent_means_default_and_empty_means_absent_or_null() {
+        let (coerced, faults) = run(json!({"name": "x", "on": "", "day": "", "at": null}));
+        assert_eq!(coerced, json!({"name": "x", "level": 20, "day": null}));
+        assert_eq!(faults, Vec::<String>::new());
+    }
+
+    #[test]
+    fn all_faults_are_told_in_declared_order() {
+        let (_, faults) = run(json!({"level": 11, "on": [], "day": "soon", "at": 5, "kind": "c", "ids": ["x", 1.5]}));
+        let wanted = [
+            "name is missing",
+            "name is empty",
+            "level does not have a valid value",
+            "on is invalid",
+            "day is invalid",
+            "at is invalid",
+            "kind does not have a valid value",
+            "ids is invalid",
+            "ids is invalid",
+        ];
+        assert_eq!(faults, wanted);
+    }
+
+    #[test]
+    fn blank_long_and_nul_texts_are_refused() {
+        assert_eq!(run(json!({"name": "  "})).1, ["name is empty"]);
+        assert_eq!(run(json!({"name": "äöüßéx"})).1, ["name is too long (maximum is 5 characters)"]);
+        assert_eq!(run(json!({"name": "äöüßé"})).1, Vec::<String>::new());
+        assert_eq!(run(json!({"name": "a\0b"})).1, ["name is invalid"]);
+    }
+
+    #[test]
+    fn an_unencoded_plus_in_an_offset_is_understood() {
+        let (coerced, faults) = run(json!({"name": "x", "at": "2026-01-02T03:04:05 02:00"}));
+        assert_eq!((coerced["at"].as_str(), faults.len()), (Some("2026-01-02T03:04:05+02:00"), 0));
+    }
+}

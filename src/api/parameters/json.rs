@@ -1,0 +1,112 @@
+//! JSON bodies: parsed strictly, so that a key said twice is a fault instead of a silent loss.
+
+use std::fmt;
+
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+/// Parses a JSON text. Nesting is limited to 128 levels by the parser.
+///
+/// # Errors
+/// A text for the caller that says where the JSON breaks.
+pub fn parse(bytes: &[u8]) -> Result<Value, String> {
+    let mut deserializer = serde_json::Deserializer::from_slice(bytes);
+    let value = Strict.deserialize(&mut deserializer).and_then(|value| {
+        deserializer.end()?;
+        Ok(value)
+    });
+    value.map_err(|error| format!("the body is no valid JSON: {error}"))
+}
+
+/// Builds a [`Value`], refusing duplicate keys.
+struct Strict;
+
+impl<'de> DeserializeSeed<'de> for Strict {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::from(value))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut items = Vec::new();
+        while let Some(item) = access.next_element_seed(Self)? {
+            items.push(item);
+        }
+        Ok(Value::Array(items))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut access: A) -> Result<Value, A::Error> {
+        let mut entries = Map::new();
+        while let Some(key) = access.next_key::<String>()? {
+            let value = access.next_value_seed(Self)?;
+            if entries.contains_key(&key) {
+                return Err(de::Error::custom(format_args!("the key `{key}` stands twice")));
+            }
+            entries.insert(key, value);
+        }
+        Ok(Value::Object(entries))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn reads_every_kind_of_value() {
+        let text = r#"{"a":[1,-2,3.5,true,null,"x"],"b":{"c":{}}}"#;
+        assert_eq!(parse(text.as_bytes()), Ok(json!({"a": [1, -2, 3.5, true, null, "x"], "b": {"c": {}}})));
+    }
+
+    #[test]
+    fn refuses_a_key_said_twice_at_any_depth() {
+        let message = parse(br#"{"a":{"b":1,"b":2}}"#).expect_err("a duplicate");
+        assert!(message.contains("the key `b` stands twice"), "{message}");
+    }
+
+    #[test]
+    fn refuses_depth_trailing_text_and_bad_bytes() {
+        assert!(parse("[".repeat(100_000).as_bytes()).is_err());
+        assert!(parse(b"{} {}").is_err());
+        assert!(parse(b"\"\xff\"").is_err());
+    }
+}

@@ -1,0 +1,164 @@
+//! The parameter layer: path, query, headers and body of a request become one checked value.
+//!
+//! The body may be JSON, urlencoded or multipart, and its attributes may be sent in the query as well
+//! (specification 4.0). A path placeholder beats a body attribute of the same name, the body beats the query.
+//! All faults of one request are reported together.
+
+mod brackets;
+mod coerce;
+mod json;
+
+use poem::http::header::CONTENT_TYPE;
+use poem::http::HeaderMap;
+use poem::{FromRequest, Request, RequestBody};
+use serde_json::{Map, Value, json};
+
+use crate::api::operation::{Operation, Paging, Place, Shape};
+use crate::error::{Error, Result};
+use coerce::{Faults, Slot};
+
+/// Entries per page when the caller names no number (specification 8).
+pub const DEFAULT_PAGE_SIZE: i64 = 20;
+/// Most entries per page (specification 8).
+pub const MAX_PAGE_SIZE: i64 = 100;
+/// Most parts of one multipart body.
+const MAX_PARTS: usize = 1_000;
+
+/// The decoded query of a request.
+///
+/// # Errors
+/// [`Error::InvalidParameters`] when it is no UTF-8 or nests too deep.
+pub fn query(text: &str) -> Result<Map<String, Value>> {
+    form(text.as_bytes())
+}
+
+fn form(text: &[u8]) -> Result<Map<String, Value>> {
+    let mut parameters = Map::new();
+    for (name, value) in brackets::pairs(text).map_err(Error::parameter)? {
+        brackets::insert(&mut parameters, &name, Value::String(value)).map_err(Error::parameter)?;
+    }
+    Ok(parameters)
+}
+
+/// The attributes that a body carries, by its content type.
+///
+/// # Errors
+/// [`Error::InvalidParameters`] when the body is not what its type says.
+pub async fn body(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value>> {
+    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
+    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    // Clients send the JSON type with an empty body on GET and DELETE; that is no error.
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Map::new());
+    }
+    match essence.as_str() {
+        "application/x-www-form-urlencoded" => form(&bytes),
+        "multipart/form-data" => multipart(request, bytes).await,
+        "" | "application/json" => attributes(&bytes),
+        other if other.ends_with("+json") => attributes(&bytes),
+        _ => Err(Error::parameter(
+            "the Content-Type must be application/json, application/x-www-form-urlencoded or multipart/form-data",
+        )),
+    }
+}
+
+fn attributes(bytes: &[u8]) -> Result<Map<String, Value>> {
+    match json::parse(bytes).map_err(Error::parameter)? {
+        Value::Object(attributes) => Ok(attributes),
+        Value::Null => Ok(Map::new()),
+        _ => Err(Error::parameter("the body must be a JSON object")),
+    }
+}
+
+async fn multipart(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value>> {
+    let invalid = |_| Error::parameter("the body is no valid multipart form");
+    let mut body = RequestBody::new(poem::Body::from(bytes));
+    let mut parts = poem::web::Multipart::from_request(request, &mut body).await.map_err(invalid)?;
+    let mut parameters = Map::new();
+    let mut count = 0;
+    while let Some(part) = parts.next_field().await.map_err(|_| Error::parameter("the multipart body is cut"))? {
+        count += 1;
+        if count > MAX_PARTS {
+            return Err(Error::parameter(format!("more than {MAX_PARTS} parts were sent")));
+        }
+        let Some(name) = part.name().map(str::to_owned) else { continue };
+        let bytes = part.bytes().await.map_err(|_| Error::parameter("the multipart body is cut"))?;
+        let text = String::from_utf8(bytes).map_err(|_| Error::parameter(format!("{name} is invalid")))?;
+        brackets::insert(&mut parameters, &name, Value::String(text)).map_err(Error::parameter)?;
+    }
+    Ok(parameters)
+}
+
+/// What a request brought, before the contract is asked.
+pub struct Sent<'a> {
+    /// Decoded path placeholders, in the order of the template.
+    pub path: &'a [(&'static str, String)],
+    /// The decoded query.
+    pub query: Map<String, Value>,
+    /// The attributes of the body.
+    pub body: Map<String, Value>,
+    /// The headers.
+    pub headers: &'a HeaderMap,
+}
+
+/// Checks what was sent against the contract and gives the value that the generated request type parses.
+///
+/// # Errors
+/// [`Error::InvalidParameters`] with every fault, in declared order.
+pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
+    let Sent { path, query, body, headers } = sent;
+    // Query under body: either may carry any parameter.
+    let mut attributes = query;
+    attributes.extend(body);
+    let mut faults = Faults::default();
+    let mut request = Map::new();
+    for parameter in operation.parameters {
+        let value = match parameter.place {
+            Place::Path => {
+                attributes.remove(parameter.name);
+                path.iter().find(|(name, _)| *name == parameter.name).map(|(_, value)| Value::String(value.clone()))
+            }
+            Place::Query => attributes.remove(parameter.name),
+            Place::Header => {
+                headers.get(parameter.name).and_then(|value| value.to_str().ok()).map(|text| json!(text))
+            }
+        };
+        let rules = Slot {
+            name: parameter.name,
+            required: parameter.required,
+            nullable: false,
+            default: parameter.default,
+            shape: &parameter.shape,
+        };
+        if let Some(value) = coerce::slot(&rules, value, &mut faults) {
+            request.insert(parameter.name.to_owned(), value);
+        }
+    }
+    if operation.paging != Paging::None {
+        request.insert("page".to_owned(), page(operation, &mut attributes, &mut faults));
+    }
+    if let Some(Shape::Object(fields)) = operation.body {
+        let body = coerce::fields(fields, &mut attributes, None, &mut faults);
+        request.insert("body".to_owned(), Value::Object(body));
+    }
+    let faults = faults.into_vec();
+    if faults.is_empty() { Ok(Value::Object(request)) } else { Err(Error::InvalidParameters(faults)) }
+}
+
+/// The page that is asked for, clamped as the facts say: below one means the default, above 100 means 100.
+fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut Faults) -> Value {
+    static NUMBER: Shape = Shape::Integer { min: None, max: None, values: &[] };
+    let mut number = |name: &'static str, default: &'static str| {
+        let rules =
+            Slot { name, required: false, nullable: false, default: Some(default), shape: &NUMBER };
+        coerce::slot(&rules, attributes.remove(name), faults).and_then(|value| value.as_i64()).unwrap_or(1)
+    };
+    let page = number("page", "1").max(1);
+    let size = match number("per_page", "20") {
+        ..1 => DEFAULT_PAGE_SIZE,
+        size => size.min(MAX_PAGE_SIZE),
+    };
+    let asked = attributes.remove("pagination");
+    let keyset = operation.paging == Paging::Keyset && asked.and_then(|v| v.as_str().map(|t| t == "keyset")) == Some(true);
+    json!({ "number": page, "size": size, "keyset": keyset })
+}
