@@ -31,7 +31,10 @@ async fn up_down_up(db: &DatabaseConnection) {
         Migrator::down(db, Some(1)).await.unwrap();
     }
     let emptied = schema(db).await;
-    assert!(emptied.iter().all(|line| line.contains("seaql_migrations")), "left behind: {emptied:?}");
+    assert!(
+        emptied.iter().all(|line| line.contains("seaql_migrations")),
+        "left behind: {emptied:?}"
+    );
     Migrator::up(db, None).await.unwrap();
     assert_eq!(schema(db).await, first);
 }
@@ -39,20 +42,31 @@ async fn up_down_up(db: &DatabaseConnection) {
 #[tokio::test]
 async fn every_migration_is_reversible_on_sqlite() {
     let directory = tempfile::tempdir().unwrap();
-    let url = format!("sqlite://{}?mode=rwc", directory.path().join("db.sqlite3").display());
+    let url = format!(
+        "sqlite://{}?mode=rwc",
+        directory.path().join("db.sqlite3").display()
+    );
     up_down_up(&Database::connect(url).await.unwrap()).await;
 }
 
 #[tokio::test]
 async fn every_migration_is_reversible_on_postgresql() {
-    let Ok(url) = std::env::var("HOLDFAST_TEST_DATABASE_URL") else { return };
+    let Ok(url) = std::env::var("HOLDFAST_TEST_DATABASE_URL") else {
+        return;
+    };
     let admin = Database::connect(&url).await.unwrap();
     let name = format!("migration_{}", std::process::id());
-    admin.execute_unprepared(&format!("CREATE SCHEMA {name}")).await.unwrap();
+    admin
+        .execute_unprepared(&format!("CREATE SCHEMA {name}"))
+        .await
+        .unwrap();
     let separator = if url.contains('?') { '&' } else { '?' };
     let scoped = format!("{url}{separator}options[search_path]={name}");
     let outcome =
         tokio::spawn(async move { up_down_up(&Database::connect(scoped).await.unwrap()).await }).await;
-    admin.execute_unprepared(&format!("DROP SCHEMA {name} CASCADE")).await.unwrap();
+    admin
+        .execute_unprepared(&format!("DROP SCHEMA {name} CASCADE"))
+        .await
+        .unwrap();
     outcome.unwrap();
 }
