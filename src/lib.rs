@@ -1,3 +1,5 @@
 //! Holdfast: a repository-hosting server with a spec-first REST API.
 
 pub mod git;
+
+pub mod entities;

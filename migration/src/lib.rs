@@ -1,1 +1,43 @@
-//! Database migrations.
+//! The schema of Holdfast's database: one file per change, for SQLite and PostgreSQL alike.
+//!
+//! Rules every table keeps:
+//! - `id` is a 64-bit key that is never given out twice, even after a deletion; paths of repositories and
+//!   caches depend on it.
+//! - Instants are `timestamp with time zone` in UTC; days are `date`.
+//! - Constraints are named by [`naming`], so that a violation reads the same on both databases.
+//! - Text that is compared without regard to case has a folded twin, `*_key`, which carries the unique index.
+//! - Foreign keys between things that own files (users' namespaces, groups, projects) restrict deletion: such
+//!   rows go through the deletion jobs, which remove the files first.
+
+use sea_orm_migration::prelude::*;
+
+mod m20261121_000001_create_users;
+mod m20261121_000002_create_namespaces;
+mod m20261121_000003_create_projects;
+mod m20261121_000004_create_members_and_shares;
+mod m20261121_000005_create_protected_branches;
+mod m20261121_000006_create_commit_comments;
+mod m20261121_000007_create_ref_updates;
+mod m20261121_000008_create_jobs_and_settings;
+pub mod naming;
+
+pub use sea_orm_migration::MigratorTrait;
+
+/// All migrations, oldest first.
+pub struct Migrator;
+
+#[async_trait::async_trait]
+impl MigratorTrait for Migrator {
+    fn migrations() -> Vec<Box<dyn MigrationTrait>> {
+        vec![
+            Box::new(m20261121_000001_create_users::Migration),
+            Box::new(m20261121_000002_create_namespaces::Migration),
+            Box::new(m20261121_000003_create_projects::Migration),
+            Box::new(m20261121_000004_create_members_and_shares::Migration),
+            Box::new(m20261121_000005_create_protected_branches::Migration),
+            Box::new(m20261121_000006_create_commit_comments::Migration),
+            Box::new(m20261121_000007_create_ref_updates::Migration),
+            Box::new(m20261121_000008_create_jobs_and_settings::Migration),
+        ]
+    }
+}

@@ -43,7 +43,10 @@ impl Repository {
         T: Send + 'static,
         F: FnOnce(&Opened) -> Result<T> + Send + 'static,
     {
-        let permit = Arc::clone(&self.shared.permits).acquire_owned().await.map_err(|_| Error::Worker)?;
+        let permit = Arc::clone(&self.shared.permits)
+            .acquire_owned()
+            .await
+            .map_err(|_| Error::Worker)?;
         let (shared, id) = (Arc::clone(&self.shared), self.id.clone());
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
@@ -74,7 +77,10 @@ pub(super) struct Opened {
 
 impl Opened {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, idle: Mutex::new(Vec::new()) }
+        Self {
+            path,
+            idle: Mutex::new(Vec::new()),
+        }
     }
 
     /// The repository's directory.

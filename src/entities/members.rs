@@ -1,0 +1,138 @@
+//! Members of groups and projects (specification 2.16): each row has exactly one of the two.
+
+use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::entity::prelude::*;
+use sea_orm::{Condition, PaginatorTrait, QueryOrder, SelectTwo, sea_query::SimpleExpr};
+
+use super::AccessLevel;
+
+/// Members of groups and projects (specification 2.16): each row has exactly one of the two.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "members")]
+pub struct Model {
+    /// The id, never given out twice.
+    #[sea_orm(primary_key)]
+    pub id: i64,
+    /// Who is a member.
+    pub user_id: i64,
+    /// Of which group.
+    pub namespace_id: Option<i64>,
+    /// Of which project.
+    pub project_id: Option<i64>,
+    /// With which role.
+    pub access_level: AccessLevel,
+    /// The day the membership ends: from then on it grants nothing.
+    pub expires_at: Option<NaiveDate>,
+    /// Whether directory synchronisation made it.
+    pub ldap: bool,
+    /// Whether the role may differ from the one the directory says.
+    #[sea_orm(column_name = "override")]
+    pub r#override: bool,
+    /// Who added the member.
+    pub created_by_id: Option<i64>,
+    /// When the row was made.
+    pub created_at: DateTime<Utc>,
+    /// When the row was changed last.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// How the table relates to others.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {
+    /// Who is a member.
+    #[sea_orm(
+        belongs_to = "super::users::Entity",
+        from = "Column::UserId",
+        to = "super::users::Column::Id"
+    )]
+    User,
+    /// The project.
+    #[sea_orm(
+        belongs_to = "super::projects::Entity",
+        from = "Column::ProjectId",
+        to = "super::projects::Column::Id"
+    )]
+    Project,
+    /// Of which group.
+    #[sea_orm(
+        belongs_to = "super::namespaces::Entity",
+        from = "Column::NamespaceId",
+        to = "super::namespaces::Column::Id"
+    )]
+    Group,
+}
+
+impl Related<super::users::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::User.def()
+    }
+}
+
+impl Related<super::projects::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Project.def()
+    }
+}
+
+impl Related<super::namespaces::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Group.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// What a membership is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Source {
+    /// A group, by the id of its namespace.
+    Group(i64),
+    /// A project, by its id.
+    Project(i64),
+}
+
+impl Source {
+    fn condition(self) -> SimpleExpr {
+        match self {
+            Self::Group(id) => Column::NamespaceId.eq(id),
+            Self::Project(id) => Column::ProjectId.eq(id),
+        }
+    }
+}
+
+/// The direct members of a group or project with their users, in the order the rows were made.
+pub fn of(source: Source) -> SelectTwo<Entity, super::users::Entity> {
+    Entity::find()
+        .filter(source.condition())
+        .find_also_related(super::users::Entity)
+        .order_by_asc(Column::Id)
+}
+
+/// The direct membership of one user.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn direct(db: &impl ConnectionTrait, source: Source, user_id: i64) -> Result<Option<Model>, DbErr> {
+    Entity::find()
+        .filter(source.condition())
+        .filter(Column::UserId.eq(user_id))
+        .one(db)
+        .await
+}
+
+/// How many direct members of a group are owners whose membership has not ended: the last must not go.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn owners(db: &impl ConnectionTrait, namespace_id: i64, today: NaiveDate) -> Result<u64, DbErr> {
+    Entity::find()
+        .filter(Column::NamespaceId.eq(namespace_id))
+        .filter(Column::AccessLevel.eq(AccessLevel::Owner))
+        .filter(
+            Condition::any()
+                .add(Column::ExpiresAt.is_null())
+                .add(Column::ExpiresAt.gt(today)),
+        )
+        .count(db)
+        .await
+}

@@ -1,0 +1,50 @@
+//! The tables as SeaORM models, one file each, with the finders that carry scope: what is looked up by a
+//! caller's words (a path, a digest, a name) is looked up here, so that no service spells the rule again.
+//!
+//! Instants are `DateTime<Utc>` and days `NaiveDate`; both databases keep them in an order that sorts right.
+
+pub mod access;
+mod access_level;
+pub mod access_tokens;
+pub mod commit_comments;
+pub mod group_shares;
+pub mod jobs;
+pub mod members;
+pub mod namespace_ancestors;
+pub mod namespaces;
+pub mod project_shares;
+pub mod project_stars;
+pub mod project_topics;
+pub mod projects;
+pub mod protected_branches;
+pub mod ref_updates;
+pub mod sessions;
+pub mod settings;
+pub mod users;
+mod visibility;
+
+#[cfg(test)]
+mod tests;
+
+pub use access_level::AccessLevel;
+pub use visibility::Visibility;
+
+use chrono::{DateTime, SubsecRound, Utc};
+
+/// The present instant, in the microseconds that both databases keep: what is written is what is read back.
+pub fn now() -> DateTime<Utc> {
+    Utc::now().trunc_subsecs(6)
+}
+
+/// The form in which names, paths and addresses are compared without regard to case; it fills the `*_key`
+/// columns.
+pub fn fold(text: &str) -> String {
+    text.to_lowercase()
+}
+
+/// The id in a reference that consists of digits only: such a reference is never a name (specification 2.0).
+/// Digits beyond the range of ids name nothing and give 0, which is no row's id.
+pub(crate) fn numeric_id(reference: &str) -> Option<i64> {
+    let digits = !reference.is_empty() && reference.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| reference.parse().unwrap_or(0))
+}

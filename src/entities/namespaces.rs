@@ -1,0 +1,177 @@
+//! Namespaces: groups, and the personal ones of users.
+
+use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::entity::prelude::*;
+use serde::{Deserialize, Serialize};
+
+use super::{Visibility, fold, numeric_id};
+
+/// What kind of namespace it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// The personal namespace of a user.
+    User,
+    /// A group.
+    Group,
+}
+
+/// Who may create projects in a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum ProjectCreation {
+    /// Nobody.
+    Noone,
+    /// Maintainers and owners.
+    Maintainer,
+    /// Developers and above.
+    Developer,
+}
+
+/// Who may create groups in a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+#[serde(rename_all = "snake_case")]
+pub enum SubgroupCreation {
+    /// Owners.
+    Owner,
+    /// Maintainers and owners.
+    Maintainer,
+}
+
+/// Namespaces: groups, and the personal ones of users.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "namespaces")]
+pub struct Model {
+    /// The id, never given out twice.
+    #[sea_orm(primary_key)]
+    pub id: i64,
+    /// Whether it is a group.
+    pub kind: Kind,
+    /// The group it lies in.
+    pub parent_id: Option<i64>,
+    /// The user whose personal namespace it is.
+    pub owner_id: Option<i64>,
+    /// The name that is shown; unique among siblings.
+    pub name: String,
+    /// The name folded.
+    pub name_key: String,
+    /// The last part of the path.
+    pub path: String,
+    /// The whole path, with slashes.
+    pub full_path: String,
+    /// The whole path folded; unique.
+    pub full_path_key: String,
+    /// What it is for; may be empty.
+    pub description: String,
+    /// Who may see it.
+    pub visibility: Visibility,
+    /// The file name of the picture.
+    pub avatar: Option<String>,
+    /// Whether its projects may not be shared with other groups.
+    pub share_with_group_lock: bool,
+    /// Whether its projects take no members of their own.
+    pub membership_lock: bool,
+    /// Whether members must use a second factor.
+    pub require_two_factor_authentication: bool,
+    /// How long they may do without, in hours.
+    pub two_factor_grace_period: i32,
+    /// Who may create projects in it.
+    pub project_creation_level: ProjectCreation,
+    /// Who may create groups in it.
+    pub subgroup_creation_level: SubgroupCreation,
+    /// Whether pipelines are made up for projects that define none; inherited when absent.
+    pub auto_devops_enabled: Option<bool>,
+    /// Whether mail is off; inherited when absent.
+    pub emails_disabled: Option<bool>,
+    /// Whether it can be mentioned as a whole; inherited when absent.
+    pub mentions_disabled: Option<bool>,
+    /// Whether large files may be kept apart.
+    pub lfs_enabled: bool,
+    /// How default branches of new projects are protected: 0 not, 1 in part, 2 fully.
+    pub default_branch_protection: i32,
+    /// Whether users may ask to join.
+    pub request_access_enabled: bool,
+    /// The directory group it is kept in step with.
+    pub ldap_cn: Option<String>,
+    /// The role that members from the directory get.
+    pub ldap_access: Option<i32>,
+    /// Minutes of shared runners a month.
+    pub shared_runners_minutes_limit: Option<i32>,
+    /// Minutes that were bought on top.
+    pub extra_shared_runners_minutes_limit: Option<i32>,
+    /// The project that holds file templates; no foreign key.
+    pub file_template_project_id: Option<i64>,
+    /// The token runners register with, encrypted.
+    pub runners_token_encrypted: Option<String>,
+    /// The day deletion was asked for, where it is delayed.
+    pub marked_for_deletion_on: Option<NaiveDate>,
+    /// When its removal began; from then on it is invisible.
+    pub deletion_started_at: Option<DateTime<Utc>>,
+    /// When the row was made.
+    pub created_at: DateTime<Utc>,
+    /// When the row was changed last.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// How the table relates to others.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {
+    /// The user whose personal namespace it is.
+    #[sea_orm(
+        belongs_to = "super::users::Entity",
+        from = "Column::OwnerId",
+        to = "super::users::Column::Id"
+    )]
+    Owner,
+}
+
+impl Related<super::users::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Owner.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// A namespace of either kind by its whole path, without regard to case; not one that is being removed.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<Option<Model>, DbErr> {
+    live()
+        .filter(Column::FullPathKey.eq(fold(full_path)))
+        .one(db)
+        .await
+}
+
+/// A group by id or whole path, which may be a single word; digits are always an id (specification 2.0).
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn group_by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
+    let named = match numeric_id(reference) {
+        Some(id) => Column::Id.eq(id),
+        None => Column::FullPathKey.eq(fold(reference)),
+    };
+    live()
+        .filter(Column::Kind.eq(Kind::Group))
+        .filter(named)
+        .one(db)
+        .await
+}
+
+/// The personal namespace of a user.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn of_user(db: &impl ConnectionTrait, user_id: i64) -> Result<Option<Model>, DbErr> {
+    Entity::find().filter(Column::OwnerId.eq(user_id)).one(db).await
+}
+
+/// All namespaces that are not being removed.
+pub fn live() -> Select<Entity> {
+    Entity::find().filter(Column::DeletionStartedAt.is_null())
+}

@@ -1,0 +1,58 @@
+//! Topics of projects, the `tag_list` of the interface.
+
+use std::collections::HashMap;
+
+use sea_orm::entity::prelude::*;
+
+/// Topics of projects, the `tag_list` of the interface.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "project_topics")]
+pub struct Model {
+    /// The id, never given out twice.
+    #[sea_orm(primary_key)]
+    pub id: i64,
+    /// The project.
+    pub project_id: i64,
+    /// The topic.
+    pub name: String,
+}
+
+/// How the table relates to others.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {
+    /// The project.
+    #[sea_orm(
+        belongs_to = "super::projects::Entity",
+        from = "Column::ProjectId",
+        to = "super::projects::Column::Id"
+    )]
+    Project,
+}
+
+impl Related<super::projects::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Project.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// The topics of several projects in one statement, each list sorted; projects without any are absent.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn of_projects(
+    db: &impl ConnectionTrait,
+    project_ids: impl IntoIterator<Item = i64>,
+) -> Result<HashMap<i64, Vec<String>>, DbErr> {
+    let rows = Entity::find()
+        .filter(Column::ProjectId.is_in(project_ids))
+        .all(db)
+        .await?;
+    let mut topics = HashMap::<i64, Vec<String>>::new();
+    for row in rows {
+        topics.entry(row.project_id).or_default().push(row.name);
+    }
+    topics.values_mut().for_each(|names| names.sort_unstable());
+    Ok(topics)
+}

@@ -1,0 +1,52 @@
+//! Settings of the instance that are changed while it runs.
+
+use chrono::{DateTime, Utc};
+use sea_orm::entity::prelude::*;
+use sea_orm::{ActiveValue::Set, sea_query::OnConflict};
+
+/// Settings of the instance that are changed while it runs.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "settings")]
+pub struct Model {
+    /// The name of the setting.
+    #[sea_orm(primary_key, auto_increment = false)]
+    pub key: String,
+    /// Its value, as JSON.
+    pub value: String,
+    /// When it was set.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// How the table relates to others.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// The value of a setting, as JSON.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn get(db: &impl ConnectionTrait, key: &str) -> Result<Option<String>, DbErr> {
+    Ok(Entity::find_by_id(key).one(db).await?.map(|row| row.value))
+}
+
+/// Sets a setting to a JSON value.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn put(db: &impl ConnectionTrait, key: &str, value: &str) -> Result<(), DbErr> {
+    let row = ActiveModel {
+        key: Set(key.to_owned()),
+        value: Set(value.to_owned()),
+        updated_at: Set(super::now()),
+    };
+    let replace = OnConflict::column(Column::Key)
+        .update_columns([Column::Value, Column::UpdatedAt])
+        .to_owned();
+    Entity::insert(row)
+        .on_conflict(replace)
+        .exec_without_returning(db)
+        .await?;
+    Ok(())
+}
