@@ -1,56 +1,6 @@
 //! Roles and the rule that decides who may call an operation. Pure: no I/O, no HTTP.
 
-use std::fmt;
-
-/// A member's role, ordered (specification 2.0).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Role {
-    /// 10.
-    Guest,
-    /// 20.
-    Reporter,
-    /// 30.
-    Developer,
-    /// 40.
-    Maintainer,
-    /// 50; of groups, and of whatever a user holds personally.
-    Owner,
-}
-
-impl Role {
-    /// All roles, lowest first.
-    pub const ALL: [Self; 5] = [Self::Guest, Self::Reporter, Self::Developer, Self::Maintainer, Self::Owner];
-
-    /// The role's number on the wire and in the database.
-    #[must_use]
-    pub fn level(self) -> i64 {
-        match self {
-            Self::Guest => 10,
-            Self::Reporter => 20,
-            Self::Developer => 30,
-            Self::Maintainer => 40,
-            Self::Owner => 50,
-        }
-    }
-
-    /// The role of a number, when it is one.
-    #[must_use]
-    pub fn from_level(level: i64) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.level() == level)
-    }
-}
-
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Guest => "Guest",
-            Self::Reporter => "Reporter",
-            Self::Developer => "Developer",
-            Self::Maintainer => "Maintainer",
-            Self::Owner => "Owner",
-        })
-    }
-}
+pub use crate::entities::{AccessLevel as Role, Visibility};
 
 /// What an operation works on (`x-access.on`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -114,17 +64,6 @@ pub struct Access {
     pub first: bool,
 }
 
-/// A project's or group's visibility (specification 2.0), the most hidden first.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Exposure {
-    /// Members only.
-    Private,
-    /// Every signed-in user who is not external.
-    Internal,
-    /// Everybody.
-    Public,
-}
-
 /// What a caller is to a project or group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
@@ -141,28 +80,28 @@ pub struct Standing {
 impl Standing {
     /// Whether everybody of the caller's kind may see a thing so exposed, member or not.
     #[must_use]
-    pub fn is_open(self, exposure: Exposure) -> bool {
-        match exposure {
-            Exposure::Public => true,
-            Exposure::Internal => self.signed_in && !self.external,
-            Exposure::Private => false,
+    pub fn is_open(self, visibility: Visibility) -> bool {
+        match visibility {
+            Visibility::Public => true,
+            Visibility::Internal => self.signed_in && !self.external,
+            Visibility::Private => false,
         }
     }
 
     /// Whether the caller may know that a thing so exposed exists.
     #[must_use]
-    pub fn sees(self, exposure: Exposure) -> bool {
-        self.admin || self.role.is_some() || self.is_open(exposure)
+    pub fn sees(self, visibility: Visibility) -> bool {
+        self.admin || self.role.is_some() || self.is_open(visibility)
     }
 
     /// Whether the caller, who sees the thing, may call an operation with this access.
     #[must_use]
-    pub fn may(self, access: Access, exposure: Exposure) -> bool {
+    pub fn may(self, access: Access, visibility: Visibility) -> bool {
         self.admin
             || match access.min {
                 Minimum::None => access.anonymous || self.signed_in,
                 Minimum::Admin => false,
-                min => self.role >= min.role() || (access.anonymous && self.is_open(exposure)),
+                min => self.role >= min.role() || (access.anonymous && self.is_open(visibility)),
             }
     }
 
@@ -226,35 +165,35 @@ mod tests {
     #[test]
     fn open_reads_ask_for_a_role_only_on_private_things() {
         let guest = Standing { role: Some(Role::Guest), ..STRANGER };
-        assert!(NOBODY.may(READ, Exposure::Public));
-        assert!(!NOBODY.may(READ, Exposure::Internal));
-        assert!(STRANGER.may(READ, Exposure::Internal));
-        assert!(guest.may(READ, Exposure::Public));
-        assert!(!guest.may(READ, Exposure::Private));
-        assert!(Standing { role: Some(Role::Reporter), ..STRANGER }.may(READ, Exposure::Private));
+        assert!(NOBODY.may(READ, Visibility::Public));
+        assert!(!NOBODY.may(READ, Visibility::Internal));
+        assert!(STRANGER.may(READ, Visibility::Internal));
+        assert!(guest.may(READ, Visibility::Public));
+        assert!(!guest.may(READ, Visibility::Private));
+        assert!(Standing { role: Some(Role::Reporter), ..STRANGER }.may(READ, Visibility::Private));
     }
 
     #[test]
     fn writes_ask_for_the_role_everywhere() {
-        assert!(!STRANGER.may(WRITE, Exposure::Public));
-        assert!(!Standing { role: Some(Role::Reporter), ..STRANGER }.may(WRITE, Exposure::Public));
-        assert!(Standing { role: Some(Role::Developer), ..STRANGER }.may(WRITE, Exposure::Private));
+        assert!(!STRANGER.may(WRITE, Visibility::Public));
+        assert!(!Standing { role: Some(Role::Reporter), ..STRANGER }.may(WRITE, Visibility::Public));
+        assert!(Standing { role: Some(Role::Developer), ..STRANGER }.may(WRITE, Visibility::Private));
     }
 
     #[test]
     fn external_users_see_internal_things_only_as_members() {
         let external = Standing { external: true, ..STRANGER };
-        assert!(!external.sees(Exposure::Internal));
-        assert!(external.sees(Exposure::Public));
-        assert!(Standing { role: Some(Role::Guest), ..external }.sees(Exposure::Internal));
+        assert!(!external.sees(Visibility::Internal));
+        assert!(external.sees(Visibility::Public));
+        assert!(Standing { role: Some(Role::Guest), ..external }.sees(Visibility::Internal));
     }
 
     #[test]
     fn admins_may_do_everything() {
         let admin = Standing { admin: true, ..STRANGER };
         let min_admin = Access { min: Minimum::Admin, ..WRITE };
-        assert!(admin.sees(Exposure::Private) && admin.may(WRITE, Exposure::Private));
-        assert!(admin.may(min_admin, Exposure::Private));
-        assert!(!Standing { role: Some(Role::Owner), ..STRANGER }.may(min_admin, Exposure::Public));
+        assert!(admin.sees(Visibility::Private) && admin.may(WRITE, Visibility::Private));
+        assert!(admin.may(min_admin, Visibility::Private));
+        assert!(!Standing { role: Some(Role::Owner), ..STRANGER }.may(min_admin, Visibility::Public));
     }
 }

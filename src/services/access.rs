@@ -1,0 +1,225 @@
+//! The guard: looks up what a request names, hides what the caller may not see, and decides.
+//!
+//! The access values made here are the only way to a project, group or user for a service called by a handler,
+//! so nothing can be reached that was not checked against the contract's line.
+
+use std::future::Future;
+
+use crate::entities::access::{self as levels, Viewer};
+use crate::entities::{namespaces, now, projects, users};
+use crate::error::{Error, Result};
+use crate::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
+use crate::services::Backend;
+use crate::services::authentication::Caller;
+
+/// What the contract asks of callers of one operation.
+#[derive(Debug, Clone, Copy)]
+pub struct Rule<'a> {
+    /// `x-access`.
+    pub access: Access,
+    /// `x-scope`.
+    pub scopes: &'static [&'static str],
+    /// `x-tier`.
+    pub tier: Tier,
+    /// `x-flag`: name and default.
+    pub flag: Option<(&'a str, bool)>,
+    /// The operation only reads.
+    pub read: bool,
+}
+
+/// Something a request can be admitted to.
+pub trait Admission: Sized + Send {
+    /// Looks up what `key` names and admits the caller to it.
+    ///
+    /// # Errors
+    /// 404 for what is not there or hidden, 403 for what is not allowed.
+    fn admit(
+        backend: &Backend,
+        caller: Caller,
+        key: Option<&str>,
+        rule: &Rule<'_>,
+    ) -> impl Future<Output = Result<Self>> + Send;
+}
+
+/// Access to the server as a whole.
+#[derive(Debug, Clone)]
+pub struct InstanceAccess {
+    /// Who calls.
+    pub caller: Caller,
+}
+
+/// Access to a user.
+#[derive(Debug, Clone)]
+pub struct UserAccess {
+    /// Who calls.
+    pub caller: Caller,
+    /// Who is named.
+    pub user: users::Model,
+}
+
+/// Access to a group.
+#[derive(Debug, Clone)]
+pub struct GroupAccess {
+    /// Who calls.
+    pub caller: Caller,
+    /// The group.
+    pub group: namespaces::Model,
+    /// The caller's role in it, inherited ones counted.
+    pub role: Option<Role>,
+}
+
+/// Access to a project.
+#[derive(Debug, Clone)]
+pub struct ProjectAccess {
+    /// Who calls.
+    pub caller: Caller,
+    /// The project.
+    pub project: projects::Model,
+    /// The namespace it lies in.
+    pub namespace: namespaces::Model,
+    /// The caller's role in it, inherited ones counted.
+    pub role: Option<Role>,
+}
+
+impl Caller {
+    /// What the caller is to a thing in which they hold `role`.
+    #[must_use]
+    pub fn standing(&self, role: Option<Role>) -> Standing {
+        Standing {
+            signed_in: self.is_signed_in(),
+            external: self.as_user().is_some_and(|user| user.external),
+            admin: self.is_admin(),
+            role,
+        }
+    }
+
+    /// The caller as the database's conditions on visibility take them.
+    #[must_use]
+    pub fn viewer(&self) -> Viewer {
+        match self.as_user() {
+            None => Viewer::Anonymous,
+            Some(user) if user.admin => Viewer::Admin,
+            Some(user) => Viewer::User { id: user.id, external: user.external },
+        }
+    }
+}
+
+impl GroupAccess {
+    /// Whether the caller holds at least this role; administrators hold every role.
+    #[must_use]
+    pub fn holds(&self, role: Role) -> bool {
+        self.caller.standing(self.role).holds(role)
+    }
+}
+
+impl ProjectAccess {
+    /// Whether the caller holds at least this role; administrators hold every role.
+    #[must_use]
+    pub fn holds(&self, role: Role) -> bool {
+        self.caller.standing(self.role).holds(role)
+    }
+
+    /// Finds a project and the caller's role in it; what the caller may not see is not there.
+    ///
+    /// # Errors
+    /// 404 when it is not there for this caller.
+    pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
+        let hidden = || Error::not_found("Project");
+        let found = projects::by_reference(&backend.database, reference).await?;
+        let (project, namespace) = found.ok_or_else(hidden)?;
+        let role = match caller.as_user() {
+            Some(user) => {
+                levels::project_level(&backend.database, user.id, project.id, now().date_naive()).await?
+            }
+            None => None,
+        };
+        if !caller.standing(role).sees(project.visibility) {
+            return Err(hidden());
+        }
+        Ok(Self { caller, project, namespace, role })
+    }
+}
+
+impl GroupAccess {
+    /// Finds a group and the caller's role in it; what the caller may not see is not there.
+    ///
+    /// # Errors
+    /// 404 when it is not there for this caller.
+    pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
+        let hidden = || Error::not_found("Group");
+        let found = namespaces::group_by_reference(&backend.database, reference).await?;
+        let group = found.ok_or_else(hidden)?;
+        let role = match caller.as_user() {
+            Some(user) => {
+                levels::group_level(&backend.database, user.id, group.id, now().date_naive()).await?
+            }
+            None => None,
+        };
+        if !caller.standing(role).sees(group.visibility) {
+            return Err(hidden());
+        }
+        Ok(Self { caller, group, role })
+    }
+}
+
+impl Admission for InstanceAccess {
+    async fn admit(backend: &Backend, caller: Caller, _: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        decide(backend, &caller, rule, None, Visibility::Public, false)?;
+        Ok(Self { caller })
+    }
+}
+
+impl Admission for UserAccess {
+    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        let found = users::by_reference(&backend.database, key.unwrap_or_default()).await?;
+        let user = found.ok_or_else(|| Error::not_found("User"))?;
+        let themself = caller.as_user().is_some_and(|caller| caller.id == user.id);
+        decide(backend, &caller, rule, themself.then_some(Role::Owner), Visibility::Public, false)?;
+        Ok(Self { caller, user })
+    }
+}
+
+impl Admission for GroupAccess {
+    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
+        decide(backend, &access.caller, rule, access.role, access.group.visibility, false)?;
+        Ok(access)
+    }
+}
+
+impl Admission for ProjectAccess {
+    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
+        let project = &access.project;
+        decide(backend, &access.caller, rule, access.role, project.visibility, project.archived)?;
+        Ok(access)
+    }
+}
+
+/// Scope, role, plan, gate and archive, in this order.
+fn decide(
+    backend: &Backend,
+    caller: &Caller,
+    rule: &Rule<'_>,
+    role: Option<Role>,
+    visibility: Visibility,
+    archived: bool,
+) -> Result<()> {
+    if !caller.covers(rule.scopes) {
+        return Err(Error::InsufficientScope(rule.scopes.to_vec()));
+    }
+    if !caller.standing(role).may(rule.access, visibility) {
+        let nobody = !caller.is_signed_in() && rule.access.min != Minimum::None;
+        return Err(if nobody { Error::Unauthorized } else { Error::forbidden() });
+    }
+    if backend.instance.plan < rule.tier {
+        return Err(Error::forbidden_because("The plan of this server does not include this feature"));
+    }
+    if let Some((_, false)) = rule.flag {
+        return Err(Error::not_found(""));
+    }
+    if archived && !rule.read && !rule.access.archived {
+        return Err(Error::forbidden());
+    }
+    Ok(())
+}

@@ -1,0 +1,61 @@
+//! The rules of the domain, one module an area: what is allowed, what changes together, what follows from it.
+//!
+//! A service takes the access its caller was granted (see [`access`]), so it cannot be reached unchecked, and
+//! answers in entities and plain types; it knows nothing of HTTP.
+
+pub mod access;
+pub mod authentication;
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use sea_orm::DatabaseConnection;
+
+use crate::error::Error;
+use crate::git;
+use crate::policy::Tier;
+
+/// What every service works with. Cloning costs a reference count.
+#[derive(Clone)]
+pub struct Backend(Arc<Parts>);
+
+/// The parts of a [`Backend`].
+pub struct Parts {
+    /// The database.
+    pub database: DatabaseConnection,
+    /// The repositories.
+    pub repositories: git::Store,
+    /// What the instance is.
+    pub instance: Instance,
+}
+
+/// What the instance is, by its configuration.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// The public address, without a final slash.
+    pub base_url: String,
+    /// The plan it runs under.
+    pub plan: Tier,
+}
+
+impl Backend {
+    /// Puts the parts together.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for Backend {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}
+
+impl From<sea_orm::DbErr> for Error {
+    fn from(error: sea_orm::DbErr) -> Self {
+        Self::internal(error)
+    }
+}
