@@ -11,6 +11,9 @@ pub enum Error {
     /// The repository's directory is not there.
     #[error("the repository does not exist")]
     RepositoryMissing,
+    /// A repository that was to be created is there already.
+    #[error("the repository exists")]
+    RepositoryExists,
     /// A revision (branch, tag, id, expression) names no commit.
     #[error("the revision names no commit")]
     RevisionNotFound,

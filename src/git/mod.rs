@@ -6,13 +6,34 @@
 //!
 //! Errors are facts about Git ([`Error`]), never HTTP.
 
+mod branches;
+mod commit;
 mod error;
+mod layout;
+mod lock;
+mod objects;
+mod path;
+mod reachability;
+mod ref_name;
+mod refs;
 mod repository;
+mod revision;
 mod store;
+mod tags;
+#[cfg(test)]
+mod testing;
 
-pub use error::{Error, Result};
+pub use branches::{Branch, BranchPage};
+pub use commit::{Commit, Signature};
+pub use error::{ActionError, Error, Result};
+pub use lock::WriteGuard;
+pub use objects::{Blob, BlobStream, EntryKind, TreeEntry, TreePage};
+pub use path::TreePath;
+pub use ref_name::{check_branch_name, check_tag_name};
+pub use refs::Window;
 pub use repository::Repository;
 pub use store::{RepositoryId, Store};
+pub use tags::{Tag, TagOrder, TagPage, TagQuery};
 
 /// The id of a Git object: 20 bytes, shown as 40 lower-case hex digits.
 pub use git2::Oid;
