@@ -51,7 +51,11 @@ fn constant(id: &str) -> Ident {
 
 fn field_ident(name: &str) -> Ident {
     let name = name.trim_start_matches('_').to_snake_case();
-    syn::parse_str::<Ident>(&name).unwrap_or_else(|_| format_ident!("r#{name}"))
+    match name.as_str() {
+        // These words cannot even be raw identifiers.
+        "self" | "super" | "crate" => format_ident!("{name}_"),
+        _ => syn::parse_str::<Ident>(&name).unwrap_or_else(|_| format_ident!("r#{name}")),
+    }
 }
 
 fn docs(paragraphs: &[&str]) -> TokenStream {
@@ -239,14 +243,16 @@ fn request(operation: &Operation) -> TokenStream {
     }
 }
 
-fn context(operation: &Operation) -> Ident {
+fn context(operation: &Operation) -> TokenStream {
     let name = match operation.access.on.as_str() {
         "project" => "ProjectAccess",
         "group" => "GroupAccess",
         "user" => "UserAccess",
         _ => "InstanceAccess",
     };
-    format_ident!("{name}")
+    let ident = format_ident!("{name}");
+    // A path of its own: a component schema may well be called ProjectAccess.
+    quote!(access::#ident)
 }
 
 /// What the trait's method answers with, what is sent, and how the one becomes the other.

@@ -1,6 +1,6 @@
 //! The generated contract: types, one trait a tag, routes, and the operation table. See `build/emit.rs`.
 
-#![allow(clippy::all, missing_docs, unused_qualifications)]
+#![allow(clippy::all, missing_docs, unused_imports, unused_qualifications)]
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -18,6 +18,6 @@ use crate::api::operation::{
 use crate::api::reply::{Empty, Json, Reply};
 use crate::api::types::{Download, MaybeUndefined, Page, PageRequest, Timestamp, WithHeaders};
 use crate::error::Result;
-use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess, UserAccess};
+use crate::services::access;
 
 include!(concat!(env!("OUT_DIR"), "/contract.rs"));

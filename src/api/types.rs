@@ -13,6 +13,7 @@ pub const MAX_COUNTED: u64 = 10_000;
 
 /// A point in time: UTC with milliseconds, or a Git time in its own offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, NewType)]
+#[oai(to_header = false)]
 pub struct Timestamp(DateTime<FixedOffset>);
 
 impl Timestamp {

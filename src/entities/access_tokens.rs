@@ -1,8 +1,9 @@
 //! Tokens that stand for a user: personal, impersonation and project ones.
 
-use chrono::{DateTime, NaiveDate, Utc};
+use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
 use serde::{Deserialize, Serialize};
 
 /// How a token came about.
@@ -106,4 +107,19 @@ pub fn of_user(user_id: i64, kind: Kind) -> Select<Entity> {
         .filter(Column::UserId.eq(user_id))
         .filter(Column::Kind.eq(kind))
         .order_by_asc(Column::Id)
+}
+
+/// How long a token's last use is left as it stands before it is written again.
+const USE_GRANULARITY: TimeDelta = TimeDelta::minutes(10);
+
+/// Notes that a token was used, at most once in ten minutes, so that reading stays reading.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn touch(db: &impl ConnectionTrait, token: &Model, now: DateTime<Utc>) -> Result<(), DbErr> {
+    if token.last_used_at.is_some_and(|last| now - last < USE_GRANULARITY) {
+        return Ok(());
+    }
+    let update = Entity::update_many().col_expr(Column::LastUsedAt, Expr::value(now));
+    update.filter(Column::Id.eq(token.id)).exec(db).await.map(drop)
 }
