@@ -1,5 +1,5 @@
 //! Holdfast: a repository-hosting server with a spec-first REST API.
 
-pub mod git;
-
+pub mod database;
 pub mod entities;
+pub mod git;
