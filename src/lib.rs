@@ -1,9 +1,15 @@
 //! Holdfast: a repository-hosting server with a spec-first REST API.
 
 pub mod api;
+pub mod app;
+pub mod config;
+pub mod database;
 pub mod entities;
 pub mod error;
 pub mod git;
+pub mod handlers;
 pub mod policy;
 pub mod secrets;
 pub mod services;
+pub mod views;
+pub mod web;

@@ -24,7 +24,7 @@ pub mod users;
 mod visibility;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use access_level::AccessLevel;
 pub use visibility::Visibility;

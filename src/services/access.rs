@@ -125,11 +125,11 @@ impl ProjectAccess {
     /// 404 when it is not there for this caller.
     pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
         let hidden = || Error::not_found("Project");
-        let found = projects::by_reference(&backend.database, reference).await?;
+        let found = projects::by_reference(backend.database.read(), reference).await?;
         let (project, namespace) = found.ok_or_else(hidden)?;
         let role = match caller.as_user() {
             Some(user) => {
-                levels::project_level(&backend.database, user.id, project.id, now().date_naive()).await?
+                levels::project_level(backend.database.read(), user.id, project.id, now().date_naive()).await?
             }
             None => None,
         };
@@ -147,11 +147,11 @@ impl GroupAccess {
     /// 404 when it is not there for this caller.
     pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
         let hidden = || Error::not_found("Group");
-        let found = namespaces::group_by_reference(&backend.database, reference).await?;
+        let found = namespaces::group_by_reference(backend.database.read(), reference).await?;
         let group = found.ok_or_else(hidden)?;
         let role = match caller.as_user() {
             Some(user) => {
-                levels::group_level(&backend.database, user.id, group.id, now().date_naive()).await?
+                levels::group_level(backend.database.read(), user.id, group.id, now().date_naive()).await?
             }
             None => None,
         };
@@ -171,7 +171,7 @@ impl Admission for InstanceAccess {
 
 impl Admission for UserAccess {
     async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
-        let found = users::by_reference(&backend.database, key.unwrap_or_default()).await?;
+        let found = users::by_reference(backend.database.read(), key.unwrap_or_default()).await?;
         let user = found.ok_or_else(|| Error::not_found("User"))?;
         let themself = caller.as_user().is_some_and(|caller| caller.id == user.id);
         decide(backend, &caller, rule, themself.then_some(Role::Owner), Visibility::Public, false)?;

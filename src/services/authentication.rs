@@ -145,7 +145,7 @@ pub fn refuse_shut_out(user: &users::Model) -> Result<()> {
 /// # Errors
 /// 401 when the token is unknown, revoked or expired.
 pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
-    let found = access_tokens::by_digest(&backend.database, &secrets::digest(token)).await?;
+    let found = access_tokens::by_digest(backend.database.read(), &secrets::digest(token)).await?;
     let (token, user) = found.ok_or(Error::Unauthorized)?;
     if token.revoked {
         return Err(Error::InvalidToken(TokenFault::Revoked));
@@ -153,14 +153,14 @@ pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
     if token.is_expired(now().date_naive()) {
         return Err(Error::InvalidToken(TokenFault::Expired));
     }
-    access_tokens::touch(&backend.database, &token, now()).await?;
+    access_tokens::touch(backend.database.write(), &token, now()).await?;
     Ok(Caller::token(user, token))
 }
 
 /// A session counts for reads, and for writes that carry its token against cross-site requests; a cookie that
 /// counts for nothing leaves the caller anonymous, because browsers send it unasked.
 async fn by_session(backend: &Backend, session: &Session) -> Result<Caller> {
-    let found = sessions::by_digest(&backend.database, &secrets::digest(&session.secret), now()).await?;
+    let found = sessions::by_digest(backend.database.read(), &secrets::digest(&session.secret), now()).await?;
     let Some((row, user)) = found else { return Ok(Caller::anonymous()) };
     let wanted = csrf_token(&row);
     let proven = session.csrf.as_ref().is_some_and(|sent| bool::from(sent.as_bytes().ct_eq(wanted.as_bytes())));
@@ -187,7 +187,7 @@ async fn sudo(backend: &Backend, caller: &Caller, target: &str) -> Result<Caller
     if !token.scopes().any(|scope| scope == "sudo") {
         return Err(Error::InsufficientScope(vec!["sudo"]));
     }
-    let found = users::by_reference(&backend.database, target).await?;
+    let found = users::by_reference(backend.database.read(), target).await?;
     let user = found.ok_or_else(|| Error::not_found(format!("User with ID or username '{target}'")))?;
     refuse_shut_out(&user)?;
     Ok(Caller::user(user))

@@ -9,7 +9,7 @@ pub mod authentication;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use sea_orm::DatabaseConnection;
+use crate::database::Database;
 
 use crate::error::Error;
 use crate::git;
@@ -22,7 +22,7 @@ pub struct Backend(Arc<Parts>);
 /// The parts of a [`Backend`].
 pub struct Parts {
     /// The database.
-    pub database: DatabaseConnection,
+    pub database: Database,
     /// The repositories.
     pub repositories: git::Store,
     /// What the instance is.

@@ -1,1 +1,5 @@
+//! Behaviour of the models and finders on both databases.
 
+mod access;
+mod finders;
+pub(crate) mod fixtures;

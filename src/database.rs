@@ -1,0 +1,229 @@
+//! The database: SQLite in a file, or PostgreSQL.
+//!
+//! SQLite has one writer at a time. So that nobody meets `SQLITE_BUSY`, writes go through a pool of one
+//! connection and begin as writers; reads go through a pool of their own, whose connections refuse to write.
+//! With PostgreSQL both are the same pool.
+//!
+//! An acknowledged commit is never lost: SQLite runs in WAL mode with `synchronous=FULL`, which syncs the log
+//! at every commit; PostgreSQL does so unless its operator told it otherwise.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use migration::{Migrator, MigratorTrait};
+use sea_orm::{
+    ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr,
+    SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
+};
+
+mod sqlite;
+#[cfg(test)]
+pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
+mod violation;
+
+pub use violation::Violation;
+
+/// A statement slower than this is logged, without its values.
+const SLOW_STATEMENT: Duration = Duration::from_secs(1);
+
+/// The advisory lock that a migrating node holds in PostgreSQL; any number will do, as long as it stays.
+const MIGRATION_LOCK: i64 = 0x484f_4c44_4641_5354;
+
+/// What is told of every statement that ran: its text without values, and how long it took.
+pub type Observer = Arc<dyn Fn(&str, Duration) + Send + Sync>;
+
+/// How to connect.
+#[derive(Clone)]
+pub struct Options {
+    /// The most connections at a time: all of them with PostgreSQL, those that read with SQLite.
+    pub max_connections: u32,
+    /// How long to wait for a free connection, or for another process's write to a SQLite file.
+    pub acquire_timeout: Duration,
+    /// Told of every statement; for metrics, and for tests that count statements.
+    pub observer: Option<Observer>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_connections: 10,
+            acquire_timeout: Duration::from_secs(30),
+            observer: None,
+        }
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Options")
+            .field("max_connections", &self.max_connections)
+            .field("acquire_timeout", &self.acquire_timeout)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why a database could not be opened or prepared.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address is of no kind that is supported; it is not repeated, as it may hold a password.
+    #[error("the database URL must begin with sqlite:// and name a file, or with postgres://")]
+    UnsupportedUrl,
+    /// The file of a SQLite database cannot be made.
+    #[error("cannot create the database file: {0}")]
+    File(#[from] std::io::Error),
+    /// The database refused.
+    #[error(transparent)]
+    Database(#[from] DbErr),
+}
+
+/// A handle on the database; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Database {
+    reader: DatabaseConnection,
+    writer: DatabaseConnection,
+}
+
+impl Database {
+    /// Connects to `sqlite://path`, creating the file if need be, or to `postgres://...`.
+    ///
+    /// # Errors
+    /// [`Error::UnsupportedUrl`], [`Error::File`], or whatever the database reports.
+    pub async fn connect(url: &str, options: &Options) -> Result<Self, Error> {
+        if url.starts_with("sqlite:") {
+            let path = sqlite::prepare_file(url)?;
+            tracing::debug!(path = %path.display(), "opening SQLite");
+            let reader = open(sqlite::reader(base(url, options), options), options).await?;
+            let writer = open(sqlite::writer(base(url, options), options), options).await?;
+            return Ok(Self { reader, writer });
+        }
+        if url.starts_with("postgres:") || url.starts_with("postgresql:") {
+            let mut connect = base(url, options);
+            connect
+                .max_connections(options.max_connections)
+                .set_application_name("holdfast");
+            let pool = open(connect, options).await?;
+            return Ok(Self {
+                reader: pool.clone(),
+                writer: pool,
+            });
+        }
+        Err(Error::UnsupportedUrl)
+    }
+
+    /// The connections for statements that only read. With SQLite, writing through them fails.
+    pub fn read(&self) -> &DatabaseConnection {
+        &self.reader
+    }
+
+    /// The connections for single statements that write, outside a transaction. Never to be used by somebody
+    /// who holds a transaction: SQLite has one writing connection, and it would be waited for in vain.
+    pub fn write(&self) -> &DatabaseConnection {
+        &self.writer
+    }
+
+    /// Begins a transaction that may write; dropped without commit, it is undone.
+    ///
+    /// # Errors
+    /// Whatever the database reports, for instance that no connection became free in time.
+    pub async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
+        self.writer
+            .begin_with_options(TransactionOptions {
+                sqlite_transaction_mode: Some(SqliteTransactionMode::Immediate),
+                ..TransactionOptions::default()
+            })
+            .await
+    }
+
+    /// Runs `work` in one transaction: committed when it succeeds, undone when it fails, panics or is dropped.
+    /// Slow things that are not the database's (Git, the network) belong outside: they would hold up every
+    /// other writer.
+    ///
+    /// # Errors
+    /// What `work` fails with, or what the database reports at the beginning or the commit.
+    pub async fn transaction<T, E: From<DbErr>>(
+        &self,
+        work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
+    ) -> Result<T, E> {
+        let transaction = self.begin().await?;
+        let outcome = work(&transaction).await;
+        match outcome {
+            Ok(value) => {
+                transaction.commit().await?;
+                Ok(value)
+            }
+            Err(error) => {
+                transaction.rollback().await?;
+                Err(error)
+            }
+        }
+    }
+
+    /// Brings the schema up to this program's, in one transaction that keeps other nodes and processes that
+    /// start at the same time waiting.
+    ///
+    /// # Errors
+    /// Whatever the database reports; also when the schema is newer than this program.
+    pub async fn migrate(&self) -> Result<(), DbErr> {
+        self.transaction(async |transaction| {
+            if self.backend() == DatabaseBackend::Postgres {
+                let lock = Statement::from_sql_and_values(
+                    DatabaseBackend::Postgres,
+                    "SELECT pg_advisory_xact_lock($1)",
+                    [MIGRATION_LOCK.into()],
+                );
+                transaction.execute_raw(lock).await?;
+            }
+            Migrator::up(transaction, None).await
+        })
+        .await
+    }
+
+    /// Which of the two databases it is.
+    pub fn backend(&self) -> DatabaseBackend {
+        self.writer.get_database_backend()
+    }
+
+    /// Checks that the database answers, both for reading and for writing.
+    ///
+    /// # Errors
+    /// Whatever the database reports.
+    pub async fn ping(&self) -> Result<(), DbErr> {
+        self.reader.ping().await?;
+        self.writer.ping().await
+    }
+
+    /// Closes all connections, once those in use are given back.
+    ///
+    /// # Errors
+    /// Whatever the database reports.
+    pub async fn close(self) -> Result<(), DbErr> {
+        self.reader.close().await?;
+        self.writer.close().await
+    }
+}
+
+/// What both databases have in common.
+fn base(url: &str, options: &Options) -> ConnectOptions {
+    let mut connect = ConnectOptions::new(url);
+    connect
+        .acquire_timeout(options.acquire_timeout)
+        // Values would end up in logs and spans; what is slow is logged by `open`.
+        .sqlx_logging(false)
+        .record_stmt_in_spans(false);
+    connect
+}
+
+async fn open(connect: ConnectOptions, options: &Options) -> Result<DatabaseConnection, DbErr> {
+    let mut connection = sea_orm::Database::connect(connect).await?;
+    let observer = options.observer.clone();
+    connection.set_metric_callback(move |info| {
+        if info.elapsed > SLOW_STATEMENT {
+            tracing::warn!(sql = info.statement.sql, elapsed = ?info.elapsed, "slow statement");
+        }
+        if let Some(observer) = &observer {
+            observer(&info.statement.sql, info.elapsed);
+        }
+    });
+    Ok(connection)
+}

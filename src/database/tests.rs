@@ -1,0 +1,227 @@
+//! Behaviour of the database handle on both databases.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait};
+
+use super::{
+    Database, Error, Options, Violation,
+    testing::{on_each_database, on_each_url},
+};
+use crate::entities::{self, members, namespaces, settings, tests::fixtures};
+
+#[tokio::test]
+async fn rolls_back_a_transaction_that_fails() {
+    on_each_database(async |db| {
+        let outcome: Result<(), DbErr> = db
+            .transaction(async |tx| {
+                settings::put(tx, "k", "1").await?;
+                Err(DbErr::Custom("stop".into()))
+            })
+            .await;
+        assert!(outcome.is_err());
+        assert_eq!(settings::get(db.read(), "k").await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn rolls_back_a_transaction_that_is_dropped() {
+    on_each_database(async |db| {
+        let tx = db.begin().await.unwrap();
+        settings::put(&tx, "k", "1").await.unwrap();
+        drop(tx);
+        assert_eq!(settings::get(db.write(), "k").await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn concurrent_read_modify_write_transactions_all_succeed() {
+    on_each_database(async |db| {
+        settings::put(db.write(), "count", "0").await.unwrap();
+        let tasks: Vec<_> = (0..20)
+            .map(|_| {
+                let db = db.clone();
+                tokio::spawn(async move {
+                    db.transaction(async |tx| {
+                        if db.backend() == DatabaseBackend::Postgres {
+                            tx.execute_unprepared("LOCK TABLE settings").await?;
+                        }
+                        let count = settings::get(tx, "count").await?.unwrap().parse::<u32>().unwrap();
+                        settings::put(tx, "count", &(count + 1).to_string()).await
+                    })
+                    .await
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap().unwrap();
+        }
+        assert_eq!(
+            settings::get(db.read(), "count").await.unwrap().as_deref(),
+            Some("20")
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn two_sqlite_handles_wait_for_each_other() {
+    let directory = tempfile::tempdir().unwrap();
+    let url = format!("sqlite://{}", directory.path().join("test.sqlite3").display());
+    let first = Database::connect(&url, &Options::default()).await.unwrap();
+    let second = Database::connect(&url, &Options::default()).await.unwrap();
+    let (one, two) = tokio::join!(first.migrate(), second.migrate());
+    one.unwrap();
+    two.unwrap();
+    let held = first.begin().await.unwrap();
+    settings::put(&held, "k", "1").await.unwrap();
+    let waiting = tokio::spawn(async move { settings::put(second.write(), "k", "2").await });
+    held.commit().await.unwrap();
+    waiting.await.unwrap().unwrap();
+    assert_eq!(
+        settings::get(first.read(), "k").await.unwrap().as_deref(),
+        Some("2")
+    );
+}
+
+#[tokio::test]
+async fn concurrent_migrations_of_one_database_all_succeed() {
+    on_each_url(async |url| {
+        let nodes = futures_util::future::join_all((0..4).map(|_| async {
+            let db = Database::connect(&url, &Options::default()).await.unwrap();
+            db.migrate().await.unwrap();
+            db
+        }))
+        .await;
+        for db in nodes {
+            assert_eq!(settings::get(db.read(), "k").await.unwrap(), None);
+            db.close().await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn sqlite_is_durable_keeps_foreign_keys_and_refuses_to_write_through_readers() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new/test.sqlite3");
+    let db = Database::connect(&format!("sqlite://{}", path.display()), &Options::default())
+        .await
+        .unwrap();
+    db.migrate().await.unwrap();
+    for (pragma, expected) in [
+        ("journal_mode", "wal"),
+        ("synchronous", "2"),
+        ("foreign_keys", "1"),
+    ] {
+        for connection in [db.read(), db.write()] {
+            let row = connection
+                .query_one_raw(sea_orm::Statement::from_string(
+                    DatabaseBackend::Sqlite,
+                    format!("SELECT CAST({pragma} AS text) AS value FROM pragma_{pragma}"),
+                ))
+                .await
+                .unwrap()
+                .unwrap();
+            assert_eq!(row.try_get::<String>("", "value").unwrap(), expected, "{pragma}");
+        }
+    }
+    assert!(settings::put(db.read(), "k", "1").await.is_err());
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().permissions().mode() & 0o777,
+            0o600
+        );
+    }
+}
+
+#[tokio::test]
+async fn refuses_urls_of_other_kinds_without_repeating_them() {
+    for url in [
+        "mysql://u:secret@h/d",
+        "sqlite::memory:",
+        "sqlite://x?mode=memory",
+        "",
+        "/a/file",
+    ] {
+        let error = Database::connect(url, &Options::default()).await.unwrap_err();
+        assert!(matches!(error, Error::UnsupportedUrl), "{url}: {error}");
+        assert!(!error.to_string().contains("secret"));
+    }
+}
+
+#[tokio::test]
+async fn names_the_violated_constraint_alike_on_both_databases() {
+    on_each_database(async |db| {
+        let world = fixtures::World::new(&db).await;
+        let user = world.user("ada").await;
+        let mut twice = fixtures::user_row("other");
+        twice.username_key = Set("ada".into());
+        let error = entities::users::Entity::insert(twice).exec(db.write()).await.unwrap_err();
+        assert_eq!(Violation::of(&error), Some(Violation::Unique("uq_users_username_key".into())));
+        assert!(Violation::is_unique(&error, "uq_users_username_key"));
+
+        let project = world.project("ada", "Compiler").await;
+        let error = world.try_project(user.personal, "compiler").await.unwrap_err();
+        assert!(
+            matches!(Violation::of(&error), Some(Violation::Unique(name)) if name.starts_with("uq_projects_namespace_id_"))
+        );
+
+        let member = |project_id, level| members::ActiveModel {
+            user_id: Set(user.id),
+            project_id: Set(Some(project_id)),
+            access_level: Set(level),
+            created_at: Set(entities::now()),
+            updated_at: Set(entities::now()),
+            ..Default::default()
+        };
+        let missing = member(project + 1000, entities::AccessLevel::Guest);
+        let error = members::Entity::insert(missing).exec(db.write()).await.unwrap_err();
+        assert!(
+            matches!(Violation::of(&error), Some(Violation::ForeignKey(name)) if name.as_deref().is_none_or(|name| name == "fk_members_project_id"))
+        );
+
+        let mut both = member(project, entities::AccessLevel::Guest);
+        both.namespace_id = Set(Some(user.personal));
+        let error = members::Entity::insert(both).exec(db.write()).await.unwrap_err();
+        assert_eq!(Violation::of(&error), Some(Violation::Check("ck_members_source".into())));
+
+        let error = namespaces::Entity::delete_by_id(user.personal).exec(db.write()).await.unwrap_err();
+        assert!(matches!(Violation::of(&error), Some(Violation::ForeignKey(_))), "{error}");
+        assert_eq!(Violation::of(&DbErr::Custom("other".into())), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tells_the_observer_of_every_statement() {
+    on_each_url(async |url| {
+        let count = Arc::new(AtomicUsize::new(0));
+        let seen = Arc::clone(&count);
+        let options = Options {
+            observer: Some(Arc::new(move |sql, _| {
+                assert!(!sql.is_empty());
+                seen.fetch_add(1, Ordering::Relaxed);
+            })),
+            ..Options::default()
+        };
+        let db = Database::connect(&url, &options).await.unwrap();
+        db.migrate().await.unwrap();
+        let before = count.load(Ordering::Relaxed);
+        settings::get(db.read(), "k").await.unwrap();
+        db.transaction(async |tx| settings::put(tx, "k", "1").await)
+            .await
+            .unwrap();
+        assert_eq!(count.load(Ordering::Relaxed) - before, 2);
+        db.ping().await.unwrap();
+        db.close().await.unwrap();
+    })
+    .await;
+}

@@ -1,0 +1,295 @@
+//! Roles and visibility.
+
+use std::collections::BTreeSet;
+
+use chrono::Days;
+use sea_orm::{EntityTrait, QueryFilter};
+
+use super::fixtures::{Person, World, today};
+use crate::{
+    database::{Database, testing::on_each_database},
+    entities::{
+        AccessLevel::{self, *},
+        Visibility::*,
+        access::{self, Viewer},
+        members::Source,
+        namespaces, projects,
+    },
+};
+
+async fn level(db: &Database, user: Person, project: i64) -> Option<AccessLevel> {
+    access::project_level(db.read(), user.id, project, today())
+        .await
+        .unwrap()
+}
+
+async fn group_level(db: &Database, user: Person, group: i64) -> Option<AccessLevel> {
+    access::group_level(db.read(), user.id, group, today())
+        .await
+        .unwrap()
+}
+
+async fn visible(db: &Database, viewer: Viewer) -> BTreeSet<i64> {
+    let found = projects::Entity::find().filter(access::visible_projects(viewer, today()));
+    found
+        .all(db.read())
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|project| project.id)
+        .collect()
+}
+
+async fn visible_groups(db: &Database, viewer: Viewer) -> BTreeSet<i64> {
+    let found = namespaces::Entity::find().filter(access::visible_groups(viewer, today()));
+    found
+        .all(db.read())
+        .await
+        .unwrap()
+        .into_iter()
+        .map(|group| group.id)
+        .collect()
+}
+
+fn viewer(user: Person) -> Viewer {
+    Viewer::User {
+        id: user.id,
+        external: false,
+    }
+}
+
+#[tokio::test]
+async fn the_highest_of_direct_and_inherited_roles_counts() {
+    on_each_database(async |db| {
+        let world = World::new(&db).await;
+        let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+        let top = world.group("top", Private).await;
+        let below = world.group("top/below", Private).await;
+        let project = world.project("top/below", "p").await;
+        assert_eq!(level(&db, ada, project).await, None);
+
+        world.member(Source::Project(project), ada, Reporter).await;
+        assert_eq!(level(&db, ada, project).await, Some(Reporter));
+        assert_eq!(group_level(&db, ada, below).await, None);
+
+        world.member(Source::Group(top), ada, Developer).await;
+        assert_eq!(level(&db, ada, project).await, Some(Developer));
+        assert_eq!(group_level(&db, ada, below).await, Some(Developer));
+        assert_eq!(group_level(&db, ada, top).await, Some(Developer));
+
+        world.member(Source::Group(below), bob, Maintainer).await;
+        assert_eq!(level(&db, bob, project).await, Some(Maintainer));
+        assert_eq!(group_level(&db, bob, top).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_owner_of_a_personal_namespace_owns_its_projects() {
+    on_each_database(async |db| {
+        let world = World::new(&db).await;
+        let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+        let project = world.project("ada", "p").await;
+        assert_eq!(level(&db, ada, project).await, Some(Owner));
+        assert_eq!(group_level(&db, ada, ada.personal).await, Some(Owner));
+        assert_eq!(level(&db, bob, project).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn shares_give_no_more_than_their_own_level() {
+    on_each_database(async |db| {
+        let world = World::new(&db).await;
+        let (owner, guest) = (world.user("owner").await, world.user("guest").await);
+        let team = world.group("team", Private).await;
+        let squad = world.group("team/squad", Private).await;
+        world.member(Source::Group(team), owner, Owner).await;
+        world.member(Source::Group(squad), guest, Guest).await;
+
+        let shared = world.group("shared", Private).await;
+        let inner = world.group("shared/inner", Private).await;
+        let in_group = world.project("shared/inner", "p").await;
+        world.share_group(shared, squad, Developer, None).await;
+        assert_eq!(
+            group_level(&db, owner, inner).await,
+            Some(Developer),
+            "inherited by the squad, capped"
+        );
+        assert_eq!(level(&db, owner, in_group).await, Some(Developer));
+        assert_eq!(level(&db, guest, in_group).await, Some(Guest));
+
+        let alone = world.group("alone", Private).await;
+        let project = world.project("alone", "p").await;
+        world.share_project(project, squad, Maintainer, None).await;
+        assert_eq!(level(&db, owner, project).await, Some(Maintainer));
+        assert_eq!(level(&db, guest, project).await, Some(Guest));
+        assert_eq!(group_level(&db, owner, alone).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn memberships_and_shares_grant_nothing_from_the_day_they_end() {
+    on_each_database(async |db| {
+        let world = World::new(&db).await;
+        let tomorrow = today().checked_add_days(Days::new(1));
+        let (late, early) = (world.user("late").await, world.user("early").await);
+        let group = world.group("g", Private).await;
+        let project = world.project("g", "p").await;
+        world
+            .member_until(Source::Group(group), late, Developer, Some(today()))
+            .await;
+        world
+            .member_until(Source::Group(group), early, Developer, tomorrow)
+            .await;
+        assert_eq!(level(&db, late, project).await, None);
+        assert_eq!(level(&db, early, project).await, Some(Developer));
+        assert!(!visible(&db, viewer(late)).await.contains(&project));
+        assert!(visible(&db, viewer(early)).await.contains(&project));
+
+        let (ended, running) = (
+            world.group("ended", Private).await,
+            world.group("running", Private).await,
+        );
+        let (a, b) = (
+            world.project("ended", "a").await,
+            world.project("running", "b").await,
+        );
+        world.share_group(ended, group, Guest, Some(today())).await;
+        world.share_group(running, group, Guest, tomorrow).await;
+        assert_eq!(level(&db, early, a).await, None);
+        assert_eq!(level(&db, early, b).await, Some(Guest));
+        world.share_project(a, group, Guest, Some(today())).await;
+        assert_eq!(level(&db, early, a).await, None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn roles_on_many_projects_take_one_statement_and_match_single_ones() {
+    on_each_database(async |db| {
+        let world = World::new(&db).await;
+        let ada = world.user("ada").await;
+        let group = world.group("g", Private).await;
+        world.member(Source::Group(group), ada, Reporter).await;
+        let mine = world.project("ada", "mine").await;
+        let ours = world.project("g", "ours").await;
+        world.user("bob").await;
+        let theirs = world.project("bob", "theirs").await;
+        let levels = access::project_levels(db.read(), ada.id, &[mine, ours, theirs], today())
+            .await
+            .unwrap();
+        assert_eq!(levels.get(&mine), Some(&Owner));
+        assert_eq!(levels.get(&ours), Some(&Reporter));
+        assert_eq!(levels.get(&theirs), None);
+        assert!(
+            access::project_levels(db.read(), ada.id, &[], today())
+                .await
+                .unwrap()
+                .is_empty()
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn projects_are_seen_by_visibility_and_role() {
+    on_each_database(async |db| {
+        let world = World::new(&db).await;
+        let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+        world.group("g", Private).await;
+        let secret = world.project("g", "secret").await;
+        let inside = world.project("g", "inside").await;
+        let open = world.project("g", "open").await;
+        let gone = world.project("g", "gone").await;
+        world.visibility(inside, Internal).await;
+        world.visibility(open, Public).await;
+        world.visibility(gone, Public).await;
+        let row = projects::ActiveModel {
+            id: sea_orm::ActiveValue::Set(gone),
+            deletion_started_at: sea_orm::ActiveValue::Set(Some(crate::entities::now())),
+            ..Default::default()
+        };
+        projects::Entity::update(row).exec(db.write()).await.unwrap();
+        world.member(Source::Project(secret), ada, Guest).await;
+
+        assert_eq!(visible(&db, Viewer::Anonymous).await, BTreeSet::from([open]));
+        assert_eq!(visible(&db, viewer(bob)).await, BTreeSet::from([open, inside]));
+        assert_eq!(
+            visible(&db, viewer(ada)).await,
+            BTreeSet::from([open, inside, secret])
+        );
+        let external = Viewer::User {
+            id: ada.id,
+            external: true,
+        };
+        assert_eq!(visible(&db, external).await, BTreeSet::from([open, secret]));
+        assert_eq!(
+            visible(&db, Viewer::Admin).await,
+            BTreeSet::from([open, inside, secret])
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn projects_with_a_least_role_leave_out_lower_ones() {
+    on_each_database(async |db| {
+        let world = World::new(&db).await;
+        let ada = world.user("ada").await;
+        let team = world.group("team", Private).await;
+        world.member(Source::Group(team), ada, Maintainer).await;
+        world.group("g", Private).await;
+        let capped = world.project("g", "capped").await;
+        world.share_project(capped, team, Reporter, None).await;
+        let ours = world.project("team", "ours").await;
+        let mine = world.project("ada", "mine").await;
+        let at_least = async |least| {
+            let found = projects::Entity::find().filter(access::projects_with_level(ada.id, least, today()));
+            let rows = found.all(db.read()).await.unwrap();
+            rows.into_iter()
+                .map(|project| project.id)
+                .collect::<BTreeSet<_>>()
+        };
+        assert_eq!(at_least(Guest).await, BTreeSet::from([capped, ours, mine]));
+        assert_eq!(at_least(Developer).await, BTreeSet::from([ours, mine]));
+        assert_eq!(at_least(Owner).await, BTreeSet::from([mine]));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn groups_are_seen_by_visibility_role_and_own_projects_below() {
+    on_each_database(async |db| {
+        let world = World::new(&db).await;
+        let (ada, bob) = (world.user("ada").await, world.user("bob").await);
+        let open = world.group("open", Public).await;
+        let inside = world.group("inside", Internal).await;
+        let secret = world.group("secret", Private).await;
+        let below = world.group("secret/below", Private).await;
+        let other = world.group("other", Private).await;
+        let project = world.project("secret/below", "p").await;
+        assert_eq!(
+            visible_groups(&db, Viewer::Anonymous).await,
+            BTreeSet::from([open])
+        );
+        assert_eq!(
+            visible_groups(&db, viewer(ada)).await,
+            BTreeSet::from([open, inside])
+        );
+        world.member(Source::Project(project), ada, Guest).await;
+        assert_eq!(
+            visible_groups(&db, viewer(ada)).await,
+            BTreeSet::from([open, inside, secret, below])
+        );
+        world.member(Source::Group(secret), bob, Guest).await;
+        assert_eq!(
+            visible_groups(&db, viewer(bob)).await,
+            BTreeSet::from([open, inside, secret, below])
+        );
+        let everything = BTreeSet::from([open, inside, secret, below, other]);
+        assert_eq!(visible_groups(&db, Viewer::Admin).await, everything);
+    })
+    .await;
+}
