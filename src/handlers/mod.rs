@@ -1,0 +1,3 @@
+//! The contract's traits, one file a tag: unpack, call one service, map with a view.
+
+mod metadata;

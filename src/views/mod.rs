@@ -1,0 +1,1 @@
+//! From rows and Git objects to the contract's types: pure functions, one file a resource.

@@ -1,0 +1,126 @@
+//! The last word on errors: whatever fails outside a handler (no route, wrong method, panic, time) is JSON too.
+
+use std::panic::AssertUnwindSafe;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use poem::error::{MethodNotAllowedError, NotFoundError};
+use poem::http::{Method, StatusCode};
+use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
+
+use crate::api::contract::OPERATIONS;
+use crate::api::failure;
+use crate::error::Error;
+
+/// Turns every failure into an answer.
+pub struct Errors {
+    /// Longest time of a REST request. Transfers outside `/api` have limits of their own.
+    pub time_limit: Duration,
+}
+
+impl<E: Endpoint> Middleware<E> for Errors {
+    type Output = ErrorsEndpoint<E>;
+
+    fn transform(&self, inner: E) -> Self::Output {
+        ErrorsEndpoint { inner, time_limit: self.time_limit }
+    }
+}
+
+/// See [`Errors`].
+pub struct ErrorsEndpoint<E> {
+    inner: E,
+    time_limit: Duration,
+}
+
+impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+        if path.starts_with("/api/v3/") {
+            let text = "API V3 is no longer supported. Use API V4 instead.";
+            let body = serde_json::json!({ "message": text, "error": text });
+            return Ok(failure::respond(StatusCode::GONE, &body));
+        }
+        let call = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
+        let outcome = if path.starts_with("/api/") {
+            match tokio::time::timeout(self.time_limit, call).await {
+                Ok(outcome) => outcome,
+                Err(_) => return Ok(failure::answer(&Error::TimedOut)),
+            }
+        } else {
+            call.await
+        };
+        Ok(match outcome {
+            Ok(Ok(output)) => output.into_response(),
+            Ok(Err(error)) => refuse(&error, &method, &path),
+            Err(_) => failure::answer(&Error::internal("a handler panicked")),
+        })
+    }
+}
+
+fn refuse(error: &poem::Error, method: &Method, path: &str) -> Response {
+    let allowed = allowed(path);
+    if error.is::<MethodNotAllowedError>() || (error.is::<NotFoundError>() && !allowed.is_empty()) {
+        tracing::debug!(%method, path, "method is not allowed");
+        return failure::unrouted(StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));
+    }
+    match error.status() {
+        StatusCode::NOT_FOUND => failure::unrouted(StatusCode::NOT_FOUND, ""),
+        status if status.is_client_error() => {
+            let reason = status.canonical_reason().unwrap_or("Bad Request");
+            let text = format!("{} {reason}", status.as_u16());
+            failure::respond(status, &serde_json::json!({ "message": text, "error": text }))
+        }
+        _ => {
+            tracing::error!(%error, path, "request failed outside a handler");
+            failure::answer(&Error::internal(error.to_string()))
+        }
+    }
+}
+
+/// The methods that the contract has for a raw path.
+fn allowed(path: &str) -> Vec<&'static str> {
+    let mut methods: Vec<&'static str> = OPERATIONS
+        .iter()
+        .filter(|operation| matches(operation.path, path))
+        .map(|operation| operation.method)
+        .collect();
+    if methods.contains(&"GET") && !methods.contains(&"HEAD") {
+        methods.push("HEAD");
+    }
+    methods.sort_unstable();
+    methods.dedup();
+    methods
+}
+
+/// Whether a raw path fits a template segment by segment.
+fn matches(template: &str, path: &str) -> bool {
+    let mut sent = path.split('/');
+    let fits = template.split('/').all(|pattern| match (pattern.split_once('{'), sent.next()) {
+        (Some((prefix, _)), Some(segment)) => segment.len() > prefix.len() && segment.starts_with(prefix),
+        (None, Some(segment)) => pattern == segment,
+        (_, None) => false,
+    });
+    fits && sent.next().is_none()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_fit_templates_segment_by_segment() {
+        let template = "/api/v4/projects/{id}/repository/files/{file_path}";
+        assert!(matches(template, "/api/v4/projects/a%2Fb/repository/files/src%2Fx.rs"));
+        assert!(!matches(template, "/api/v4/projects/a/b/repository/files/x"));
+        assert!(!matches(template, "/api/v4/projects/a/repository/files/"));
+        assert!(!matches(template, "/api/v4/projects/a/repository/files/x/y"));
+    }
+
+    #[test]
+    fn a_known_path_names_its_methods_and_head() {
+        assert_eq!(allowed("/api/v4/version"), ["GET", "HEAD"]);
+        assert_eq!(allowed("/api/v4/nothing"), Vec::<&str>::new());
+    }
+}

@@ -1,0 +1,61 @@
+//! `/-/health`, `/-/liveness`, `/-/readiness` and `/-/metrics` (design 8).
+
+use std::sync::OnceLock;
+
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use poem::http::StatusCode;
+use poem::web::Data;
+use poem::{Endpoint, EndpointExt, Response, Route, get, handler};
+use serde_json::json;
+
+use crate::api::failure::respond;
+use crate::services::Backend;
+
+/// The routes below `/-`.
+pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
+    Route::new()
+        .at("/health", get(readiness))
+        .at("/liveness", get(liveness))
+        .at("/readiness", get(readiness))
+        .at("/metrics", get(figures))
+        .data(backend.clone())
+        .map_to_response()
+}
+
+/// The process runs.
+#[handler]
+fn liveness() -> Response {
+    respond(StatusCode::OK, &json!({ "status": "ok" }))
+}
+
+/// The process can do its work: the database answers and the repositories can be reached.
+#[handler]
+async fn readiness(Data(backend): Data<&Backend>) -> Response {
+    let database = backend.database.ping().await.is_ok();
+    let repositories = backend.repositories.is_reachable().await;
+    let shown = |ok: bool| if ok { "ok" } else { "failed" };
+    let (status, overall) = match database && repositories {
+        true => (StatusCode::OK, "ok"),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "failed"),
+    };
+    let body = json!({
+        "status": overall,
+        "checks": { "database": shown(database), "repositories": shown(repositories) },
+    });
+    respond(status, &body)
+}
+
+/// The recorder of this process, installed at the first use.
+pub fn recorder() -> Option<&'static PrometheusHandle> {
+    static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
+    HANDLE.get_or_init(|| PrometheusBuilder::new().install_recorder().ok()).as_ref()
+}
+
+/// Figures in the form Prometheus reads.
+#[handler]
+fn figures() -> Response {
+    match recorder() {
+        Some(handle) => Response::builder().content_type("text/plain; version=0.0.4").body(handle.render()),
+        None => Response::builder().status(StatusCode::SERVICE_UNAVAILABLE).finish(),
+    }
+}

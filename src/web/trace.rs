@@ -1,0 +1,66 @@
+//! A request id, a log line and figures for every request.
+
+use std::time::Instant;
+
+use poem::http::HeaderValue;
+use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
+use tracing::Instrument;
+
+/// Traces requests.
+pub struct Trace;
+
+impl<E: Endpoint> Middleware<E> for Trace {
+    type Output = TraceEndpoint<E>;
+
+    fn transform(&self, inner: E) -> Self::Output {
+        TraceEndpoint { inner }
+    }
+}
+
+/// See [`Trace`].
+pub struct TraceEndpoint<E> {
+    inner: E,
+}
+
+/// The header a proxy may set and every answer carries.
+const REQUEST_ID: &str = "x-request-id";
+
+impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        let given = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
+        let id = match given.filter(|id| is_id(id)) {
+            Some(id) => id.to_owned(),
+            None => hex::encode(rand::random::<[u8; 16]>()),
+        };
+        let method = request.method().clone();
+        // The path only: the query may carry tokens.
+        let span = tracing::info_span!("request", id, %method, path = request.uri().path());
+        let started = Instant::now();
+        let mut response = async {
+            let response = self.inner.call(request).await?.into_response();
+            let (status, elapsed) = (response.status().as_u16(), started.elapsed());
+            tracing::info!(status, elapsed = ?elapsed, "answered");
+            poem::Result::Ok(response)
+        }
+        .instrument(span)
+        .await?;
+        let status = response.status().as_u16().to_string();
+        metrics::counter!("holdfast_requests_total", "method" => method.to_string(), "status" => status)
+            .increment(1);
+        metrics::histogram!("holdfast_request_seconds").record(started.elapsed().as_secs_f64());
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            response.headers_mut().insert(REQUEST_ID, id);
+        }
+        if let Ok(runtime) = HeaderValue::from_str(&format!("{:.6}", started.elapsed().as_secs_f64())) {
+            response.headers_mut().insert("x-runtime", runtime);
+        }
+        Ok(response)
+    }
+}
+
+/// Ids from outside are taken only when they can do no harm in a log.
+fn is_id(text: &str) -> bool {
+    (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+}
