@@ -3,3 +3,4 @@
 pub mod database;
 pub mod entities;
 pub mod git;
+pub mod secrets;
