@@ -1,4 +1,5 @@
 //! Every migration can be applied, taken back and applied again, on both databases.
+#![allow(clippy::unwrap_used)]
 
 use migration::{Migrator, MigratorTrait};
 use sea_orm_migration::sea_orm::{ConnectionTrait, Database, DatabaseConnection, Statement};

@@ -1,0 +1,178 @@
+//! Behaviour of secrets.
+
+use std::collections::HashSet;
+
+use super::*;
+
+fn ring(byte: u8) -> Keyring {
+    Keyring::new(&Secret::new([byte; KEY_LENGTH]))
+}
+
+#[test]
+fn decrypts_what_it_encrypted_for_the_same_place_only() {
+    let ring = ring(1);
+    for value in ["", "a token", "päss\u{1f511}", &"x".repeat(100_000)] {
+        let sealed = ring.encrypt(value, "hooks.token:1").unwrap();
+        assert!(value.is_empty() || !sealed.contains(value));
+        assert_eq!(ring.decrypt(&sealed, "hooks.token:1").unwrap().expose(), value);
+        assert!(matches!(
+            ring.decrypt(&sealed, "hooks.token:2"),
+            Err(Error::Authentication)
+        ));
+    }
+}
+
+#[test]
+fn encrypts_the_same_value_differently_each_time() {
+    let ring = ring(1);
+    let sealed: HashSet<_> = (0..100).map(|_| ring.encrypt("v", "p").unwrap()).collect();
+    assert_eq!(sealed.len(), 100);
+}
+
+#[test]
+fn rejects_values_that_were_changed() {
+    let ring = ring(1);
+    let sealed = ring.encrypt("value", "p").unwrap();
+    let body = sealed.rfind('.').unwrap() + 1;
+    for position in body..sealed.len() - 1 {
+        let mut changed = sealed.clone().into_bytes();
+        changed[position] = if changed[position] == b'A' { b'B' } else { b'A' };
+        let changed = String::from_utf8(changed).unwrap();
+        assert!(
+            matches!(ring.decrypt(&changed, "p"), Err(Error::Authentication)),
+            "at {position}"
+        );
+    }
+}
+
+#[test]
+fn rejects_values_that_are_malformed() {
+    let ring = ring(1);
+    let sealed = ring.encrypt("value", "p").unwrap();
+    let id = sealed.split('.').nth(1).unwrap();
+    for bad in [
+        "",
+        "v1",
+        "v2.x.y",
+        &format!("v1.{id}"),
+        &format!("v1.{id}.AAAA"),
+        &format!("v1.{id}.*"),
+    ] {
+        assert!(matches!(ring.decrypt(bad, "p"), Err(Error::Malformed)), "{bad}");
+    }
+}
+
+#[test]
+fn reads_values_of_a_replaced_key_and_names_an_unknown_one() {
+    let sealed = ring(1).encrypt("value", "p").unwrap();
+    assert!(matches!(ring(2).decrypt(&sealed, "p"), Err(Error::UnknownKey(_))));
+    let rotated = ring(2).with_previous(&Secret::new([1; KEY_LENGTH]));
+    assert_eq!(rotated.decrypt(&sealed, "p").unwrap().expose(), "value");
+    assert!(rotated.is_outdated(&sealed));
+    assert!(!rotated.is_outdated(&rotated.encrypt("value", "p").unwrap()));
+}
+
+#[test]
+fn makes_a_private_key_file_once_and_reads_it_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("new/key");
+    let sealed = Keyring::open(&path).unwrap().encrypt("value", "p").unwrap();
+    assert_eq!(
+        Keyring::open(&path)
+            .unwrap()
+            .decrypt(&sealed, "p")
+            .unwrap()
+            .expose(),
+        "value"
+    );
+    let metadata = std::fs::metadata(&path).unwrap();
+    assert_eq!(metadata.len(), KEY_LENGTH as u64);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(metadata.permissions().mode() & 0o777, 0o600);
+    }
+    assert_eq!(
+        std::fs::read_dir(directory.path().join("new")).unwrap().count(),
+        1,
+        "nothing left behind"
+    );
+}
+
+#[test]
+fn processes_that_start_at_once_agree_on_the_key() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("key");
+    let rings: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| Keyring::open(&path).unwrap()))
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    let sealed = rings[0].encrypt("value", "p").unwrap();
+    assert!(rings.iter().all(|ring| ring.decrypt(&sealed, "p").is_ok()));
+}
+
+#[test]
+fn refuses_a_key_file_of_another_length() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("key");
+    for length in [0, KEY_LENGTH - 1, KEY_LENGTH + 1] {
+        std::fs::write(&path, vec![7; length]).unwrap();
+        assert!(matches!(Keyring::open(&path), Err(Error::KeyLength)), "{length}");
+    }
+}
+
+#[test]
+fn tokens_are_long_different_and_plain() {
+    let tokens: HashSet<_> = (0..1000)
+        .map(|_| Token::generate("hf_").expose().to_owned())
+        .collect();
+    assert_eq!(tokens.len(), 1000);
+    for token in &tokens {
+        let body = token.strip_prefix("hf_").unwrap();
+        assert!(body.len() >= 20 && body.bytes().all(|byte| byte.is_ascii_alphanumeric()));
+    }
+}
+
+#[test]
+fn digests_are_sha_256_in_hex() {
+    assert_eq!(
+        digest("abc"),
+        "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    );
+    let token = Token::generate("");
+    assert_eq!(token.digest(), digest(token.expose()));
+}
+
+#[test]
+fn verifies_passwords() {
+    let hash = hash_password("correct horse").unwrap();
+    assert!(hash.starts_with("$argon2id$v=19$m=19456,t=2,p=1$"), "{hash}");
+    assert!(verify_password("correct horse", Some(&hash)).unwrap());
+    assert!(!verify_password("wrong horse", Some(&hash)).unwrap());
+    assert!(!verify_password("nobody", None).unwrap());
+    assert!(matches!(
+        verify_password("x", Some("not a hash")),
+        Err(Error::Password(_))
+    ));
+    assert_ne!(hash, hash_password("correct horse").unwrap());
+}
+
+#[test]
+fn debug_output_shows_no_secret() {
+    let shown = format!(
+        "{:?} {:?} {:?}",
+        Secret::new("hunter2"),
+        Token::generate("hunter2"),
+        ring(42)
+    );
+    assert!(!shown.contains("hunter2") && !shown.contains("42, 42"), "{shown}");
+}
+
+#[test]
+fn compares_in_constant_time_and_rightly() {
+    assert!(constant_time_eq("same", "same"));
+    assert!(!constant_time_eq("same", "sane"));
+    assert!(!constant_time_eq("same", "sam"));
+}
