@@ -9,6 +9,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     println!("cargo::rerun-if-changed=openapi");
     println!("cargo::rerun-if-changed=build");
+    println!("cargo::rustc-env=HOLDFAST_REVISION={}", revision());
     match generate() {
         Ok(()) => ExitCode::SUCCESS,
         Err(report) => {
@@ -16,6 +17,16 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// The revision the server is built from, for `GET /version`; `unknown` outside a checkout.
+fn revision() -> String {
+    println!("cargo::rerun-if-changed=.git/HEAD");
+    println!("cargo::rerun-if-changed=.git/refs/heads");
+    let output = std::process::Command::new("git").args(["rev-parse", "--short=11", "HEAD"]).output();
+    let revision = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
+    let text = revision.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
+    if text.trim().is_empty() { "unknown".to_owned() } else { text.trim().to_owned() }
 }
 
 fn generate() -> Result<(), String> {

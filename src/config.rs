@@ -190,8 +190,9 @@ impl Options {
 
 fn base_url(text: &str) -> Result<String, Error> {
     let fault = |cause: &str| Error::Value { name: "base_url", cause: cause.to_owned() };
-    let url: poem::http::Uri = text.parse().map_err(|_| fault("is no URL"))?;
-    if !matches!(url.scheme_str(), Some("http" | "https")) || url.host().is_none() || url.query().is_some() {
+    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    if host.is_empty() || text.contains(|c: char| matches!(c, '?' | '#') || c.is_whitespace() || c.is_control()) {
         return Err(fault("must begin with http:// or https://, name a host, and have no query"));
     }
     Ok(text.trim_end_matches('/').to_owned())

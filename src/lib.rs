@@ -10,6 +10,7 @@ pub mod git;
 pub mod handlers;
 pub mod policy;
 pub mod secrets;
+pub mod server;
 pub mod services;
 pub mod views;
 pub mod web;

@@ -4,7 +4,10 @@
 //! answers in entities and plain types; it knows nothing of HTTP.
 
 pub mod access;
+pub mod access_tokens;
 pub mod authentication;
+pub mod setup;
+pub mod users;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -14,6 +17,7 @@ use crate::database::Database;
 use crate::error::Error;
 use crate::git;
 use crate::policy::Tier;
+use crate::secrets::Keyring;
 
 /// What every service works with. Cloning costs a reference count.
 #[derive(Clone)]
@@ -25,6 +29,8 @@ pub struct Parts {
     pub database: Database,
     /// The repositories.
     pub repositories: git::Store,
+    /// The keys that stored secrets are encrypted with.
+    pub keyring: Keyring,
     /// What the instance is.
     pub instance: Instance,
 }
@@ -56,6 +62,12 @@ impl Deref for Backend {
 
 impl From<sea_orm::DbErr> for Error {
     fn from(error: sea_orm::DbErr) -> Self {
+        Self::internal(error)
+    }
+}
+
+impl From<crate::secrets::Error> for Error {
+    fn from(error: crate::secrets::Error) -> Self {
         Self::internal(error)
     }
 }
