@@ -23,17 +23,29 @@ fn main() -> ExitCode {
 fn revision() -> String {
     println!("cargo::rerun-if-changed=.git/HEAD");
     println!("cargo::rerun-if-changed=.git/refs/heads");
-    let output = std::process::Command::new("git").args(["rev-parse", "--short=11", "HEAD"]).output();
-    let revision = output.ok().filter(|output| output.status.success()).map(|output| output.stdout);
-    let text = revision.and_then(|bytes| String::from_utf8(bytes).ok()).unwrap_or_default();
-    if text.trim().is_empty() { "unknown".to_owned() } else { text.trim().to_owned() }
+    let output = std::process::Command::new("git")
+        .args(["rev-parse", "--short=11", "HEAD"])
+        .output();
+    let revision = output
+        .ok()
+        .filter(|output| output.status.success())
+        .map(|output| output.stdout);
+    let text = revision
+        .and_then(|bytes| String::from_utf8(bytes).ok())
+        .unwrap_or_default();
+    if text.trim().is_empty() {
+        "unknown".to_owned()
+    } else {
+        text.trim().to_owned()
+    }
 }
 
 fn generate() -> Result<(), String> {
     let out = std::env::var("OUT_DIR").map_err(|error| error.to_string())?;
     let out = Path::new(&out);
     let generated = contract::compile(Path::new("openapi"))?;
-    let write = |name: &str, text: &str| std::fs::write(out.join(name), text).map_err(|error| error.to_string());
+    let write =
+        |name: &str, text: &str| std::fs::write(out.join(name), text).map_err(|error| error.to_string());
     write("openapi.json", &generated.json)?;
     write("openapi.yaml", &generated.yaml)?;
     write("contract.rs", &generated.rust)

@@ -59,7 +59,12 @@ fn field_ident(name: &str) -> Ident {
 }
 
 fn docs(paragraphs: &[&str]) -> TokenStream {
-    let text = paragraphs.iter().filter(|text| !text.is_empty()).copied().collect::<Vec<_>>().join("\n\n");
+    let text = paragraphs
+        .iter()
+        .filter(|text| !text.is_empty())
+        .copied()
+        .collect::<Vec<_>>()
+        .join("\n\n");
     let lines = text.lines().map(|line| format!(" {line}"));
     quote!(#(#[doc = #lines])*)
 }
@@ -125,7 +130,9 @@ fn schema(schema: &Schema) -> TokenStream {
 fn variant(value: &str) -> String {
     match value {
         "" => "Empty".to_owned(),
-        value if value.starts_with(|c: char| c.is_ascii_digit()) => format!("V{}", value.to_upper_camel_case()),
+        value if value.starts_with(|c: char| c.is_ascii_digit()) => {
+            format!("V{}", value.to_upper_camel_case())
+        }
         value => value.replace('.', "_").to_upper_camel_case(),
     }
 }
@@ -149,9 +156,16 @@ fn object(
                 quote!(MaybeUndefined<#inner>),
                 quote!(, skip_serializing_if = "MaybeUndefined::is_undefined"),
             ),
-            (false, false) => (quote!(Option<#inner>), quote!(, skip_serializing_if = "Option::is_none")),
+            (false, false) => (
+                quote!(Option<#inner>),
+                quote!(, skip_serializing_if = "Option::is_none"),
+            ),
         };
-        let serde = if output { quote!(#[serde(rename = #name #serde)]) } else { quote!() };
+        let serde = if output {
+            quote!(#[serde(rename = #name #serde)])
+        } else {
+            quote!()
+        };
         quote!(#docs #[oai(rename = #name)] #serde pub #ident: #ty)
     });
     let serialize = if output { quote!(, Serialize) } else { quote!() };
@@ -187,7 +201,12 @@ fn container(operation: &Operation) -> Option<&'static str> {
     match operation.access.on.as_str() {
         "project" | "group" => Some("id"),
         "user" => {
-            let named = |name: &str| operation.parameters.iter().any(|p| p.place == "path" && p.name == name);
+            let named = |name: &str| {
+                operation
+                    .parameters
+                    .iter()
+                    .any(|p| p.place == "path" && p.name == name)
+            };
             Some(if named("user_id") { "user_id" } else { "id" })
         }
         _ => None,
@@ -207,7 +226,9 @@ fn request_parameters(operation: &Operation) -> impl Iterator<Item = &Parameter>
 }
 
 fn has_request(operation: &Operation) -> bool {
-    operation.page != Paging::None || operation.body.is_some() || request_parameters(operation).next().is_some()
+    operation.page != Paging::None
+        || operation.body.is_some()
+        || request_parameters(operation).next().is_some()
 }
 
 fn request(operation: &Operation) -> TokenStream {
@@ -219,8 +240,11 @@ fn request(operation: &Operation) -> TokenStream {
     let fields = request_parameters(operation).map(|parameter| {
         let (name, ident, inner) = (&parameter.name, field_ident(&parameter.name), ty(&parameter.ty));
         let docs = docs(&[&parameter.description]);
-        let ty =
-            if parameter.required || parameter.default.is_some() { inner } else { quote!(Option<#inner>) };
+        let ty = if parameter.required || parameter.default.is_some() {
+            inner
+        } else {
+            quote!(Option<#inner>)
+        };
         quote!(#docs #[oai(rename = #name)] pub #ident: #ty,)
     });
     let page = (operation.page != Paging::None).then(|| {
@@ -290,7 +314,11 @@ fn method(operation: &Operation) -> TokenStream {
 
 fn route(operation: &Operation) -> TokenStream {
     let (id, name, table) = (&operation.id, field_ident(&operation.id), constant(&operation.id));
-    let (path, method, status) = (colons(&operation.path), &operation.method, operation.success.status);
+    let (path, method, status) = (
+        colons(&operation.path),
+        &operation.method,
+        operation.success.status,
+    );
     let (_, sent, wrap) = success(&operation.success, operation.page);
     let docs = docs(&[&operation.summary]);
     let admit = if has_request(operation) {

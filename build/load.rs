@@ -23,7 +23,11 @@ pub struct Fault {
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "openapi/{} {} [{}] {}", self.file, self.pointer, self.rule, self.message)
+        write!(
+            f,
+            "openapi/{} {} [{}] {}",
+            self.file, self.pointer, self.rule, self.message
+        )
     }
 }
 
@@ -72,7 +76,12 @@ impl Document {
 
     /// A fault at a pointer.
     pub fn fault(&self, pointer: &str, rule: &'static str, message: impl Into<String>) -> Fault {
-        Fault { file: self.file_of(pointer), pointer: pointer.to_owned(), rule, message: message.into() }
+        Fault {
+            file: self.file_of(pointer),
+            pointer: pointer.to_owned(),
+            rule,
+            message: message.into(),
+        }
     }
 }
 
@@ -99,25 +108,39 @@ const SHARED: [(&str, &str); 5] = [
 /// # Errors
 /// Every file that cannot be read or parsed, and every name said twice.
 pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
-    let mut loader = Loader { folder, faults: Vec::new() };
+    let mut loader = Loader {
+        folder,
+        faults: Vec::new(),
+    };
     let mut root = loader.mapping("openapi.yaml");
     let (mut paths, mut path_files) = (Map::new(), BTreeMap::new());
     for file in loader.files("paths") {
         for (path, item) in loader.mapping(&file) {
             if paths.insert(path.clone(), item).is_some() {
-                loader.fault(&file, &format!("/paths/{}", escape(&path)), "path is written twice");
+                loader.fault(
+                    &file,
+                    &format!("/paths/{}", escape(&path)),
+                    "path is written twice",
+                );
             }
             path_files.insert(path, file.clone());
         }
     }
     let (mut sections, mut component_files) = (BTreeMap::<&str, Map<String, Value>>::new(), BTreeMap::new());
     let schema_files = loader.files("schemas").into_iter().map(|file| (file, "schemas"));
-    let shared = SHARED.iter().map(|(file, section)| ((*file).to_owned(), *section));
+    let shared = SHARED
+        .iter()
+        .map(|(file, section)| ((*file).to_owned(), *section));
     for (file, section) in shared.chain(schema_files).collect::<Vec<_>>() {
         for (name, component) in loader.mapping(&file) {
             let pointer = format!("/components/{section}/{}", escape(&name));
             component_files.insert(format!("{section}/{name}"), file.clone());
-            if sections.entry(section).or_default().insert(name, component).is_some() {
+            if sections
+                .entry(section)
+                .or_default()
+                .insert(name, component)
+                .is_some()
+            {
                 loader.fault(&file, &pointer, "component is written twice");
             }
         }
@@ -125,11 +148,17 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
     if !loader.faults.is_empty() {
         return Err(loader.faults);
     }
-    let components: Map<String, Value> =
-        sections.into_iter().map(|(section, entries)| (section.to_owned(), Value::Object(entries))).collect();
+    let components: Map<String, Value> = sections
+        .into_iter()
+        .map(|(section, entries)| (section.to_owned(), Value::Object(entries)))
+        .collect();
     root.insert("paths".to_owned(), Value::Object(paths));
     root.insert("components".to_owned(), json!(components));
-    Ok(Document { root: Value::Object(root), path_files, component_files })
+    Ok(Document {
+        root: Value::Object(root),
+        path_files,
+        component_files,
+    })
 }
 
 struct Loader<'a> {

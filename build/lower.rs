@@ -34,11 +34,18 @@ const RUNTIME_HEADERS: [&str; 12] = [
 /// # Errors
 /// Faults the lints cannot see, such as a type the server has no form for.
 pub fn lower(document: &Document) -> Result<Contract, Vec<Fault>> {
-    let mut lowering = Lowering { document, faults: Vec::new() };
+    let mut lowering = Lowering {
+        document,
+        faults: Vec::new(),
+    };
     let operations = lowering.operations();
     let schemas = lowering.schemas(&operations);
     let tags = lowering.tags(operations);
-    if lowering.faults.is_empty() { Ok(Contract { tags, schemas }) } else { Err(lowering.faults) }
+    if lowering.faults.is_empty() {
+        Ok(Contract { tags, schemas })
+    } else {
+        Err(lowering.faults)
+    }
 }
 
 struct Lowering<'a> {
@@ -47,7 +54,12 @@ struct Lowering<'a> {
 }
 
 fn text(value: &Value, key: &str) -> String {
-    value.get(key).and_then(Value::as_str).unwrap_or_default().trim().to_owned()
+    value
+        .get(key)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+        .trim()
+        .to_owned()
 }
 
 fn flag(value: &Value, key: &str) -> bool {
@@ -61,7 +73,10 @@ fn reference_name(value: &Value) -> Option<String> {
 impl Lowering<'_> {
     fn operations(&mut self) -> Vec<(String, Operation)> {
         let mut operations = Vec::new();
-        let paths = self.document.root["paths"].as_object().cloned().unwrap_or_default();
+        let paths = self.document.root["paths"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
         for (path, item) in &paths {
             for method in METHODS {
                 if let Some(operation) = item.get(method) {
@@ -86,7 +101,11 @@ impl Lowering<'_> {
         let read = matches!(method, "get" | "head");
         let default_scopes: &[&str] = if read { &["api", "read_api"] } else { &["api"] };
         let scopes = match operation.get("x-scope").and_then(Value::as_array) {
-            Some(scopes) => scopes.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            Some(scopes) => scopes
+                .iter()
+                .filter_map(Value::as_str)
+                .map(str::to_owned)
+                .collect(),
             None => default_scopes.iter().map(|scope| (*scope).to_owned()).collect(),
         };
         let page = match operation.get("x-page").and_then(Value::as_str) {
@@ -94,12 +113,17 @@ impl Lowering<'_> {
             Some(_) => Paging::Offset,
             None => Paging::None,
         };
-        let limit = operation.get("x-body-limit").and_then(Value::as_u64).unwrap_or(DEFAULT_BODY_LIMIT);
+        let limit = operation
+            .get("x-body-limit")
+            .and_then(Value::as_u64)
+            .unwrap_or(DEFAULT_BODY_LIMIT);
         let body = operation
             .pointer("/requestBody/content/application~1json/schema")
             .and_then(reference_name)
             .map(|schema| Body { schema, limit });
-        let flag_gate = operation.get("x-flag").map(|gate| (text(gate, "name"), flag(gate, "default")));
+        let flag_gate = operation
+            .get("x-flag")
+            .map(|gate| (text(gate, "name"), flag(gate, "default")));
         let responses = operation["responses"].as_object().cloned().unwrap_or_default();
         Operation {
             id: text(operation, "operationId"),
@@ -110,7 +134,10 @@ impl Lowering<'_> {
             parameters: self.parameters(pointer, item, operation, page),
             body,
             success: self.success(pointer, &responses),
-            statuses: responses.keys().filter_map(|status| status.parse().ok()).collect(),
+            statuses: responses
+                .keys()
+                .filter_map(|status| status.parse().ok())
+                .collect(),
             access: Access {
                 on: text(access, "on"),
                 min: text(access, "min"),
@@ -119,15 +146,27 @@ impl Lowering<'_> {
                 first: flag(access, "first"),
             },
             scopes,
-            tier: operation.get("x-tier").and_then(Value::as_str).unwrap_or("free").to_owned(),
+            tier: operation
+                .get("x-tier")
+                .and_then(Value::as_str)
+                .unwrap_or("free")
+                .to_owned(),
             flag: flag_gate,
             page,
         }
     }
 
     fn parameters(&mut self, pointer: &str, item: &Value, operation: &Value, page: Paging) -> Vec<Parameter> {
-        let shared = item.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
-        let own = operation.get("parameters").and_then(Value::as_array).cloned().unwrap_or_default();
+        let shared = item
+            .get("parameters")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
+        let own = operation
+            .get("parameters")
+            .and_then(Value::as_array)
+            .cloned()
+            .unwrap_or_default();
         let mut parameters = Vec::new();
         for parameter in shared.iter().chain(&own) {
             let parameter = self.document.deref(parameter);
@@ -152,26 +191,43 @@ impl Lowering<'_> {
     }
 
     fn success(&mut self, pointer: &str, responses: &serde_json::Map<String, Value>) -> Success {
-        let found = responses
-            .iter()
-            .find_map(|(status, response)| Some((status.parse().ok().filter(|s| (200..300).contains(s))?, response)));
+        let found = responses.iter().find_map(|(status, response)| {
+            Some((status.parse().ok().filter(|s| (200..300).contains(s))?, response))
+        });
         let Some((status, response)) = found else {
-            self.faults.push(self.document.fault(pointer, "success", "no 2xx response is documented"));
-            return Success { status: 200, content: Content::Empty, headers: false };
+            self.faults.push(
+                self.document
+                    .fault(pointer, "success", "no 2xx response is documented"),
+            );
+            return Success {
+                status: 200,
+                content: Content::Empty,
+                headers: false,
+            };
         };
         let response = self.document.deref(response);
         let headers = response
             .get("headers")
             .and_then(Value::as_object)
-            .is_some_and(|headers| headers.keys().any(|name| !RUNTIME_HEADERS.contains(&name.as_str())));
+            .is_some_and(|headers| {
+                headers
+                    .keys()
+                    .any(|name| !RUNTIME_HEADERS.contains(&name.as_str()))
+            });
         let content = match response.get("content").and_then(Value::as_object) {
             None => Content::Empty,
             Some(content) => match content.get("application/json") {
-                Some(media) => Content::Json(self.ty(&format!("{pointer}/responses/{status}"), &media["schema"])),
+                Some(media) => {
+                    Content::Json(self.ty(&format!("{pointer}/responses/{status}"), &media["schema"]))
+                }
                 None => Content::Download,
             },
         };
-        Success { status, content, headers }
+        Success {
+            status,
+            content,
+            headers,
+        }
     }
 
     /// Lowers a schema that stands where a type is wanted.
@@ -183,7 +239,10 @@ impl Lowering<'_> {
             return Type::Named(name);
         }
         let integer = |key: &str| schema.get(key).and_then(Value::as_i64);
-        match (schema.get("type").and_then(Value::as_str), schema.get("format").and_then(Value::as_str)) {
+        match (
+            schema.get("type").and_then(Value::as_str),
+            schema.get("format").and_then(Value::as_str),
+        ) {
             (Some("string"), Some("date-time")) => Type::Timestamp,
             (Some("string"), Some("date")) => Type::Date,
             (Some("string"), Some("binary")) => Type::Binary,
@@ -203,10 +262,14 @@ impl Lowering<'_> {
             },
             (Some("number"), _) => Type::Number,
             (Some("boolean"), _) => Type::Boolean,
-            (Some("array"), _) => Type::List(Box::new(self.ty(&format!("{pointer}/items"), &schema["items"]))),
+            (Some("array"), _) => {
+                Type::List(Box::new(self.ty(&format!("{pointer}/items"), &schema["items"])))
+            }
             (Some("object"), _) if schema.get("additionalProperties").is_some_and(Value::is_object) => {
                 let value = &schema["additionalProperties"];
-                Type::Map(Box::new(self.ty(&format!("{pointer}/additionalProperties"), value)))
+                Type::Map(Box::new(
+                    self.ty(&format!("{pointer}/additionalProperties"), value),
+                ))
             }
             (Some("object"), _) if schema.get("properties").is_none() => Type::Map(Box::new(Type::Any)),
             (None, _) => Type::Any,
@@ -234,11 +297,19 @@ impl Lowering<'_> {
         let mut schemas = Vec::new();
         for name in names {
             let pointer = format!("/components/schemas/{}", escape(&name));
-            let Some(schema) = self.document.root.pointer(&pointer) else { continue };
+            let Some(schema) = self.document.root.pointer(&pointer) else {
+                continue;
+            };
             let form = self.form(&pointer, schema);
             let (is_input, is_output) = (input.contains(&name), output.contains(&name));
             let description = text(schema, "description");
-            schemas.push(Schema { name, description, input: is_input, output: is_output, form });
+            schemas.push(Schema {
+                name,
+                description,
+                input: is_input,
+                output: is_output,
+                form,
+            });
         }
         schemas
     }
@@ -252,7 +323,9 @@ impl Lowering<'_> {
                 if let Some(schema) = self.document.root.pointer(&pointer) {
                     match self.form(&pointer, schema) {
                         Form::Object(properties) => {
-                            properties.iter().for_each(|property| self.reach(&property.ty, names));
+                            properties
+                                .iter()
+                                .for_each(|property| self.reach(&property.ty, names));
                         }
                         Form::Alias(inner) => self.reach(&inner, names),
                         Form::Enum(_) => {}
@@ -266,7 +339,13 @@ impl Lowering<'_> {
     fn form(&mut self, pointer: &str, schema: &Value) -> Form {
         let values = schema.get("enum").and_then(Value::as_array);
         if let (Some("string"), Some(values)) = (schema.get("type").and_then(Value::as_str), values) {
-            return Form::Enum(values.iter().filter_map(Value::as_str).map(str::to_owned).collect());
+            return Form::Enum(
+                values
+                    .iter()
+                    .filter_map(Value::as_str)
+                    .map(str::to_owned)
+                    .collect(),
+            );
         }
         let Some(properties) = schema.get("properties").and_then(Value::as_object) else {
             return Form::Alias(self.ty(pointer, schema));
@@ -298,7 +377,11 @@ impl Lowering<'_> {
             .filter_map(|tag| {
                 let name = text(tag, "name");
                 let operations = grouped.remove(&name)?;
-                Some(Tag { description: text(tag, "description"), name, operations })
+                Some(Tag {
+                    description: text(tag, "description"),
+                    name,
+                    operations,
+                })
             })
             .collect()
     }

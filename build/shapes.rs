@@ -9,18 +9,22 @@ use crate::contract::model::{Contract, Form, Property, Type};
 
 /// The statics of all component schemas that requests lead to.
 pub fn statics(contract: &Contract) -> TokenStream {
-    let shapes = contract.schemas.iter().filter(|schema| schema.input).map(|schema| {
-        let ident = ident(&schema.name);
-        let shape = match &schema.form {
-            Form::Object(properties) => {
-                let fields = properties.iter().map(field);
-                quote!(Shape::Object(&[#(#fields),*]))
-            }
-            Form::Enum(values) => quote!(Shape::Choice(&[#(#values),*])),
-            Form::Alias(ty) => shape(ty),
-        };
-        quote!(static #ident: Shape = #shape;)
-    });
+    let shapes = contract
+        .schemas
+        .iter()
+        .filter(|schema| schema.input)
+        .map(|schema| {
+            let ident = ident(&schema.name);
+            let shape = match &schema.form {
+                Form::Object(properties) => {
+                    let fields = properties.iter().map(field);
+                    quote!(Shape::Object(&[#(#fields),*]))
+                }
+                Form::Enum(values) => quote!(Shape::Choice(&[#(#values),*])),
+                Form::Alias(ty) => shape(ty),
+            };
+            quote!(static #ident: Shape = #shape;)
+        });
     quote!(#(#shapes)*)
 }
 

@@ -18,8 +18,19 @@ pub struct App {
 
 /// Everything the server answers, ready to be served.
 pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output = poem::Response> + use<> {
-    let edge = Edge::new(App { backend: backend.clone() }, backend.clone());
-    let api = OpenApiService::new((contract::MetadataRoutes(edge.clone()),), "Holdfast API", env!("CARGO_PKG_VERSION"));
-    let routes = Route::new().nest("/-", web::health::routes(backend)).nest("/", api);
+    let edge = Edge::new(
+        App {
+            backend: backend.clone(),
+        },
+        backend.clone(),
+    );
+    let api = OpenApiService::new(
+        contract::MetadataRoutes(edge),
+        "Holdfast API",
+        env!("CARGO_PKG_VERSION"),
+    );
+    let routes = Route::new()
+        .nest("/-", web::health::routes(backend))
+        .nest("/", api);
     web::wrap(routes, backend, settings).boxed()
 }

@@ -128,7 +128,10 @@ impl Options {
             None if Path::new(DEFAULT_FILE).is_file() => Path::new(DEFAULT_FILE),
             None => return Ok(self),
         };
-        let fault = |cause: String| Error::File { path: path.to_owned(), cause };
+        let fault = |cause: String| Error::File {
+            path: path.to_owned(),
+            cause,
+        };
         let source = config::File::from(path).format(config::FileFormat::Toml);
         let file: Self = config::Config::builder()
             .add_source(source)
@@ -167,12 +170,16 @@ impl Options {
         let data_dir = self.data_dir.clone().unwrap_or_else(|| PathBuf::from("data"));
         let embedded = || format!("sqlite://{}", data_dir.join("holdfast.db").display());
         let plan = match &self.plan {
-            Some(plan) => plan.parse().map_err(|cause| Error::Value { name: "plan", cause })?,
+            Some(plan) => plan
+                .parse()
+                .map_err(|cause| Error::Value { name: "plan", cause })?,
             None => Tier::Ultimate,
         };
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Settings {
-            listen: self.listen.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
+            listen: self
+                .listen
+                .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
             database_url: self.database_url.clone().unwrap_or_else(embedded),
             base_url: self.base_url.as_deref().map(base_url).transpose()?,
             data_dir,
@@ -189,11 +196,20 @@ impl Options {
 }
 
 fn base_url(text: &str) -> Result<String, Error> {
-    let fault = |cause: &str| Error::Value { name: "base_url", cause: cause.to_owned() };
-    let rest = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    let fault = |cause: &str| Error::Value {
+        name: "base_url",
+        cause: cause.to_owned(),
+    };
+    let rest = text
+        .strip_prefix("http://")
+        .or_else(|| text.strip_prefix("https://"));
     let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
-    if host.is_empty() || text.contains(|c: char| matches!(c, '?' | '#') || c.is_whitespace() || c.is_control()) {
-        return Err(fault("must begin with http:// or https://, name a host, and have no query"));
+    if host.is_empty()
+        || text.contains(|c: char| matches!(c, '?' | '#') || c.is_whitespace() || c.is_control())
+    {
+        return Err(fault(
+            "must begin with http:// or https://, name a host, and have no query",
+        ));
     }
     Ok(text.trim_end_matches('/').to_owned())
 }
@@ -214,24 +230,39 @@ mod tests {
         let settings = Options::default().settings().expect("settings");
         assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
         assert_eq!(settings.database_url, "sqlite://data/holdfast.db");
-        assert_eq!((settings.plan, settings.compat, settings.worker), (Tier::Ultimate, false, true));
+        assert_eq!(
+            (settings.plan, settings.compat, settings.worker),
+            (Tier::Ultimate, false, true)
+        );
     }
 
     #[test]
     fn given_options_win_over_the_file() {
         let file = options("listen = \"127.0.0.1:1\"\nplan = \"free\"\ncompat = true").expect("a file");
-        let given = Options { plan: Some("premium".to_owned()), ..Options::default() };
+        let given = Options {
+            plan: Some("premium".to_owned()),
+            ..Options::default()
+        };
         let settings = given.over(file).settings().expect("settings");
-        assert_eq!((settings.listen.port(), settings.plan, settings.compat), (1, Tier::Premium, true));
+        assert_eq!(
+            (settings.listen.port(), settings.plan, settings.compat),
+            (1, Tier::Premium, true)
+        );
     }
 
     #[test]
     fn unknown_settings_and_bad_values_are_named() {
         assert!(options("lisen = \"127.0.0.1:1\"").is_err_and(|error| error.to_string().contains("lisen")));
         let refused = |options: Options| options.settings().map_err(|error| error.to_string()).err();
-        let plan = Options { plan: Some("gold".to_owned()), ..Options::default() };
+        let plan = Options {
+            plan: Some("gold".to_owned()),
+            ..Options::default()
+        };
         assert!(refused(plan).is_some_and(|text| text.contains("gold")));
-        let url = Options { base_url: Some("ftp://h".to_owned()), ..Options::default() };
+        let url = Options {
+            base_url: Some("ftp://h".to_owned()),
+            ..Options::default()
+        };
         assert!(refused(url).is_some_and(|text| text.contains("base_url")));
     }
 }

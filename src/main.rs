@@ -83,7 +83,9 @@ fn complain(text: &str) {
 fn log(options: &Options) {
     let filter = options.log.as_deref().unwrap_or("info,sqlx=warn");
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     if options.log_json.unwrap_or(false) {
         builder.json().init();
     } else {
@@ -107,7 +109,9 @@ async fn serve(arguments: Serve) -> Result<(), server::Error> {
             }
         }
     }
-    greeting.push_str(&format!("API: {base}/api/v4\nDocs: {base}/docs\nHealth: {base}/-/health\n"));
+    greeting.push_str(&format!(
+        "API: {base}/api/v4\nDocs: {base}/docs\nHealth: {base}/-/health\n"
+    ));
     print(&greeting);
     bound.serve(stopped()).await
 }

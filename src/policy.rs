@@ -134,7 +134,9 @@ impl std::str::FromStr for Tier {
             "starter" => Ok(Self::Starter),
             "premium" => Ok(Self::Premium),
             "ultimate" => Ok(Self::Ultimate),
-            _ => Err(format!("`{text}` is no plan; use free, starter, premium or ultimate")),
+            _ => Err(format!(
+                "`{text}` is no plan; use free, starter, premium or ultimate"
+            )),
         }
     }
 }
@@ -155,45 +157,105 @@ pub const SCOPES: [&str; 8] = [
 mod tests {
     use super::*;
 
-    const READ: Access =
-        Access { on: On::Project, min: Minimum::Reporter, anonymous: true, archived: false, first: false };
-    const WRITE: Access =
-        Access { on: On::Project, min: Minimum::Developer, anonymous: false, archived: false, first: false };
-    const NOBODY: Standing = Standing { signed_in: false, external: false, admin: false, role: None };
-    const STRANGER: Standing = Standing { signed_in: true, ..NOBODY };
+    const READ: Access = Access {
+        on: On::Project,
+        min: Minimum::Reporter,
+        anonymous: true,
+        archived: false,
+        first: false,
+    };
+    const WRITE: Access = Access {
+        on: On::Project,
+        min: Minimum::Developer,
+        anonymous: false,
+        archived: false,
+        first: false,
+    };
+    const NOBODY: Standing = Standing {
+        signed_in: false,
+        external: false,
+        admin: false,
+        role: None,
+    };
+    const STRANGER: Standing = Standing {
+        signed_in: true,
+        ..NOBODY
+    };
 
     #[test]
     fn open_reads_ask_for_a_role_only_on_private_things() {
-        let guest = Standing { role: Some(Role::Guest), ..STRANGER };
+        let guest = Standing {
+            role: Some(Role::Guest),
+            ..STRANGER
+        };
         assert!(NOBODY.may(READ, Visibility::Public));
         assert!(!NOBODY.may(READ, Visibility::Internal));
         assert!(STRANGER.may(READ, Visibility::Internal));
         assert!(guest.may(READ, Visibility::Public));
         assert!(!guest.may(READ, Visibility::Private));
-        assert!(Standing { role: Some(Role::Reporter), ..STRANGER }.may(READ, Visibility::Private));
+        assert!(
+            Standing {
+                role: Some(Role::Reporter),
+                ..STRANGER
+            }
+            .may(READ, Visibility::Private)
+        );
     }
 
     #[test]
     fn writes_ask_for_the_role_everywhere() {
         assert!(!STRANGER.may(WRITE, Visibility::Public));
-        assert!(!Standing { role: Some(Role::Reporter), ..STRANGER }.may(WRITE, Visibility::Public));
-        assert!(Standing { role: Some(Role::Developer), ..STRANGER }.may(WRITE, Visibility::Private));
+        assert!(
+            !Standing {
+                role: Some(Role::Reporter),
+                ..STRANGER
+            }
+            .may(WRITE, Visibility::Public)
+        );
+        assert!(
+            Standing {
+                role: Some(Role::Developer),
+                ..STRANGER
+            }
+            .may(WRITE, Visibility::Private)
+        );
     }
 
     #[test]
     fn external_users_see_internal_things_only_as_members() {
-        let external = Standing { external: true, ..STRANGER };
+        let external = Standing {
+            external: true,
+            ..STRANGER
+        };
         assert!(!external.sees(Visibility::Internal));
         assert!(external.sees(Visibility::Public));
-        assert!(Standing { role: Some(Role::Guest), ..external }.sees(Visibility::Internal));
+        assert!(
+            Standing {
+                role: Some(Role::Guest),
+                ..external
+            }
+            .sees(Visibility::Internal)
+        );
     }
 
     #[test]
     fn admins_may_do_everything() {
-        let admin = Standing { admin: true, ..STRANGER };
-        let min_admin = Access { min: Minimum::Admin, ..WRITE };
+        let admin = Standing {
+            admin: true,
+            ..STRANGER
+        };
+        let min_admin = Access {
+            min: Minimum::Admin,
+            ..WRITE
+        };
         assert!(admin.sees(Visibility::Private) && admin.may(WRITE, Visibility::Private));
         assert!(admin.may(min_admin, Visibility::Private));
-        assert!(!Standing { role: Some(Role::Owner), ..STRANGER }.may(min_admin, Visibility::Public));
+        assert!(
+            !Standing {
+                role: Some(Role::Owner),
+                ..STRANGER
+            }
+            .may(min_admin, Visibility::Public)
+        );
     }
 }

@@ -47,11 +47,18 @@ pub enum Error {
 ///
 /// # Errors
 /// When any part cannot be opened.
-pub async fn open(settings: &Settings, observer: Option<database::Observer>, base_url: String) -> Result<Backend, Error> {
+pub async fn open(
+    settings: &Settings,
+    observer: Option<database::Observer>,
+    base_url: String,
+) -> Result<Backend, Error> {
     let directory = settings.data_dir.clone();
     tokio::fs::create_dir_all(&directory)
         .await
-        .map_err(|cause| Error::Io { what: format!("data directory {}", directory.display()), cause })?;
+        .map_err(|cause| Error::Io {
+            what: format!("data directory {}", directory.display()),
+            cause,
+        })?;
     let options = database::Options {
         max_connections: settings.database_connections,
         observer,
@@ -67,15 +74,26 @@ pub async fn open(settings: &Settings, observer: Option<database::Observer>, bas
     let (keyring, repositories) = tokio::task::spawn_blocking(prepare)
         .await
         .map_err(|error| Error::Setup(crate::error::Error::internal(error)))??;
-    let instance = Instance { base_url, plan: settings.plan };
-    Ok(Backend::new(Parts { database, repositories, keyring, instance }))
+    let instance = Instance {
+        base_url,
+        plan: settings.plan,
+    };
+    Ok(Backend::new(Parts {
+        database,
+        repositories,
+        keyring,
+        instance,
+    }))
 }
 
 /// What the first administrator is to have, by the options.
 #[must_use]
 pub fn chosen(options: &Options) -> Chosen {
     let secret = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).map(Secret::new);
-    Chosen { token: secret(&options.root_token), password: secret(&options.root_password) }
+    Chosen {
+        token: secret(&options.root_token),
+        password: secret(&options.root_password),
+    }
 }
 
 /// A server that listens but does not serve yet.
@@ -100,14 +118,32 @@ pub async fn bind(
     observer: Option<database::Observer>,
 ) -> Result<Bound<impl Acceptor>, Error> {
     health::recorder();
-    let io = |cause| Error::Io { what: format!("cannot listen on {}", settings.listen), cause };
-    let acceptor = TcpListener::bind(settings.listen).into_acceptor().await.map_err(io)?;
-    let local = acceptor.local_addr().into_iter().find_map(|address| address.as_socket_addr().copied());
+    let io = |cause| Error::Io {
+        what: format!("cannot listen on {}", settings.listen),
+        cause,
+    };
+    let acceptor = TcpListener::bind(settings.listen)
+        .into_acceptor()
+        .await
+        .map_err(io)?;
+    let local = acceptor
+        .local_addr()
+        .into_iter()
+        .find_map(|address| address.as_socket_addr().copied());
     let address = local.unwrap_or(settings.listen);
-    let base_url = settings.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
+    let base_url = settings
+        .base_url
+        .clone()
+        .unwrap_or_else(|| format!("http://{address}"));
     let backend = open(&settings, observer, base_url).await?;
     let made_up = setup::first_start(&backend, chosen).await?;
-    Ok(Bound { acceptor, settings, backend, address, made_up })
+    Ok(Bound {
+        acceptor,
+        settings,
+        backend,
+        address,
+        made_up,
+    })
 }
 
 impl<A: Acceptor + 'static> Bound<A> {
@@ -121,8 +157,16 @@ impl<A: Acceptor + 'static> Bound<A> {
         Server::new_with_acceptor(self.acceptor)
             .run_with_graceful_shutdown(endpoint, stop, Some(drain))
             .await
-            .map_err(|cause| Error::Io { what: "serving".to_owned(), cause })?;
-        self.backend.database.clone().close().await.map_err(database::Error::from)?;
+            .map_err(|cause| Error::Io {
+                what: "serving".to_owned(),
+                cause,
+            })?;
+        self.backend
+            .database
+            .clone()
+            .close()
+            .await
+            .map_err(database::Error::from)?;
         Ok(())
     }
 }

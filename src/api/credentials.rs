@@ -1,7 +1,7 @@
 //! Finds the credentials in a request (specification 5), in the order the reference service tries them.
 
 use poem::Request;
-use poem::http::header::AUTHORIZATION;
+use poem::http::header::{AUTHORIZATION, COOKIE};
 use serde_json::{Map, Value};
 
 use crate::services::authentication::{Credentials, Session};
@@ -14,23 +14,49 @@ pub const CSRF_HEADER: &str = "X-CSRF-Token";
 /// What a request says of its sender.
 #[must_use]
 pub fn read(request: &Request, query: Option<&Map<String, Value>>) -> Credentials {
-    let header = |name: &str| request.headers().get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let header = |name: &str| {
+        request
+            .headers()
+            .get(name)
+            .and_then(|value| value.to_str().ok())
+            .map(str::to_owned)
+    };
     let parameter = |name: &str| query?.get(name)?.as_str().map(str::to_owned);
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
     let bearer = || {
         let value = header(AUTHORIZATION.as_str())?;
         let (scheme, token) = value.split_once(' ')?;
-        scheme.eq_ignore_ascii_case("bearer").then(|| token.trim().to_owned())
+        scheme
+            .eq_ignore_ascii_case("bearer")
+            .then(|| token.trim().to_owned())
     };
     let token = filled(parameter("private_token"))
         .or_else(|| filled(header("Private-Token")))
         .or_else(|| filled(bearer()))
         .or_else(|| filled(parameter("access_token")));
     let session = || {
-        let cookie = request.cookie().get(SESSION_COOKIE)?;
+        let secret = cookie(&header(COOKIE.as_str())?, SESSION_COOKIE)?.to_owned();
         let read_only = matches!(request.method().as_str(), "GET" | "HEAD");
-        Some(Session { secret: cookie.value_str().to_owned(), csrf: header(CSRF_HEADER), read_only })
+        Some(Session {
+            secret,
+            csrf: header(CSRF_HEADER),
+            read_only,
+        })
     };
     let session = if token.is_none() { session() } else { None };
-    Credentials { token, session, sudo: filled(parameter("sudo")).or_else(|| filled(header("Sudo"))) }
+    Credentials {
+        token,
+        session,
+        sudo: filled(parameter("sudo")).or_else(|| filled(header("Sudo"))),
+    }
+}
+
+/// The value of a cookie in a `Cookie` header.
+#[must_use]
+pub fn cookie<'a>(header: &'a str, name: &str) -> Option<&'a str> {
+    header
+        .split(';')
+        .filter_map(|pair| pair.trim().split_once('='))
+        .find(|(known, _)| *known == name)
+        .map(|(_, v)| v)
 }

@@ -1,24 +1,42 @@
 //! Raw bytes over HTTP: entity tags, `If-None-Match`, single ranges, safe content types and file names.
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
     EXPIRES, IF_NONE_MATCH, IF_RANGE, PRAGMA, RANGE,
 };
 use poem::http::{HeaderMap, HeaderValue, StatusCode};
 use poem::{Body, Response};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::api::reply::set_headers;
 use crate::api::types::{Content, Download};
 
 /// Characters that `filename*` may hold unescaped (RFC 5987).
-const ATTR_CHAR: &AsciiSet = &NON_ALPHANUMERIC.remove(b'!').remove(b'#').remove(b'$').remove(b'&').remove(b'+')
-    .remove(b'-').remove(b'.').remove(b'^').remove(b'_').remove(b'`').remove(b'|').remove(b'~');
+const ATTR_CHAR: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'!')
+    .remove(b'#')
+    .remove(b'$')
+    .remove(b'&')
+    .remove(b'+')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'^')
+    .remove(b'_')
+    .remove(b'`')
+    .remove(b'|')
+    .remove(b'~');
 
 /// Makes the answer that carries a download.
 #[must_use]
 pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Response {
-    let Download { content_type, file_name, attachment, etag, headers, content } = download;
+    let Download {
+        content_type,
+        file_name,
+        attachment,
+        etag,
+        headers,
+        content,
+    } = download;
     let tag = etag.map(|id| format!("\"{id}\""));
     let mut response = if tag.as_deref().is_some_and(|tag| none_match(request, tag)) {
         Response::builder().status(StatusCode::NOT_MODIFIED).finish()
@@ -33,7 +51,11 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
     };
     insert(answer, CONTENT_DISPOSITION, &disposition(&file_name, attachment));
     // Repository content is private to whoever may read it now; it is revalidated by its tag, never reused blindly.
-    insert(answer, CACHE_CONTROL, "max-age=0, private, must-revalidate, no-store, no-cache");
+    insert(
+        answer,
+        CACHE_CONTROL,
+        "max-age=0, private, must-revalidate, no-store, no-cache",
+    );
     insert(answer, PRAGMA, "no-cache");
     insert(answer, EXPIRES, "Fri, 01 Jan 1990 00:00:00 GMT");
     if let Some(tag) = tag {
@@ -48,7 +70,10 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
 }
 
 fn none_match(request: &HeaderMap, tag: &str) -> bool {
-    let values = request.get_all(IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+    let values = request
+        .get_all(IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
     tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
@@ -58,8 +83,12 @@ fn send(content: Content, status: StatusCode, request: &HeaderMap, tag: Option<&
         Content::Bytes(bytes) => bytes.len() as u64,
         Content::Seekable { size, .. } => *size,
         Content::Stream(_) => {
-            let Content::Stream(stream) = content else { return Response::default() };
-            return Response::builder().status(status).body(Body::from_bytes_stream(stream));
+            let Content::Stream(stream) = content else {
+                return Response::default();
+            };
+            return Response::builder()
+                .status(status)
+                .body(Body::from_bytes_stream(stream));
         }
     };
     match wanted(request, tag, size) {
@@ -105,8 +134,14 @@ enum Wanted {
 /// The part that a request's `Range` asks for. Anything but one well-formed byte range means the whole
 /// (RFC 9110 14.2 lets a server ignore the header).
 fn wanted(request: &HeaderMap, tag: Option<&str>, size: u64) -> Wanted {
-    let text = |name| request.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let Some(range) = text(RANGE).and_then(|range| range.strip_prefix("bytes=")) else { return Wanted::Whole };
+    let text = |name| {
+        request
+            .get(name)
+            .and_then(|value: &HeaderValue| value.to_str().ok())
+    };
+    let Some(range) = text(RANGE).and_then(|range| range.strip_prefix("bytes=")) else {
+        return Wanted::Whole;
+    };
     if text(IF_RANGE).is_some_and(|known| Some(known) != tag) {
         return Wanted::Whole;
     }
@@ -114,7 +149,9 @@ fn wanted(request: &HeaderMap, tag: Option<&str>, size: u64) -> Wanted {
         return Wanted::Whole;
     };
     match (first.trim().parse::<u64>(), last.trim().parse::<u64>()) {
-        (Ok(first), Ok(last)) if first <= last && first < size => Wanted::Part(first, last.saturating_add(1).min(size)),
+        (Ok(first), Ok(last)) if first <= last && first < size => {
+            Wanted::Part(first, last.saturating_add(1).min(size))
+        }
         (Ok(first), Err(_)) if last.trim().is_empty() && first < size => Wanted::Part(first, size),
         (Err(_), Ok(tail)) if first.trim().is_empty() && tail > 0 && size > 0 => {
             Wanted::Part(size.saturating_sub(tail), size)
@@ -130,9 +167,18 @@ fn disposition(file_name: &str, attachment: bool) -> String {
     let kind = if attachment { "attachment" } else { "inline" };
     let plain: String = file_name
         .chars()
-        .map(|c| if (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\' | '%') { c } else { '_' })
+        .map(|c| {
+            if (c.is_ascii_graphic() || c == ' ') && !matches!(c, '"' | '\\' | '%') {
+                c
+            } else {
+                '_'
+            }
+        })
         .collect();
-    format!("{kind}; filename=\"{plain}\"; filename*=UTF-8''{}", utf8_percent_encode(file_name, ATTR_CHAR))
+    format!(
+        "{kind}; filename=\"{plain}\"; filename*=UTF-8''{}",
+        utf8_percent_encode(file_name, ATTR_CHAR)
+    )
 }
 
 #[cfg(test)]

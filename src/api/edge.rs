@@ -33,7 +33,9 @@ struct Inner<H> {
 
 impl<H> Clone for Edge<H> {
     fn clone(&self) -> Self {
-        Self { inner: Arc::clone(&self.inner) }
+        Self {
+            inner: Arc::clone(&self.inner),
+        }
     }
 }
 
@@ -44,7 +46,9 @@ pub struct NoRequest {}
 impl<H> Edge<H> {
     /// An edge in front of `handler`.
     pub fn new(handler: H, backend: Backend) -> Self {
-        Self { inner: Arc::new(Inner { handler, backend }) }
+        Self {
+            inner: Arc::new(Inner { handler, backend }),
+        }
     }
 
     /// The handler.
@@ -77,7 +81,12 @@ impl<H> Edge<H> {
         Ok((access, request))
     }
 
-    async fn look_up<A: Admission>(&self, operation: &Operation, caller: Caller, key: Option<&str>) -> Result<A> {
+    async fn look_up<A: Admission>(
+        &self,
+        operation: &Operation,
+        caller: Caller,
+        key: Option<&str>,
+    ) -> Result<A> {
         let rule = Rule {
             access: operation.access,
             scopes: operation.scopes,
@@ -97,8 +106,19 @@ impl<H> Edge<H> {
         let operation = exchange.operation();
         let bytes = exchange.read_body().await?;
         let body = parameters::body(exchange.request(), bytes).await?;
-        let value = parameters::check(operation, Sent { path, query, body, headers: exchange.headers() })?;
-        if let Some(page) = value.get("page").filter(|_| operation.paging != super::operation::Paging::None) {
+        let value = parameters::check(
+            operation,
+            Sent {
+                path,
+                query,
+                body,
+                headers: exchange.headers(),
+            },
+        )?;
+        if let Some(page) = value
+            .get("page")
+            .filter(|_| operation.paging != super::operation::Paging::None)
+        {
             let page = PageRequest::parse_from_json(Some(page.clone()));
             exchange.set_page(page.map_err(|error| Error::internal(error.into_message()))?);
         }
@@ -126,14 +146,23 @@ impl<H> Edge<H> {
             metrics::counter!("holdfast_undocumented_status_total", "operation" => operation.id).increment(1);
             tracing::error!(operation = operation.id, status = %response.status(), "status is not documented");
         }
-        debug_assert!(documented, "{} answered {}, which is not documented", operation.id, response.status());
+        debug_assert!(
+            documented,
+            "{} answered {}, which is not documented",
+            operation.id,
+            response.status()
+        );
         Reply::new(response)
     }
 }
 
 /// The value of the path parameter that names the project, group or user.
 fn container_key<'a>(operation: &Operation, path: &'a [(&'static str, String)]) -> Option<&'a str> {
-    let named = |wanted: &str| path.iter().find(|(name, _)| *name == wanted).map(|(_, value)| value.as_str());
+    let named = |wanted: &str| {
+        path.iter()
+            .find(|(name, _)| *name == wanted)
+            .map(|(_, value)| value.as_str())
+    };
     match operation.access.on {
         On::Instance => None,
         On::Project | On::Group => named("id"),

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode_str;
-use poem::http::header::CONTENT_LENGTH;
 use poem::http::HeaderMap;
+use poem::http::header::CONTENT_LENGTH;
 use poem::{FromRequest, Request, RequestBody};
 use tokio::io::AsyncReadExt;
 
@@ -20,7 +20,10 @@ pub struct Call<'a> {
 
 impl<'a> FromRequest<'a> for Call<'a> {
     async fn from_request(request: &'a Request, body: &mut RequestBody) -> poem::Result<Self> {
-        Ok(Self { request, body: std::mem::take(body) })
+        Ok(Self {
+            request,
+            body: std::mem::take(body),
+        })
     }
 }
 
@@ -39,7 +42,11 @@ impl<'a> Exchange<'a> {
     /// Begins the exchange for an operation.
     #[must_use]
     pub fn new(operation: &'static Operation, call: Call<'a>) -> Self {
-        Self { operation, call, page: None }
+        Self {
+            operation,
+            call,
+            page: None,
+        }
     }
 
     /// The operation that was called.
@@ -93,7 +100,9 @@ impl<'a> Exchange<'a> {
         let template = self.operation.path.split('/');
         let mut values = Vec::new();
         for (pattern, segment) in template.zip(sent) {
-            let Some((prefix, name)) = pattern.split_once('{') else { continue };
+            let Some((prefix, name)) = pattern.split_once('{') else {
+                continue;
+            };
             let name = name.trim_end_matches('}');
             let raw = segment.strip_prefix(prefix).unwrap_or(segment);
             let value = percent_decode_str(raw)
@@ -111,14 +120,30 @@ impl<'a> Exchange<'a> {
     /// [`Error::TooLarge`] beyond the limit, [`Error::InvalidParameters`] when the connection breaks off.
     pub async fn read_body(&mut self) -> Result<Vec<u8>> {
         let limit = self.operation.body_limit;
-        let announced = self.headers().get(CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        let announced = self
+            .headers()
+            .get(CONTENT_LENGTH)
+            .and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
         if announced.is_some_and(|length| length > limit) {
             return Err(Error::TooLarge);
         }
-        let Ok(body) = self.call.body.take() else { return Ok(Vec::new()) };
-        let mut bytes = Vec::with_capacity(announced.and_then(|length| usize::try_from(length).ok()).unwrap_or(0));
+        let Ok(body) = self.call.body.take() else {
+            return Ok(Vec::new());
+        };
+        let mut bytes = Vec::with_capacity(
+            announced
+                .and_then(|length| usize::try_from(length).ok())
+                .unwrap_or(0),
+        );
         let mut reader = body.into_async_read().take(limit.saturating_add(1));
-        reader.read_to_end(&mut bytes).await.map_err(|_| Error::parameter("the body ended too soon"))?;
-        if bytes.len() as u64 > limit { Err(Error::TooLarge) } else { Ok(bytes) }
+        reader
+            .read_to_end(&mut bytes)
+            .await
+            .map_err(|_| Error::parameter("the body ended too soon"))?;
+        if bytes.len() as u64 > limit {
+            Err(Error::TooLarge)
+        } else {
+            Ok(bytes)
+        }
     }
 }

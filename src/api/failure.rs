@@ -15,7 +15,8 @@ pub fn answer(error: &Error) -> Response {
     let headers = response.headers_mut();
     match error {
         Error::InvalidToken(fault) => {
-            let challenge = format!("Bearer realm=\"Holdfast\", error=\"invalid_token\", error_description=\"{fault}\"");
+            let challenge =
+                format!("Bearer realm=\"Holdfast\", error=\"invalid_token\", error_description=\"{fault}\"");
             if let Ok(challenge) = HeaderValue::from_str(&challenge) {
                 headers.insert(WWW_AUTHENTICATE, challenge);
             }
@@ -35,7 +36,10 @@ pub fn answer(error: &Error) -> Response {
 /// A JSON answer.
 #[must_use]
 pub fn respond(status: StatusCode, body: &Value) -> Response {
-    Response::builder().status(status).content_type("application/json").body(body.to_string())
+    Response::builder()
+        .status(status)
+        .content_type("application/json")
+        .body(body.to_string())
 }
 
 /// A request for a path or method that the server does not have.
@@ -70,7 +74,9 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             (StatusCode::FORBIDDEN, body)
         }
         Error::Forbidden(None) => message(StatusCode::FORBIDDEN, "403 Forbidden"),
-        Error::Forbidden(Some(reason)) => message(StatusCode::FORBIDDEN, &format!("403 Forbidden - {reason}")),
+        Error::Forbidden(Some(reason)) => {
+            message(StatusCode::FORBIDDEN, &format!("403 Forbidden - {reason}"))
+        }
         Error::NotFound(kind) if kind.is_empty() => message(StatusCode::NOT_FOUND, "404 Not found"),
         Error::NotFound(kind) => message(StatusCode::NOT_FOUND, &format!("404 {kind} Not Found")),
         Error::InvalidParameters(faults) => {
@@ -79,24 +85,30 @@ fn parts(error: &Error) -> (StatusCode, Value) {
         }
         Error::Refused(text) => message(StatusCode::BAD_REQUEST, text),
         Error::InvalidAttributes(attributes) => (StatusCode::BAD_REQUEST, json!({ "message": attributes })),
-        Error::NotApplicable { message, code } => {
-            (StatusCode::BAD_REQUEST, json!({ "message": message, "error_code": code }))
-        }
+        Error::NotApplicable { message, code } => (
+            StatusCode::BAD_REQUEST,
+            json!({ "message": message, "error_code": code }),
+        ),
         Error::Conflict(text) => message(StatusCode::CONFLICT, text),
         Error::PreconditionFailed => message(StatusCode::PRECONDITION_FAILED, "412 Precondition Failed"),
         Error::TooLarge => message(StatusCode::PAYLOAD_TOO_LARGE, "413 Request Entity Too Large"),
         Error::Unprocessable(text) => message(StatusCode::UNPROCESSABLE_ENTITY, text),
-        Error::NotAllowed(text) => {
-            (StatusCode::METHOD_NOT_ALLOWED, json!({ "message": text, "error": text }))
-        }
+        Error::NotAllowed(text) => (
+            StatusCode::METHOD_NOT_ALLOWED,
+            json!({ "message": text, "error": text }),
+        ),
         Error::NotModified => message(StatusCode::NOT_MODIFIED, "304 Not Modified"),
         Error::RateLimited(_) => {
             let text = "This endpoint has been requested too many times. Try again later.";
-            (StatusCode::TOO_MANY_REQUESTS, json!({ "message": { "error": text } }))
+            (
+                StatusCode::TOO_MANY_REQUESTS,
+                json!({ "message": { "error": text } }),
+            )
         }
-        Error::TimedOut => {
-            message(StatusCode::SERVICE_UNAVAILABLE, "503 Service Unavailable - The request took too long")
-        }
+        Error::TimedOut => message(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "503 Service Unavailable - The request took too long",
+        ),
         Error::Internal(_) => message(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error"),
     }
 }
@@ -124,20 +136,29 @@ mod tests {
     async fn parameter_faults_stand_under_both_keys() {
         let error = Error::InvalidParameters(vec!["a is missing".to_owned(), "b is invalid".to_owned()]);
         let text = "a is missing, b is invalid";
-        assert_eq!(shown(error).await, (400, json!({ "message": text, "error": text })));
+        assert_eq!(
+            shown(error).await,
+            (400, json!({ "message": text, "error": text }))
+        );
     }
 
     #[tokio::test]
     async fn the_scope_fault_names_what_would_do() {
         let (status, body) = shown(Error::InsufficientScope(vec!["api", "read_api"])).await;
-        assert_eq!((status, &body["error"], &body["scope"]), (403, &json!("insufficient_scope"), &json!("api read_api")));
+        assert_eq!(
+            (status, &body["error"], &body["scope"]),
+            (403, &json!("insufficient_scope"), &json!("api read_api"))
+        );
         assert!(body["error_description"].is_string() && body["message"].is_string());
     }
 
     #[tokio::test]
     async fn internal_causes_are_never_sent() {
         let (status, body) = shown(Error::internal("secret path /var/x")).await;
-        assert_eq!((status, body), (500, json!({ "message": "500 Internal Server Error" })));
+        assert_eq!(
+            (status, body),
+            (500, json!({ "message": "500 Internal Server Error" }))
+        );
     }
 
     #[tokio::test]

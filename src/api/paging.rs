@@ -21,7 +21,10 @@ pub fn headers(request: &PageRequest, rest: Rest, url: &str, query: &str) -> Vec
         Rest::Keyset(Some((filter, id))) => {
             let next = links.keyset(filter, id);
             // Current clients read only `Link`, older ones and the specification `Links`; both say the same.
-            vec![("Links", format!("<{next}>; rel=\"next\"")), ("Link", format!("<{next}>; rel=\"next\""))]
+            vec![
+                ("Links", format!("<{next}>; rel=\"next\"")),
+                ("Link", format!("<{next}>; rel=\"next\"")),
+            ]
         }
         Rest::Counted(total) => {
             let pages = total.div_ceil(request.limit()).max(1);
@@ -74,7 +77,13 @@ impl Links<'_> {
             .collect()
     }
 
-    fn offset(&self, request: &PageRequest, prev: Option<u64>, next: Option<u64>, last: Option<u64>) -> String {
+    fn offset(
+        &self,
+        request: &PageRequest,
+        prev: Option<u64>,
+        next: Option<u64>,
+        last: Option<u64>,
+    ) -> String {
         let kept = self.kept(&["page", "per_page"]);
         let link = |page: u64, rel: &str| {
             let mut pieces = vec![format!("page={page}"), format!("per_page={}", request.size)];
@@ -102,11 +111,18 @@ mod tests {
     use super::*;
 
     fn page(number: i64, size: i64) -> PageRequest {
-        PageRequest { number, size, keyset: false }
+        PageRequest {
+            number,
+            size,
+            keyset: false,
+        }
     }
 
     fn value(headers: &[(&'static str, String)], name: &str) -> Option<String> {
-        headers.iter().find(|(known, _)| *known == name).map(|(_, value)| value.clone())
+        headers
+            .iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, value)| value.clone())
     }
 
     #[test]
@@ -146,15 +162,29 @@ mod tests {
         assert_eq!(value(&headers, "X-Total"), None);
         assert_eq!(value(&headers, "X-Total-Pages"), None);
         let link = value(&headers, "Link").expect("links");
-        assert!(link.contains("rel=\"next\"") && !link.contains("rel=\"last\""), "{link}");
+        assert!(
+            link.contains("rel=\"next\"") && !link.contains("rel=\"last\""),
+            "{link}"
+        );
     }
 
     #[test]
     fn keyset_pages_carry_only_the_next_link() {
         let query = "pagination=keyset&id_before=90&order_by=id";
-        let headers = headers(&page(1, 20), Rest::Keyset(Some(("id_before", 70))), "http://h/x", query);
+        let headers = headers(
+            &page(1, 20),
+            Rest::Keyset(Some(("id_before", 70))),
+            "http://h/x",
+            query,
+        );
         let wanted = "<http://h/x?pagination=keyset&order_by=id&id_before=70>; rel=\"next\"";
-        assert_eq!(headers, [("Links", wanted.to_owned()), ("Link", wanted.to_owned())]);
-        assert_eq!(super::headers(&page(1, 20), Rest::Keyset(None), "http://h/x", query), []);
+        assert_eq!(
+            headers,
+            [("Links", wanted.to_owned()), ("Link", wanted.to_owned())]
+        );
+        assert_eq!(
+            super::headers(&page(1, 20), Rest::Keyset(None), "http://h/x", query),
+            []
+        );
     }
 }

@@ -34,12 +34,18 @@ pub trait Success: Sized {
 }
 
 fn json_media(schema: MetaSchemaRef) -> Vec<MetaMediaType> {
-    vec![MetaMediaType { content_type: "application/json", schema }]
+    vec![MetaMediaType {
+        content_type: "application/json",
+        schema,
+    }]
 }
 
 fn json_response<T: Serialize>(status: StatusCode, body: &T) -> Result<Response> {
     let bytes = serde_json::to_vec(body).map_err(Error::internal)?;
-    Ok(Response::builder().status(status).content_type("application/json").body(bytes))
+    Ok(Response::builder()
+        .status(status)
+        .content_type("application/json")
+        .body(bytes))
 }
 
 /// Sets headers that the contract documents; a value no header can carry is dropped.
@@ -123,7 +129,10 @@ impl Success for Download {
         let binary = MetaSchemaRef::Inline(Box::new(poem_openapi::registry::MetaSchema::new_with_format(
             "string", "binary",
         )));
-        vec![MetaMediaType { content_type: "application/octet-stream", schema: binary }]
+        vec![MetaMediaType {
+            content_type: "application/octet-stream",
+            schema: binary,
+        }]
     }
 
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
@@ -139,7 +148,10 @@ pub struct Reply<S, const STATUS: u16> {
 
 impl<S, const STATUS: u16> Reply<S, STATUS> {
     pub(super) fn new(response: Response) -> Self {
-        Self { response, success: PhantomData }
+        Self {
+            response,
+            success: PhantomData,
+        }
     }
 }
 
@@ -152,7 +164,9 @@ impl<S: Success, const STATUS: u16> ApiResponse for Reply<S, STATUS> {
             content: S::media(),
             headers: Vec::new(),
         };
-        MetaResponses { responses: vec![response] }
+        MetaResponses {
+            responses: vec![response],
+        }
     }
 
     fn register(registry: &mut Registry) {
@@ -164,7 +178,10 @@ impl<S: Send, const STATUS: u16> IntoResponse for Reply<S, STATUS> {
     fn into_response(self) -> Response {
         let mut response = self.response;
         // Downloads may be empty and still have a type; other answers without a body have none.
-        if matches!(response.status(), StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED) {
+        if matches!(
+            response.status(),
+            StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED
+        ) {
             response.headers_mut().remove(CONTENT_TYPE);
         }
         response

@@ -100,7 +100,11 @@ impl<T> Page<T> {
         let size = usize::try_from(request.size).unwrap_or(1);
         let more = items.len() > size;
         items.truncate(size);
-        let rest = if total > MAX_COUNTED { Rest::Uncounted { more } } else { Rest::Counted(total) };
+        let rest = if total > MAX_COUNTED {
+            Rest::Uncounted { more }
+        } else {
+            Rest::Counted(total)
+        };
         Self { items, rest }
     }
 
@@ -110,12 +114,19 @@ impl<T> Page<T> {
         let total = all.len() as u64;
         let start = usize::try_from(request.offset()).unwrap_or(usize::MAX);
         let size = usize::try_from(request.size).unwrap_or(1);
-        Self::new(request, all.into_iter().skip(start).take(size.saturating_add(1)).collect(), total)
+        Self::new(
+            request,
+            all.into_iter().skip(start).take(size.saturating_add(1)).collect(),
+            total,
+        )
     }
 
     /// The same page with other entries.
     pub fn map<U>(self, each: impl FnMut(T) -> U) -> Page<U> {
-        Page { items: self.items.into_iter().map(each).collect(), rest: self.rest }
+        Page {
+            items: self.items.into_iter().map(each).collect(),
+            rest: self.rest,
+        }
     }
 }
 
@@ -131,7 +142,10 @@ pub struct WithHeaders<T> {
 impl<T> WithHeaders<T> {
     /// The same headers around something else.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WithHeaders<U> {
-        WithHeaders { headers: self.headers, body: change(self.body) }
+        WithHeaders {
+            headers: self.headers,
+            body: change(self.body),
+        }
     }
 }
 
@@ -180,27 +194,45 @@ mod tests {
             serde_json::to_string(&time).expect("JSON")
         };
         assert_eq!(shown("2020-07-01T12:00:00Z"), "\"2020-07-01T12:00:00.000Z\"");
-        assert_eq!(shown("2014-02-27T10:14:56.5+02:00"), "\"2014-02-27T10:14:56.500+02:00\"");
+        assert_eq!(
+            shown("2014-02-27T10:14:56.5+02:00"),
+            "\"2014-02-27T10:14:56.500+02:00\""
+        );
     }
 
     #[test]
     fn pages_of_a_list_in_memory_know_its_length() {
-        let request = PageRequest { number: 2, size: 3, keyset: false };
+        let request = PageRequest {
+            number: 2,
+            size: 3,
+            keyset: false,
+        };
         let page = Page::of(&request, (1..=7).collect());
         assert_eq!((page.items, page.rest), (vec![4, 5, 6], Rest::Counted(7)));
     }
 
     #[test]
     fn a_page_far_beyond_the_end_is_empty() {
-        let request = PageRequest { number: i64::MAX, size: 100, keyset: false };
+        let request = PageRequest {
+            number: i64::MAX,
+            size: 100,
+            keyset: false,
+        };
         let page = Page::of(&request, vec![1, 2]);
         assert_eq!((page.items, page.rest), (vec![], Rest::Counted(2)));
     }
 
     #[test]
     fn lists_beyond_ten_thousand_keep_only_whether_more_follow() {
-        let request = PageRequest { number: 1, size: 2, keyset: false };
+        let request = PageRequest {
+            number: 1,
+            size: 2,
+            keyset: false,
+        };
         let page = Page::new(&request, vec![1, 2, 3], MAX_COUNTED + 1);
-        assert_eq!((page.items, page.rest), (vec![1, 2], Rest::Uncounted { more: true }));
+        assert_eq!(
+            (page.items, page.rest),
+            (vec![1, 2], Rest::Uncounted { more: true })
+        );
     }
 }

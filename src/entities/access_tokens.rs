@@ -117,7 +117,10 @@ const USE_GRANULARITY: TimeDelta = TimeDelta::minutes(10);
 /// # Errors
 /// Whatever the database reports.
 pub async fn touch(db: &impl ConnectionTrait, token: &Model, now: DateTime<Utc>) -> Result<(), DbErr> {
-    if token.last_used_at.is_some_and(|last| now - last < USE_GRANULARITY) {
+    if token
+        .last_used_at
+        .is_some_and(|last| now - last < USE_GRANULARITY)
+    {
         return Ok(());
     }
     let update = Entity::update_many().col_expr(Column::LastUsedAt, Expr::value(now));

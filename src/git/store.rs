@@ -88,7 +88,9 @@ impl Store {
 
     /// Whether the directory of the repositories can be reached.
     pub async fn is_reachable(&self) -> bool {
-        tokio::fs::metadata(&self.shared.root).await.is_ok_and(|found| found.is_dir())
+        tokio::fs::metadata(&self.shared.root)
+            .await
+            .is_ok_and(|found| found.is_dir())
     }
 
     /// A handle on the repository; nothing is opened or checked yet.

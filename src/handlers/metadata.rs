@@ -7,6 +7,9 @@ use crate::services::access::InstanceAccess;
 
 impl MetadataApi for App {
     async fn get_version(&self, _: InstanceAccess) -> Result<Version> {
-        Ok(Version { version: env!("CARGO_PKG_VERSION").to_owned(), revision: env!("HOLDFAST_REVISION").to_owned() })
+        Ok(Version {
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            revision: env!("HOLDFAST_REVISION").to_owned(),
+        })
     }
 }

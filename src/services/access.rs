@@ -99,7 +99,10 @@ impl Caller {
         match self.as_user() {
             None => Viewer::Anonymous,
             Some(user) if user.admin => Viewer::Admin,
-            Some(user) => Viewer::User { id: user.id, external: user.external },
+            Some(user) => Viewer::User {
+                id: user.id,
+                external: user.external,
+            },
         }
     }
 }
@@ -129,14 +132,20 @@ impl ProjectAccess {
         let (project, namespace) = found.ok_or_else(hidden)?;
         let role = match caller.as_user() {
             Some(user) => {
-                levels::project_level(backend.database.read(), user.id, project.id, now().date_naive()).await?
+                levels::project_level(backend.database.read(), user.id, project.id, now().date_naive())
+                    .await?
             }
             None => None,
         };
         if !caller.standing(role).sees(project.visibility) {
             return Err(hidden());
         }
-        Ok(Self { caller, project, namespace, role })
+        Ok(Self {
+            caller,
+            project,
+            namespace,
+            role,
+        })
     }
 }
 
@@ -174,7 +183,14 @@ impl Admission for UserAccess {
         let found = users::by_reference(backend.database.read(), key.unwrap_or_default()).await?;
         let user = found.ok_or_else(|| Error::not_found("User"))?;
         let themself = caller.as_user().is_some_and(|caller| caller.id == user.id);
-        decide(backend, &caller, rule, themself.then_some(Role::Owner), Visibility::Public, false)?;
+        decide(
+            backend,
+            &caller,
+            rule,
+            themself.then_some(Role::Owner),
+            Visibility::Public,
+            false,
+        )?;
         Ok(Self { caller, user })
     }
 }
@@ -182,7 +198,14 @@ impl Admission for UserAccess {
 impl Admission for GroupAccess {
     async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
-        decide(backend, &access.caller, rule, access.role, access.group.visibility, false)?;
+        decide(
+            backend,
+            &access.caller,
+            rule,
+            access.role,
+            access.group.visibility,
+            false,
+        )?;
         Ok(access)
     }
 }
@@ -191,7 +214,14 @@ impl Admission for ProjectAccess {
     async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
         let project = &access.project;
-        decide(backend, &access.caller, rule, access.role, project.visibility, project.archived)?;
+        decide(
+            backend,
+            &access.caller,
+            rule,
+            access.role,
+            project.visibility,
+            project.archived,
+        )?;
         Ok(access)
     }
 }
@@ -210,10 +240,16 @@ fn decide(
     }
     if !caller.standing(role).may(rule.access, visibility) {
         let nobody = !caller.is_signed_in() && rule.access.min != Minimum::None;
-        return Err(if nobody { Error::Unauthorized } else { Error::forbidden() });
+        return Err(if nobody {
+            Error::Unauthorized
+        } else {
+            Error::forbidden()
+        });
     }
     if backend.instance.plan < rule.tier {
-        return Err(Error::forbidden_because("The plan of this server does not include this feature"));
+        return Err(Error::forbidden_because(
+            "The plan of this server does not include this feature",
+        ));
     }
     if let Some((_, false)) = rule.flag {
         return Err(Error::not_found(""));

@@ -43,7 +43,9 @@ pub async fn create(backend: &Backend, new: NewToken) -> Result<(access_tokens::
     if new.scopes.iter().any(|scope| !SCOPES.contains(&scope.as_str())) {
         return Err(Error::attribute("scopes", "can only contain available scopes"));
     }
-    let secret = new.secret.unwrap_or_else(|| Token::generate(PREFIX).expose().to_owned());
+    let secret = new
+        .secret
+        .unwrap_or_else(|| Token::generate(PREFIX).expose().to_owned());
     let row = access_tokens::ActiveModel {
         user_id: Set(new.user_id),
         name: Set(new.name),

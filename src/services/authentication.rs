@@ -49,17 +49,26 @@ impl Caller {
     /// Nobody.
     #[must_use]
     pub fn anonymous() -> Self {
-        Self { user: None, reach: Reach::Whole }
+        Self {
+            user: None,
+            reach: Reach::Whole,
+        }
     }
 
     /// A user whose credentials reach as far as their rights: a session, a password, a user acted for.
     #[must_use]
     pub fn user(user: users::Model) -> Self {
-        Self { user: Some(user), reach: Reach::Whole }
+        Self {
+            user: Some(user),
+            reach: Reach::Whole,
+        }
     }
 
     fn token(user: users::Model, token: access_tokens::Model) -> Self {
-        Self { user: Some(user), reach: Reach::Scopes(Box::new(token)) }
+        Self {
+            user: Some(user),
+            reach: Reach::Scopes(Box::new(token)),
+        }
     }
 
     /// Whether somebody is signed in.
@@ -100,7 +109,8 @@ impl Caller {
     /// Whether one of these scopes is covered.
     #[must_use]
     pub fn covers(&self, scopes: &[&str]) -> bool {
-        self.access_token().is_none_or(|token| token.scopes().any(|scope| scopes.contains(&scope)))
+        self.access_token()
+            .is_none_or(|token| token.scopes().any(|scope| scopes.contains(&scope)))
     }
 }
 
@@ -160,11 +170,21 @@ pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
 /// A session counts for reads, and for writes that carry its token against cross-site requests; a cookie that
 /// counts for nothing leaves the caller anonymous, because browsers send it unasked.
 async fn by_session(backend: &Backend, session: &Session) -> Result<Caller> {
-    let found = sessions::by_digest(backend.database.read(), &secrets::digest(&session.secret), now()).await?;
-    let Some((row, user)) = found else { return Ok(Caller::anonymous()) };
+    let found =
+        sessions::by_digest(backend.database.read(), &secrets::digest(&session.secret), now()).await?;
+    let Some((row, user)) = found else {
+        return Ok(Caller::anonymous());
+    };
     let wanted = csrf_token(&row);
-    let proven = session.csrf.as_ref().is_some_and(|sent| bool::from(sent.as_bytes().ct_eq(wanted.as_bytes())));
-    if session.read_only || proven { Ok(Caller::user(user)) } else { Ok(Caller::anonymous()) }
+    let proven = session
+        .csrf
+        .as_ref()
+        .is_some_and(|sent| bool::from(sent.as_bytes().ct_eq(wanted.as_bytes())));
+    if session.read_only || proven {
+        Ok(Caller::user(user))
+    } else {
+        Ok(Caller::anonymous())
+    }
 }
 
 /// The token against cross-site requests that belongs to a session.

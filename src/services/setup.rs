@@ -38,7 +38,10 @@ pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<Mad
     }
     let random = || Secret::new(Token::generate("").expose().to_owned());
     let made_password = chosen.password.is_none().then(random);
-    let password = made_password.as_ref().or(chosen.password.as_ref()).map(|secret| secret.expose().clone());
+    let password = made_password
+        .as_ref()
+        .or(chosen.password.as_ref())
+        .map(|secret| secret.expose().clone());
     let root = NewUser {
         username: "root".to_owned(),
         name: "Administrator".to_owned(),
@@ -52,12 +55,20 @@ pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<Mad
         user_id: root.id,
         name: "first start".to_owned(),
         kind: Kind::Personal,
-        scopes: vec!["api".to_owned(), "sudo".to_owned(), "read_repository".to_owned(), "write_repository".to_owned()],
+        scopes: vec![
+            "api".to_owned(),
+            "sudo".to_owned(),
+            "read_repository".to_owned(),
+            "write_repository".to_owned(),
+        ],
         expires_at: None,
         created_by_id: None,
         secret: chosen.token.map(Secret::into_exposed),
     };
     let (_, token) = access_tokens::create(backend, new).await?;
     let made_token = (!chosen_token).then(|| Secret::new(token));
-    Ok(Some(MadeUp { token: made_token, password: made_password }))
+    Ok(Some(MadeUp {
+        token: made_token,
+        password: made_password,
+    }))
 }

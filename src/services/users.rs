@@ -48,7 +48,10 @@ pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
         updated_at: Set(now()),
         ..Default::default()
     };
-    backend.database.transaction(async |transaction| insert(transaction, row).await).await
+    backend
+        .database
+        .transaction(async |transaction| insert(transaction, row).await)
+        .await
 }
 
 async fn insert(transaction: &DatabaseTransaction, row: users::ActiveModel) -> Result<users::Model> {

@@ -22,7 +22,10 @@ impl<E: Endpoint> Middleware<E> for Errors {
     type Output = ErrorsEndpoint<E>;
 
     fn transform(&self, inner: E) -> Self::Output {
-        ErrorsEndpoint { inner, time_limit: self.time_limit }
+        ErrorsEndpoint {
+            inner,
+            time_limit: self.time_limit,
+        }
     }
 }
 
@@ -97,11 +100,13 @@ fn allowed(path: &str) -> Vec<&'static str> {
 /// Whether a raw path fits a template segment by segment.
 fn matches(template: &str, path: &str) -> bool {
     let mut sent = path.split('/');
-    let fits = template.split('/').all(|pattern| match (pattern.split_once('{'), sent.next()) {
-        (Some((prefix, _)), Some(segment)) => segment.len() > prefix.len() && segment.starts_with(prefix),
-        (None, Some(segment)) => pattern == segment,
-        (_, None) => false,
-    });
+    let fits = template
+        .split('/')
+        .all(|pattern| match (pattern.split_once('{'), sent.next()) {
+            (Some((prefix, _)), Some(segment)) => segment.len() > prefix.len() && segment.starts_with(prefix),
+            (None, Some(segment)) => pattern == segment,
+            (_, None) => false,
+        });
     fits && sent.next().is_none()
 }
 
@@ -112,7 +117,10 @@ mod tests {
     #[test]
     fn paths_fit_templates_segment_by_segment() {
         let template = "/api/v4/projects/{id}/repository/files/{file_path}";
-        assert!(matches(template, "/api/v4/projects/a%2Fb/repository/files/src%2Fx.rs"));
+        assert!(matches(
+            template,
+            "/api/v4/projects/a%2Fb/repository/files/src%2Fx.rs"
+        ));
         assert!(!matches(template, "/api/v4/projects/a/b/repository/files/x"));
         assert!(!matches(template, "/api/v4/projects/a/repository/files/"));
         assert!(!matches(template, "/api/v4/projects/a/repository/files/x/y"));

@@ -13,7 +13,10 @@ impl<E: Endpoint> Middleware<E> for Headers {
     type Output = HeadersEndpoint<E>;
 
     fn transform(&self, inner: E) -> Self::Output {
-        HeadersEndpoint { inner, compat: self.compat }
+        HeadersEndpoint {
+            inner,
+            compat: self.compat,
+        }
     }
 }
 
@@ -24,8 +27,11 @@ pub struct HeadersEndpoint<E> {
 }
 
 /// On every answer.
-const SAFE: [(&str, &str); 3] =
-    [("x-frame-options", "SAMEORIGIN"), ("x-content-type-options", "nosniff"), ("vary", "Origin")];
+const SAFE: [(&str, &str); 3] = [
+    ("x-frame-options", "SAMEORIGIN"),
+    ("x-content-type-options", "nosniff"),
+    ("vary", "Origin"),
+];
 
 impl<E: Endpoint> Endpoint for HeadersEndpoint<E> {
     type Output = Response;
@@ -34,7 +40,9 @@ impl<E: Endpoint> Endpoint for HeadersEndpoint<E> {
         let mut response = self.inner.call(request).await?.into_response();
         let headers = response.headers_mut();
         for (name, value) in SAFE {
-            headers.entry(HeaderName::from_static(name)).or_insert(HeaderValue::from_static(value));
+            headers
+                .entry(HeaderName::from_static(name))
+                .or_insert(HeaderValue::from_static(value));
         }
         if self.compat {
             let repeated: Vec<(HeaderName, HeaderValue)> = headers

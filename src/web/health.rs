@@ -48,14 +48,20 @@ async fn readiness(Data(backend): Data<&Backend>) -> Response {
 /// The recorder of this process, installed at the first use.
 pub fn recorder() -> Option<&'static PrometheusHandle> {
     static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
-    HANDLE.get_or_init(|| PrometheusBuilder::new().install_recorder().ok()).as_ref()
+    HANDLE
+        .get_or_init(|| PrometheusBuilder::new().install_recorder().ok())
+        .as_ref()
 }
 
 /// Figures in the form Prometheus reads.
 #[handler]
 fn figures() -> Response {
     match recorder() {
-        Some(handle) => Response::builder().content_type("text/plain; version=0.0.4").body(handle.render()),
-        None => Response::builder().status(StatusCode::SERVICE_UNAVAILABLE).finish(),
+        Some(handle) => Response::builder()
+            .content_type("text/plain; version=0.0.4")
+            .body(handle.render()),
+        None => Response::builder()
+            .status(StatusCode::SERVICE_UNAVAILABLE)
+            .finish(),
     }
 }

@@ -1,8 +1,8 @@
 //! What is not REST, and what every request passes: request ids, logs, limits, and the last word on errors.
 
 mod errors;
-pub mod health;
 mod headers;
+pub mod health;
 mod trace;
 
 use poem::{Endpoint, EndpointExt, Response};
@@ -12,17 +12,17 @@ use crate::config::Settings;
 use crate::services::Backend;
 
 /// Wraps the routes into what every request passes, outermost last.
-pub fn wrap<E>(
-    routes: E,
-    backend: &Backend,
-    settings: &Settings,
-) -> impl Endpoint<Output = Response> + use<E>
+pub fn wrap<E>(routes: E, backend: &Backend, settings: &Settings) -> impl Endpoint<Output = Response> + use<E>
 where
     E: Endpoint + 'static,
 {
     routes
-        .with(errors::Errors { time_limit: settings.request_timeout })
-        .with(headers::Headers { compat: settings.compat })
+        .with(errors::Errors {
+            time_limit: settings.request_timeout,
+        })
+        .with(headers::Headers {
+            compat: settings.compat,
+        })
         .with(trace::Trace)
         .data(BaseUrl(backend.instance.base_url.as_str().into()))
         .map_to_response()

@@ -29,7 +29,10 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
     type Output = Response;
 
     async fn call(&self, request: Request) -> Result<Response> {
-        let given = request.headers().get(REQUEST_ID).and_then(|value| value.to_str().ok());
+        let given = request
+            .headers()
+            .get(REQUEST_ID)
+            .and_then(|value| value.to_str().ok());
         let id = match given.filter(|id| is_id(id)) {
             Some(id) => id.to_owned(),
             None => hex::encode(rand::random::<[u8; 16]>()),
@@ -38,14 +41,16 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
         // The path only: the query may carry tokens.
         let span = tracing::info_span!("request", id, %method, path = request.uri().path());
         let started = Instant::now();
-        let mut response = async {
-            let response = self.inner.call(request).await?.into_response();
+        let mut response = self
+            .inner
+            .call(request)
+            .instrument(span.clone())
+            .await?
+            .into_response();
+        span.in_scope(|| {
             let (status, elapsed) = (response.status().as_u16(), started.elapsed());
             tracing::info!(status, elapsed = ?elapsed, "answered");
-            poem::Result::Ok(response)
-        }
-        .instrument(span)
-        .await?;
+        });
         let status = response.status().as_u16().to_string();
         metrics::counter!("holdfast_requests_total", "method" => method.to_string(), "status" => status)
             .increment(1);
@@ -62,5 +67,8 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
 
 /// Ids from outside are taken only when they can do no harm in a log.
 fn is_id(text: &str) -> bool {
-    (1..=128).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
+    (1..=128).contains(&text.len())
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte))
 }

@@ -29,7 +29,10 @@ pub fn pairs(text: &[u8]) -> Result<Vec<(String, String)>, String> {
 }
 
 fn component(bytes: &[u8]) -> Result<String, String> {
-    let spaced: Vec<u8> = bytes.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    let spaced: Vec<u8> = bytes
+        .iter()
+        .map(|byte| if *byte == b'+' { b' ' } else { *byte })
+        .collect();
     String::from_utf8(percent_decode(&spaced).collect())
         .map_err(|_| "the query or form holds bytes that are no UTF-8".to_owned())
 }
@@ -64,7 +67,9 @@ fn place(slot: &mut Value, keys: &[&str], value: Value) -> Option<()> {
         ["", rest @ ..] => {
             let items = list(slot)?;
             let wanted = rest.first().copied().unwrap_or_default();
-            let begins = items.last().is_none_or(|last| taken(last, wanted, rest.len() == 1));
+            let begins = items
+                .last()
+                .is_none_or(|last| taken(last, wanted, rest.len() == 1));
             if begins {
                 items.push(Value::Null);
             }
@@ -74,7 +79,13 @@ fn place(slot: &mut Value, keys: &[&str], value: Value) -> Option<()> {
             if slot.is_null() {
                 *slot = Value::Object(Map::new());
             }
-            place(slot.as_object_mut()?.entry((*key).to_owned()).or_insert(Value::Null), rest, value)?;
+            place(
+                slot.as_object_mut()?
+                    .entry((*key).to_owned())
+                    .or_insert(Value::Null),
+                rest,
+                value,
+            )?;
         }
     }
     Some(())
@@ -117,7 +128,9 @@ mod tests {
     #[test]
     fn a_repeated_name_begins_the_next_hash_of_a_list() {
         assert_eq!(
-            parsed("actions[][action]=create&actions[][file_path]=a&actions[][action]=delete&actions[][file_path]=b"),
+            parsed(
+                "actions[][action]=create&actions[][file_path]=a&actions[][action]=delete&actions[][file_path]=b"
+            ),
             Ok(json!({"actions": [
                 {"action": "create", "file_path": "a"},
                 {"action": "delete", "file_path": "b"},
@@ -127,13 +140,19 @@ mod tests {
 
     #[test]
     fn odd_brackets_are_part_of_the_name() {
-        assert_eq!(parsed("[a]=1&b[=2&c]=3"), Ok(json!({"[a]": "1", "b[": "2", "c]": "3"})));
+        assert_eq!(
+            parsed("[a]=1&b[=2&c]=3"),
+            Ok(json!({"[a]": "1", "b[": "2", "c]": "3"}))
+        );
     }
 
     #[test]
     fn contradictions_depth_and_bad_bytes_are_refused() {
         assert_eq!(parsed("a=1&a[b]=2"), Err("a is invalid".to_owned()));
-        assert_eq!(parsed(&format!("a{}=1", "[b]".repeat(17))), Err("a is nested too deep".to_owned()));
+        assert_eq!(
+            parsed(&format!("a{}=1", "[b]".repeat(17))),
+            Err("a is nested too deep".to_owned())
+        );
         assert!(parsed("a=%FF").is_err());
         assert!(pairs("a&".repeat(MAX_PAIRS + 1).as_bytes()).is_err());
     }

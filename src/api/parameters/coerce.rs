@@ -162,7 +162,10 @@ fn matches_pattern(pattern: &str, text: &str) -> bool {
     static COMPILED: LazyLock<Mutex<std::collections::HashMap<String, Option<Regex>>>> =
         LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    let regex = compiled.entry(pattern.to_owned()).or_insert_with(|| Regex::new(pattern).ok()).clone();
+    let regex = compiled
+        .entry(pattern.to_owned())
+        .or_insert_with(|| Regex::new(pattern).ok())
+        .clone();
     drop(compiled);
     regex.is_some_and(|regex| regex.is_match(text))
 }
@@ -188,7 +191,10 @@ fn number(value: &Value) -> Result<Value, Fault> {
         Value::String(text) => text.trim().parse().ok(),
         _ => None,
     };
-    number.and_then(serde_json::Number::from_f64).map(Value::Number).ok_or(Fault::Invalid)
+    number
+        .and_then(serde_json::Number::from_f64)
+        .map(Value::Number)
+        .ok_or(Fault::Invalid)
 }
 
 fn boolean(value: &Value) -> Result<Value, Fault> {
@@ -219,14 +225,31 @@ fn timestamp(value: &Value) -> Result<Value, Fault> {
         .map(|time| time.to_rfc3339_opts(SecondsFormat::AutoSi, true));
     let utc = |time: NaiveDateTime| time.and_utc().to_rfc3339_opts(SecondsFormat::AutoSi, true);
     let naive = || text.parse::<NaiveDateTime>().ok().map(utc);
-    let day = || text.parse::<NaiveDate>().ok().and_then(|day| day.and_hms_opt(0, 0, 0)).map(utc);
-    zoned.or_else(naive).or_else(day).map(Value::String).ok_or(Fault::Invalid)
+    let day = || {
+        text.parse::<NaiveDate>()
+            .ok()
+            .and_then(|day| day.and_hms_opt(0, 0, 0))
+            .map(utc)
+    };
+    zoned
+        .or_else(naive)
+        .or_else(day)
+        .map(Value::String)
+        .ok_or(Fault::Invalid)
 }
 
 fn date(value: &Value) -> Result<Value, Fault> {
     let text = value.as_str().map(str::trim).ok_or(Fault::Invalid)?;
-    let zoned = || DateTime::parse_from_rfc3339(text).ok().map(|time| time.with_timezone(&Utc).date_naive());
-    let day = text.parse::<NaiveDate>().ok().or_else(zoned).ok_or(Fault::Invalid)?;
+    let zoned = || {
+        DateTime::parse_from_rfc3339(text)
+            .ok()
+            .map(|time| time.with_timezone(&Utc).date_naive())
+    };
+    let day = text
+        .parse::<NaiveDate>()
+        .ok()
+        .or_else(zoned)
+        .ok_or(Fault::Invalid)?;
     if !(1..=9999).contains(&chrono::Datelike::year(&day)) {
         return Err(Fault::Invalid);
     }
@@ -244,7 +267,10 @@ fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) ->
     let items = match value {
         Value::Array(items) => items,
         // `user_ids=1,2` and a single scalar count as lists too.
-        Value::String(text) => text.split(',').map(|item| Value::String(item.trim().to_owned())).collect(),
+        Value::String(text) => text
+            .split(',')
+            .map(|item| Value::String(item.trim().to_owned()))
+            .collect(),
         Value::Object(entries) => match indexed(entries) {
             Some(items) => items,
             None => {
@@ -257,7 +283,11 @@ fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) ->
     };
     let nested = matches!(plain(inner), Shape::Object(_) | Shape::Map(_) | Shape::List(_));
     let coerced = items.into_iter().enumerate().filter_map(|(index, item)| {
-        let inner_name = if nested { format!("{name}[{index}]") } else { name.to_owned() };
+        let inner_name = if nested {
+            format!("{name}[{index}]")
+        } else {
+            name.to_owned()
+        };
         coerce(inner, item, &inner_name, faults)
     });
     Some(Value::Array(coerced.collect()))
@@ -265,8 +295,10 @@ fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) ->
 
 /// A hash with the keys 0, 1, 2, ... in any order is a list.
 fn indexed(entries: Map<String, Value>) -> Option<Vec<Value>> {
-    let mut items: Vec<(usize, Value)> =
-        entries.into_iter().map(|(key, value)| Some((key.parse().ok()?, value))).collect::<Option<_>>()?;
+    let mut items: Vec<(usize, Value)> = entries
+        .into_iter()
+        .map(|(key, value)| Some((key.parse().ok()?, value)))
+        .collect::<Option<_>>()?;
     items.sort_by_key(|(index, _)| *index);
     Some(items.into_iter().map(|(_, value)| value).collect())
 }
@@ -276,7 +308,12 @@ fn object(fields: &'static [Field], value: Value, name: &str, faults: &mut Fault
         faults.add(format!("{name} is invalid"));
         return None;
     };
-    Some(Value::Object(self::fields(fields, &mut entries, Some(name), faults)))
+    Some(Value::Object(self::fields(
+        fields,
+        &mut entries,
+        Some(name),
+        faults,
+    )))
 }
 
 /// Coerces the fields of an object out of `entries`; unknown entries are ignored.
@@ -321,23 +358,71 @@ mod tests {
 
     use super::*;
 
-    static TEXT: Shape = Shape::Text { min: 1, max: Some(5), pattern: None };
+    static TEXT: Shape = Shape::Text {
+        min: 1,
+        max: Some(5),
+        pattern: None,
+    };
     static FIELDS: &[Field] = &[
-        Field { name: "name", required: true, nullable: false, default: None, shape: Shape::Named(&TEXT) },
+        Field {
+            name: "name",
+            required: true,
+            nullable: false,
+            default: None,
+            shape: Shape::Named(&TEXT),
+        },
         Field {
             name: "level",
             required: false,
             nullable: false,
             default: Some("20"),
-            shape: Shape::Integer { min: None, max: None, values: &[10, 20] },
+            shape: Shape::Integer {
+                min: None,
+                max: None,
+                values: &[10, 20],
+            },
         },
-        Field { name: "on", required: false, nullable: false, default: None, shape: Shape::Boolean },
-        Field { name: "day", required: false, nullable: true, default: None, shape: Shape::Date },
-        Field { name: "at", required: false, nullable: false, default: None, shape: Shape::Timestamp },
-        Field { name: "kind", required: false, nullable: false, default: None, shape: Shape::Choice(&["a", "b"]) },
-        Field { name: "ids", required: false, nullable: false, default: None, shape: Shape::List(&INTEGER) },
+        Field {
+            name: "on",
+            required: false,
+            nullable: false,
+            default: None,
+            shape: Shape::Boolean,
+        },
+        Field {
+            name: "day",
+            required: false,
+            nullable: true,
+            default: None,
+            shape: Shape::Date,
+        },
+        Field {
+            name: "at",
+            required: false,
+            nullable: false,
+            default: None,
+            shape: Shape::Timestamp,
+        },
+        Field {
+            name: "kind",
+            required: false,
+            nullable: false,
+            default: None,
+            shape: Shape::Choice(&["a", "b"]),
+        },
+        Field {
+            name: "ids",
+            required: false,
+            nullable: false,
+            default: None,
+            shape: Shape::List(&INTEGER),
+        },
     ];
-    static INTEGER: Shape = Shape::Integer { min: None, max: None, values: &[] };
+    static INTEGER: Shape = Shape::Integer {
+        min: None,
+        max: None,
+        values: &[],
+    };
 
     fn run(value: Value) -> (Value, Vec<String>) {
         let mut faults = Faults::default();
@@ -368,7 +453,8 @@ mod tests {
 
     #[test]
     fn all_faults_are_told_in_declared_order() {
-        let (_, faults) = run(json!({"level": 11, "on": [], "day": "soon", "at": 5, "kind": "c", "ids": ["x", 1.5]}));
+        let (_, faults) =
+            run(json!({"level": 11, "on": [], "day": "soon", "at": 5, "kind": "c", "ids": ["x", 1.5]}));
         let wanted = [
             "name is missing",
             "name is empty",
@@ -386,7 +472,10 @@ mod tests {
     #[test]
     fn blank_long_and_nul_texts_are_refused() {
         assert_eq!(run(json!({"name": "  "})).1, ["name is empty"]);
-        assert_eq!(run(json!({"name": "äöüßéx"})).1, ["name is too long (maximum is 5 characters)"]);
+        assert_eq!(
+            run(json!({"name": "äöüßéx"})).1,
+            ["name is too long (maximum is 5 characters)"]
+        );
         assert_eq!(run(json!({"name": "äöüßé"})).1, Vec::<String>::new());
         assert_eq!(run(json!({"name": "a\0b"})).1, ["name is invalid"]);
     }
@@ -394,6 +483,9 @@ mod tests {
     #[test]
     fn an_unencoded_plus_in_an_offset_is_understood() {
         let (coerced, faults) = run(json!({"name": "x", "at": "2026-01-02T03:04:05 02:00"}));
-        assert_eq!((coerced["at"].as_str(), faults.len()), (Some("2026-01-02T03:04:05+02:00"), 0));
+        assert_eq!(
+            (coerced["at"].as_str(), faults.len()),
+            (Some("2026-01-02T03:04:05+02:00"), 0)
+        );
     }
 }

@@ -94,7 +94,10 @@ mod tests {
     #[test]
     fn reads_every_kind_of_value() {
         let text = r#"{"a":[1,-2,3.5,true,null,"x"],"b":{"c":{}}}"#;
-        assert_eq!(parse(text.as_bytes()), Ok(json!({"a": [1, -2, 3.5, true, null, "x"], "b": {"c": {}}})));
+        assert_eq!(
+            parse(text.as_bytes()),
+            Ok(json!({"a": [1, -2, 3.5, true, null, "x"], "b": {"c": {}}}))
+        );
     }
 
     #[test]

@@ -8,8 +8,8 @@ mod brackets;
 mod coerce;
 mod json;
 
-use poem::http::header::CONTENT_TYPE;
 use poem::http::HeaderMap;
+use poem::http::header::CONTENT_TYPE;
 use poem::{FromRequest, Request, RequestBody};
 use serde_json::{Map, Value, json};
 
@@ -45,8 +45,17 @@ fn form(text: &[u8]) -> Result<Map<String, Value>> {
 /// # Errors
 /// [`Error::InvalidParameters`] when the body is not what its type says.
 pub async fn body(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value>> {
-    let content_type = request.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or("");
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let content_type = request
+        .headers()
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or("");
+    let essence = content_type
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase();
     // Clients send the JSON type with an empty body on GET and DELETE; that is no error.
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
@@ -73,16 +82,27 @@ fn attributes(bytes: &[u8]) -> Result<Map<String, Value>> {
 async fn multipart(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value>> {
     let invalid = |_| Error::parameter("the body is no valid multipart form");
     let mut body = RequestBody::new(poem::Body::from(bytes));
-    let mut parts = poem::web::Multipart::from_request(request, &mut body).await.map_err(invalid)?;
+    let mut parts = poem::web::Multipart::from_request(request, &mut body)
+        .await
+        .map_err(invalid)?;
     let mut parameters = Map::new();
     let mut count = 0;
-    while let Some(part) = parts.next_field().await.map_err(|_| Error::parameter("the multipart body is cut"))? {
+    while let Some(part) = parts
+        .next_field()
+        .await
+        .map_err(|_| Error::parameter("the multipart body is cut"))?
+    {
         count += 1;
         if count > MAX_PARTS {
             return Err(Error::parameter(format!("more than {MAX_PARTS} parts were sent")));
         }
-        let Some(name) = part.name().map(str::to_owned) else { continue };
-        let bytes = part.bytes().await.map_err(|_| Error::parameter("the multipart body is cut"))?;
+        let Some(name) = part.name().map(str::to_owned) else {
+            continue;
+        };
+        let bytes = part
+            .bytes()
+            .await
+            .map_err(|_| Error::parameter("the multipart body is cut"))?;
         let text = String::from_utf8(bytes).map_err(|_| Error::parameter(format!("{name} is invalid")))?;
         brackets::insert(&mut parameters, &name, Value::String(text)).map_err(Error::parameter)?;
     }
@@ -106,7 +126,12 @@ pub struct Sent<'a> {
 /// # Errors
 /// [`Error::InvalidParameters`] with every fault, in declared order.
 pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
-    let Sent { path, query, body, headers } = sent;
+    let Sent {
+        path,
+        query,
+        body,
+        headers,
+    } = sent;
     // Query under body: either may carry any parameter.
     let mut attributes = query;
     attributes.extend(body);
@@ -116,12 +141,15 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
         let value = match parameter.place {
             Place::Path => {
                 attributes.remove(parameter.name);
-                path.iter().find(|(name, _)| *name == parameter.name).map(|(_, value)| Value::String(value.clone()))
+                path.iter()
+                    .find(|(name, _)| *name == parameter.name)
+                    .map(|(_, value)| Value::String(value.clone()))
             }
             Place::Query => attributes.remove(parameter.name),
-            Place::Header => {
-                headers.get(parameter.name).and_then(|value| value.to_str().ok()).map(|text| json!(text))
-            }
+            Place::Header => headers
+                .get(parameter.name)
+                .and_then(|value| value.to_str().ok())
+                .map(|text| json!(text)),
         };
         let rules = Slot {
             name: parameter.name,
@@ -142,16 +170,31 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
         request.insert("body".to_owned(), Value::Object(body));
     }
     let faults = faults.into_vec();
-    if faults.is_empty() { Ok(Value::Object(request)) } else { Err(Error::InvalidParameters(faults)) }
+    if faults.is_empty() {
+        Ok(Value::Object(request))
+    } else {
+        Err(Error::InvalidParameters(faults))
+    }
 }
 
 /// The page that is asked for, clamped as the facts say: below one means the default, above 100 means 100.
 fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut Faults) -> Value {
-    static NUMBER: Shape = Shape::Integer { min: None, max: None, values: &[] };
+    static NUMBER: Shape = Shape::Integer {
+        min: None,
+        max: None,
+        values: &[],
+    };
     let mut number = |name: &'static str, default: &'static str| {
-        let rules =
-            Slot { name, required: false, nullable: false, default: Some(default), shape: &NUMBER };
-        coerce::slot(&rules, attributes.remove(name), faults).and_then(|value| value.as_i64()).unwrap_or(1)
+        let rules = Slot {
+            name,
+            required: false,
+            nullable: false,
+            default: Some(default),
+            shape: &NUMBER,
+        };
+        coerce::slot(&rules, attributes.remove(name), faults)
+            .and_then(|value| value.as_i64())
+            .unwrap_or(1)
     };
     let page = number("page", "1").max(1);
     let size = match number("per_page", "20") {
@@ -159,6 +202,7 @@ fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut
         size => size.min(MAX_PAGE_SIZE),
     };
     let asked = attributes.remove("pagination");
-    let keyset = operation.paging == Paging::Keyset && asked.and_then(|v| v.as_str().map(|t| t == "keyset")) == Some(true);
+    let keyset = operation.paging == Paging::Keyset
+        && asked.and_then(|v| v.as_str().map(|t| t == "keyset")) == Some(true);
     json!({ "number": page, "size": size, "keyset": keyset })
 }

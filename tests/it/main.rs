@@ -1,0 +1,7 @@
+//! The integration tests: a real server on a free port, real repositories, the real git client.
+//!
+//! Every answer that any test sees is validated against the contract (`support::contract`). Every scenario runs
+//! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
+
+mod metadata;
+mod support;

@@ -1,0 +1,178 @@
+//! Holds every answer to the contract: its status, content type, headers, and the schema of its body.
+
+use std::collections::HashMap;
+use std::sync::{LazyLock, Mutex};
+
+use holdfast::api::DOCUMENT_JSON;
+use holdfast::api::contract::OPERATIONS;
+use holdfast::api::operation::Operation;
+use jsonschema::Validator;
+use serde_json::{Value, json};
+
+use super::Answer;
+
+/// The published document.
+pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(DOCUMENT_JSON).expect("JSON"));
+
+/// The operation that a method and raw path reach.
+pub fn operation(method: &str, path: &str) -> Option<&'static Operation> {
+    let fits = |operation: &&&Operation| operation.method == method && matches(operation.path, path);
+    // HEAD of a path that documents none is answered by its GET.
+    let found = OPERATIONS
+        .iter()
+        .filter(fits)
+        .min_by_key(|operation| operation.path.matches('{').count());
+    let read = || {
+        OPERATIONS
+            .iter()
+            .find(|operation| operation.method == "GET" && matches(operation.path, path))
+    };
+    found
+        .or_else(|| if method == "HEAD" { read() } else { None })
+        .copied()
+}
+
+fn matches(template: &str, path: &str) -> bool {
+    let (pattern, sent): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
+    pattern.len() == sent.len()
+        && pattern
+            .iter()
+            .zip(sent)
+            .all(|(pattern, segment)| match pattern.split_once('{') {
+                Some((prefix, _)) => segment.starts_with(prefix) && segment.len() > prefix.len(),
+                None => *pattern == segment,
+            })
+}
+
+/// Panics when an answer is not what the contract says.
+pub fn check(method: &str, path: &str, answer: &Answer) {
+    let body = || {
+        String::from_utf8_lossy(&answer.body)
+            .chars()
+            .take(2_000)
+            .collect::<String>()
+    };
+    assert_ne!(answer.status, 500, "{method} {path} failed: {}", body());
+    let Some(operation) = operation(method, path) else {
+        assert!(
+            matches!(answer.status, 404 | 405 | 410),
+            "{method} {path} is no operation but {}",
+            answer.status
+        );
+        if method != "HEAD" {
+            assert!(
+                answer.json()["message"].is_string(),
+                "{method} {path}: {}",
+                body()
+            );
+        }
+        return;
+    };
+    seen(operation.id, answer.status);
+    let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
+    let response = &item["responses"][answer.status.to_string()];
+    assert!(
+        !response.is_null(),
+        "{} answered {}, which is not documented: {}",
+        operation.id,
+        answer.status,
+        body()
+    );
+    let response = deref(response);
+    for (name, header) in response["headers"].as_object().into_iter().flatten() {
+        let required = deref(header)["required"] == json!(true);
+        assert!(
+            !required || answer.headers.contains_key(name),
+            "{} lacks header {name}",
+            operation.id
+        );
+    }
+    let Some(content) = response["content"].as_object().filter(|_| method != "HEAD") else {
+        assert!(answer.body.is_empty(), "{} has a body: {}", operation.id, body());
+        return;
+    };
+    let essence = answer
+        .header("content-type")
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_owned();
+    assert!(
+        content.contains_key(&essence),
+        "{} answered {essence:?}, documented {:?}",
+        operation.id,
+        content.keys()
+    );
+    if essence == "application/json" {
+        validate(
+            operation.id,
+            answer.status,
+            &content[&essence]["schema"],
+            &answer.json(),
+        );
+    }
+}
+
+/// Follows a local reference.
+pub fn deref(value: &'static Value) -> &'static Value {
+    match value["$ref"].as_str() {
+        Some(reference) => DOCUMENT.pointer(&reference[1..]).expect("a component"),
+        None => value,
+    }
+}
+
+/// Panics when a value breaks its schema.
+fn validate(id: &'static str, status: u16, schema: &Value, value: &Value) {
+    static VALIDATORS: LazyLock<Mutex<HashMap<(&'static str, u16), Validator>>> =
+        LazyLock::new(Mutex::default);
+    let mut validators = VALIDATORS
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let validator = validators.entry((id, status)).or_insert_with(|| {
+        let mut root = json!({ "allOf": [schema], "components": DOCUMENT["components"] });
+        to_json_schema(&mut root);
+        jsonschema::options()
+            .with_draft(jsonschema::Draft::Draft4)
+            .build(&root)
+            .expect("a schema")
+    });
+    let faults: Vec<String> = validator
+        .iter_errors(value)
+        .map(|fault| format!("{}: {fault}", fault.instance_path()))
+        .collect();
+    assert!(
+        faults.is_empty(),
+        "{id} {status} breaks its schema:\n{}\n{value:#}",
+        faults.join("\n")
+    );
+}
+
+/// OpenAPI's `nullable` in the terms of JSON Schema; objects may carry no property that is not documented.
+fn to_json_schema(schema: &mut Value) {
+    match schema {
+        Value::Array(items) => items.iter_mut().for_each(to_json_schema),
+        Value::Object(entries) => {
+            entries.values_mut().for_each(to_json_schema);
+            if entries.get("properties").is_some_and(Value::is_object)
+                && entries.get("type") == Some(&json!("object"))
+                && !entries.contains_key("additionalProperties")
+            {
+                entries.insert("additionalProperties".to_owned(), json!(false));
+            }
+            if entries.remove("nullable") == Some(json!(true)) {
+                let inner = Value::Object(std::mem::take(entries));
+                entries.insert("anyOf".to_owned(), json!([{ "type": "null" }, inner]));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Notes that an operation answered with a status, for the coverage check that runs after all tests.
+fn seen(id: &str, status: u16) {
+    if let Ok(folder) = std::env::var("HOLDFAST_COVERAGE_DIR") {
+        std::fs::create_dir_all(&folder).expect("a coverage folder");
+        std::fs::write(format!("{folder}/{id}.{status}"), "").expect("a coverage mark");
+    }
+}

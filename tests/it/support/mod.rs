@@ -1,0 +1,43 @@
+//! What the integration tests share.
+
+pub mod client;
+pub mod contract;
+pub mod server;
+
+pub use client::{Answer, Client};
+pub use server::{Kind, TestServer};
+
+/// Tests that get a fresh server each, on every database there is.
+///
+/// `async fn name(server) { ... }` becomes a module `name` with one test a database.
+macro_rules! scenario {
+    ($(
+        $(#[$attribute:meta])*
+        async fn $name:ident($server:ident) $body:block
+    )*) => {$(
+        $(#[$attribute])*
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            async fn run($server: $crate::support::TestServer) {
+                $body
+                $server.stop().await;
+            }
+
+            #[tokio::test]
+            async fn on_sqlite() {
+                run($crate::support::TestServer::start($crate::support::Kind::Sqlite).await).await;
+            }
+
+            #[tokio::test]
+            async fn on_postgresql() {
+                // Without a server to talk to there is nothing to test; .ci/run always has one.
+                if let Some(kind) = $crate::support::Kind::postgresql() {
+                    run($crate::support::TestServer::start(kind).await).await;
+                }
+            }
+        }
+    )*};
+}
+pub(crate) use scenario;

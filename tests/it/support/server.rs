@@ -1,0 +1,184 @@
+//! A server of one test: its own data directory, database and port.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use holdfast::config::Options;
+use holdfast::secrets::Secret;
+use holdfast::server;
+use holdfast::services::setup::Chosen;
+use sea_orm::ConnectionTrait;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use super::Client;
+
+/// The root token of every test server.
+pub const ROOT_TOKEN: &str = "root-token-of-the-tests";
+/// The root password of every test server.
+pub const ROOT_PASSWORD: &str = "root password of the tests";
+
+/// Which database a server runs on.
+#[derive(Debug, Clone)]
+pub enum Kind {
+    /// SQLite in the data directory.
+    Sqlite,
+    /// PostgreSQL at this address; each server makes a database of its own.
+    Postgresql(String),
+}
+
+impl Kind {
+    /// PostgreSQL, when the environment names one.
+    pub fn postgresql() -> Option<Self> {
+        std::env::var("HOLDFAST_TEST_DATABASE_URL")
+            .ok()
+            .filter(|url| !url.is_empty())
+            .map(Self::Postgresql)
+    }
+}
+
+/// A running server.
+pub struct TestServer {
+    /// `http://127.0.0.1:port`.
+    pub base: String,
+    /// What the services work with, for looking behind the API.
+    pub backend: holdfast::services::Backend,
+    data: tempfile::TempDir,
+    statements: Arc<Statements>,
+    database: Option<PostgresqlDatabase>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Statements {
+    count: AtomicUsize,
+    texts: Mutex<Vec<String>>,
+}
+
+impl TestServer {
+    /// Starts a server with the default options.
+    pub async fn start(kind: Kind) -> Self {
+        Self::start_with(kind, Options::default()).await
+    }
+
+    /// Starts a server with these options; the address, data and database are the test's own.
+    pub async fn start_with(kind: Kind, options: Options) -> Self {
+        let data = tempfile::tempdir().expect("a data directory");
+        let database = match &kind {
+            Kind::Sqlite => None,
+            Kind::Postgresql(url) => Some(PostgresqlDatabase::create(url).await),
+        };
+        let options = Options {
+            listen: Some("127.0.0.1:0".parse().expect("an address")),
+            data_dir: Some(data.path().to_owned()),
+            database_url: database.as_ref().map(|database| database.url.clone()),
+            database_connections: options.database_connections.or(Some(4)),
+            ..options
+        };
+        let statements = Arc::new(Statements::default());
+        let seen = Arc::clone(&statements);
+        let observer: holdfast::database::Observer = Arc::new(move |sql, _| {
+            seen.count.fetch_add(1, Ordering::Relaxed);
+            seen.texts.lock().expect("texts").push(sql.to_owned());
+        });
+        let chosen = Chosen {
+            token: Some(Secret::new(ROOT_TOKEN.to_owned())),
+            password: Some(Secret::new(ROOT_PASSWORD.to_owned())),
+        };
+        let settings = options.settings().expect("settings");
+        let bound = server::bind(settings, chosen, Some(observer))
+            .await
+            .expect("a server");
+        let (base, backend) = (format!("http://{}", bound.address), bound.backend.clone());
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(async move {
+            let stopped = async {
+                let _ = stopped.await;
+            };
+            bound.serve(stopped).await.expect("serving");
+        });
+        Self {
+            base,
+            backend,
+            data,
+            statements,
+            database,
+            stop,
+            task,
+        }
+    }
+
+    /// Stops the server as SIGTERM does, and waits for it.
+    pub async fn stop(self) {
+        let _ = self.stop.send(());
+        self.task.await.expect("a clean end");
+        drop(self.backend);
+        if let Some(database) = self.database {
+            database.remove().await;
+        }
+    }
+
+    /// The data directory.
+    pub fn data(&self) -> &Path {
+        self.data.path()
+    }
+
+    /// How many statements the database has run so far.
+    pub fn statements(&self) -> usize {
+        self.statements.count.load(Ordering::Relaxed)
+    }
+
+    /// The texts of the statements from the given one on.
+    pub fn statement_texts(&self, from: usize) -> Vec<String> {
+        self.statements.texts.lock().expect("texts")[from..].to_vec()
+    }
+
+    /// A caller without credentials.
+    pub fn anonymous(&self) -> Client {
+        Client::new(&self.base, None)
+    }
+
+    /// The administrator.
+    pub fn root(&self) -> Client {
+        self.with_token(ROOT_TOKEN)
+    }
+
+    /// A caller with a token.
+    pub fn with_token(&self, token: &str) -> Client {
+        Client::new(&self.base, Some(token))
+    }
+}
+
+/// A PostgreSQL database that lives as long as a test.
+struct PostgresqlDatabase {
+    url: String,
+    admin: String,
+    name: String,
+}
+
+impl PostgresqlDatabase {
+    async fn create(admin: &str) -> Self {
+        let name = format!("holdfast_it_{}", hex::encode(rand::random::<[u8; 8]>()));
+        let connection = sea_orm::Database::connect(admin).await.expect("PostgreSQL");
+        connection
+            .execute_unprepared(&format!("CREATE DATABASE {name}"))
+            .await
+            .expect("a database");
+        connection.close().await.expect("closing");
+        let (server, _) = admin.rsplit_once('/').expect("a database in the URL");
+        Self {
+            url: format!("{server}/{name}"),
+            admin: admin.to_owned(),
+            name,
+        }
+    }
+
+    async fn remove(self) {
+        let connection = sea_orm::Database::connect(&self.admin).await.expect("PostgreSQL");
+        let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
+        connection.execute_unprepared(&drop).await.expect("dropping");
+        connection.close().await.expect("closing");
+    }
+}
