@@ -3,4 +3,5 @@
 pub mod database;
 pub mod entities;
 pub mod git;
+pub mod jobs;
 pub mod secrets;
