@@ -7,13 +7,14 @@
 //! An acknowledged commit is never lost: SQLite runs in WAL mode with `synchronous=FULL`, which syncs the log
 //! at every commit; PostgreSQL does so unless its operator told it otherwise.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{cell::Cell, fmt, sync::Arc, time::Duration};
 
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{
     ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr,
     SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
+use tokio::sync::Notify;
 
 mod sqlite;
 #[cfg(test)]
@@ -82,6 +83,19 @@ pub enum Error {
 pub struct Database {
     reader: DatabaseConnection,
     writer: DatabaseConnection,
+    work_committed: Arc<Notify>,
+}
+
+tokio::task_local! {
+    /// Whether the transaction that this task is in has left work for others.
+    static LEFT_WORK: Cell<bool>;
+}
+
+/// Tells, from within [`Database::transaction`], that its commit leaves work for those who wait in
+/// [`Database::work_committed`]. Elsewhere it does nothing: they find the work when they look again.
+pub fn wake_on_commit() {
+    // Outside a transaction of ours there is nobody to tell, which is no fault.
+    let _ = LEFT_WORK.try_with(|left| left.set(true));
 }
 
 impl Database {
@@ -95,7 +109,11 @@ impl Database {
             tracing::debug!(path = %path.display(), "opening SQLite");
             let reader = open(sqlite::reader(base(url, options), options), options).await?;
             let writer = open(sqlite::writer(base(url, options), options), options).await?;
-            return Ok(Self { reader, writer });
+            return Ok(Self {
+                reader,
+                writer,
+                work_committed: Arc::default(),
+            });
         }
         if url.starts_with("postgres:") || url.starts_with("postgresql:") {
             let mut connect = base(url, options);
@@ -106,6 +124,7 @@ impl Database {
             return Ok(Self {
                 reader: pool.clone(),
                 writer: pool,
+                work_committed: Arc::default(),
             });
         }
         Err(Error::UnsupportedUrl)
@@ -146,10 +165,18 @@ impl Database {
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
     ) -> Result<T, E> {
         let transaction = self.begin().await?;
-        let outcome = work(&transaction).await;
+        let (outcome, left_work) = LEFT_WORK
+            .scope(Cell::new(false), async {
+                let outcome = work(&transaction).await;
+                (outcome, LEFT_WORK.with(Cell::get))
+            })
+            .await;
         match outcome {
             Ok(value) => {
                 transaction.commit().await?;
+                if left_work {
+                    self.work_committed.notify_one();
+                }
                 Ok(value)
             }
             Err(error) => {
@@ -157,6 +184,12 @@ impl Database {
                 Err(error)
             }
         }
+    }
+
+    /// Waits for a commit of this handle or its clones after [`wake_on_commit`]; one that nobody waited for is
+    /// remembered.
+    pub async fn work_committed(&self) {
+        self.work_committed.notified().await;
     }
 
     /// Brings the schema up to this program's, in one transaction that keeps other nodes and processes that

@@ -1,0 +1,485 @@
+//! Behaviour of the queue and of runners, on both databases.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use chrono::{DateTime, TimeDelta, Utc};
+use sea_orm::{EntityTrait, QueryOrder};
+use serde::{Deserialize, Serialize};
+use tokio::sync::{Notify, mpsc, oneshot};
+
+use super::*;
+use crate::{
+    database::{Database, testing::on_each_database},
+    entities::{self, jobs as rows},
+};
+
+/// Longer than any test: what depends on it must not happen by waiting.
+const NEVER: Duration = Duration::from_secs(3600);
+const LEASE: TimeDelta = TimeDelta::seconds(60);
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Greet {
+    name: String,
+}
+
+impl Job for Greet {
+    const KIND: &'static str = "greet";
+    const MAX_ATTEMPTS: u16 = 3;
+}
+
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+struct Refresh {
+    project: i64,
+    round: i64,
+}
+
+impl Job for Refresh {
+    const KIND: &'static str = "refresh";
+
+    fn dedup_key(&self) -> Option<String> {
+        Some(self.project.to_string())
+    }
+}
+
+fn greet(name: &str) -> Greet {
+    Greet {
+        name: name.to_owned(),
+    }
+}
+
+fn options() -> Options {
+    Options {
+        poll: NEVER,
+        backoff: Duration::from_millis(1),
+        ..Options::default()
+    }
+}
+
+async fn all(db: &Database) -> Vec<rows::Model> {
+    rows::Entity::find()
+        .order_by_asc(rows::Column::Id)
+        .all(db.write())
+        .await
+        .unwrap()
+}
+
+async fn claim(db: &Database, runner: &str, now: DateTime<Utc>) -> Option<rows::Model> {
+    queue::claim(db.write(), &["greet", "refresh"], runner, now, LEASE)
+        .await
+        .unwrap()
+}
+
+/// A runner in the background, with a way to stop it.
+fn start(
+    db: &Database,
+    registry: Registry,
+    options: Options,
+) -> (oneshot::Sender<()>, tokio::task::JoinHandle<()>) {
+    let (stop, stopped) = oneshot::channel::<()>();
+    let runner = Runner::new(db.clone(), registry, options);
+    let task = tokio::spawn(runner.run(async {
+        let _ = stopped.await;
+    }));
+    (stop, task)
+}
+
+#[tokio::test]
+async fn begins_a_job_at_once_when_its_transaction_commits() {
+    on_each_database(async |db| {
+        let (sender, mut greeted) = mpsc::unbounded_channel();
+        let registry = Registry::default().handle(move |job: Greet, attempt| {
+            sender.send((job, attempt)).unwrap();
+            async { Ok(()) }
+        });
+        let (stop, task) = start(&db, registry, options());
+        for name in ["ada", "bob"] {
+            db.transaction(async |tx| enqueue(tx, &greet(name)).await)
+                .await
+                .unwrap();
+            assert_eq!(
+                greeted.recv().await.unwrap(),
+                (greet(name), Attempt { number: 1, of: 3 })
+            );
+        }
+        stop.send(()).unwrap();
+        task.await.unwrap();
+        assert_eq!(all(&db).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn forgets_a_job_whose_transaction_is_undone() {
+    on_each_database(async |db| {
+        let outcome: Result<(), EnqueueError> = db
+            .transaction(async |tx| {
+                enqueue(tx, &greet("ada")).await?;
+                Err(sea_orm::DbErr::Custom("stop".into()).into())
+            })
+            .await;
+        assert!(outcome.is_err());
+        assert_eq!(all(&db).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_waiting_job_absorbs_others_of_its_key_but_a_running_one_does_not() {
+    on_each_database(async |db| {
+        let now = entities::now();
+        let later = now + TimeDelta::hours(1);
+        enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, later)
+            .await
+            .unwrap();
+        enqueue_at(db.write(), &Refresh { project: 1, round: 2 }, now)
+            .await
+            .unwrap();
+        enqueue_at(db.write(), &Refresh { project: 1, round: 3 }, later)
+            .await
+            .unwrap();
+        let waiting = all(&db).await;
+        assert_eq!(waiting.len(), 1);
+        assert_eq!(waiting[0].run_at, now);
+        assert_eq!(waiting[0].payload, r#"{"project":1,"round":3}"#);
+
+        claim(&db, "a", now).await.unwrap();
+        enqueue_at(db.write(), &Refresh { project: 1, round: 4 }, now)
+            .await
+            .unwrap();
+        enqueue_at(db.write(), &Refresh { project: 2, round: 1 }, now)
+            .await
+            .unwrap();
+        assert_eq!(all(&db).await.len(), 3);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn jobs_of_one_key_do_not_run_at_a_time() {
+    on_each_database(async |db| {
+        let now = entities::now();
+        enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
+            .await
+            .unwrap();
+        let first = claim(&db, "a", now).await.unwrap();
+        enqueue_at(db.write(), &Refresh { project: 1, round: 2 }, now)
+            .await
+            .unwrap();
+        assert_eq!(claim(&db, "b", now).await, None);
+        queue::complete(db.write(), &first).await.unwrap();
+        assert!(claim(&db, "b", now).await.is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_failed_job_gives_way_to_a_newer_one_of_its_key() {
+    on_each_database(async |db| {
+        let now = entities::now();
+        enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
+            .await
+            .unwrap();
+        let first = claim(&db, "a", now).await.unwrap();
+        enqueue_at(db.write(), &Refresh { project: 1, round: 2 }, now)
+            .await
+            .unwrap();
+        queue::retry(db.write(), &first, now, "failed").await.unwrap();
+        let left = all(&db).await;
+        assert_eq!(left.len(), 1);
+        assert_eq!(left[0].payload, r#"{"project":1,"round":2}"#);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn claims_due_jobs_in_order_and_only_known_kinds() {
+    on_each_database(async |db| {
+        let now = entities::now();
+        enqueue_at(db.write(), &greet("second"), now).await.unwrap();
+        enqueue_at(db.write(), &greet("first"), now - TimeDelta::seconds(1))
+            .await
+            .unwrap();
+        enqueue_at(db.write(), &greet("later"), now + TimeDelta::seconds(1))
+            .await
+            .unwrap();
+        assert_eq!(
+            queue::claim(db.write(), &["other"], "a", now, LEASE)
+                .await
+                .unwrap(),
+            None
+        );
+        assert_eq!(
+            queue::claim(db.write(), &[], "a", now, LEASE).await.unwrap(),
+            None
+        );
+        assert!(claim(&db, "a", now).await.unwrap().payload.contains("first"));
+        assert!(claim(&db, "a", now).await.unwrap().payload.contains("second"));
+        assert_eq!(claim(&db, "a", now).await, None);
+        assert!(claim(&db, "a", now + TimeDelta::seconds(1)).await.is_some());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_claim_lasts_until_its_lease_ends_and_a_lost_one_settles_nothing() {
+    on_each_database(async |db| {
+        let start = entities::now();
+        let at = |seconds| start + TimeDelta::seconds(seconds);
+        enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
+        let first = claim(&db, "a", start).await.unwrap();
+        assert_eq!(claim(&db, "b", at(59)).await, None);
+        assert!(queue::renew(db.write(), &first, at(50), LEASE).await.unwrap());
+        assert_eq!(claim(&db, "b", at(70)).await, None);
+        let second = claim(&db, "b", at(111)).await.unwrap();
+        assert_eq!((second.id, second.attempts), (first.id, 2));
+
+        assert!(!queue::renew(db.write(), &first, at(112), LEASE).await.unwrap());
+        queue::complete(db.write(), &first).await.unwrap();
+        queue::bury(db.write(), &first, at(112), "late").await.unwrap();
+        let left = all(&db).await;
+        assert_eq!(
+            (left.len(), left[0].dead_at, left[0].locked_by.as_deref()),
+            (1, None, Some("b"))
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_job_that_loses_its_runner_in_the_last_attempt_is_given_up() {
+    on_each_database(async |db| {
+        let start = entities::now();
+        enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
+        for round in 0..3 {
+            assert!(claim(&db, "a", start + LEASE * (2 * round)).await.is_some());
+        }
+        let end = start + LEASE * 6;
+        assert_eq!(claim(&db, "b", end).await, None);
+        assert_eq!(queue::bury_lost(db.write(), end).await.unwrap(), 1);
+        assert_eq!(
+            backlog(db.read()).await.unwrap(),
+            Backlog {
+                waiting: 0,
+                running: 0,
+                dead: 1
+            }
+        );
+        assert_eq!(purge_dead(db.write(), end).await.unwrap(), 0);
+        assert_eq!(purge_dead(db.write(), end + LEASE).await.unwrap(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gives_up() {
+    on_each_database(async |db| {
+        let (sender, mut attempts) = mpsc::unbounded_channel();
+        let registry = Registry::default().handle(move |_: Greet, attempt: Attempt| {
+            let sender = sender.clone();
+            async move {
+                sender.send((attempt.number, attempt.is_last())).unwrap();
+                assert!(attempt.number != 2, "second thoughts");
+                Err(Failure::from(std::io::Error::other(format!(
+                    "attempt {}",
+                    attempt.number
+                ))))
+            }
+        });
+        let quick = Options {
+            poll: Duration::from_millis(1),
+            ..options()
+        };
+        let (stop, task) = start(&db, registry, quick);
+        enqueue(db.write(), &greet("ada")).await.unwrap();
+        for expected in [(1, false), (2, false), (3, true)] {
+            assert_eq!(attempts.recv().await.unwrap(), expected);
+        }
+        stop.send(()).unwrap();
+        task.await.unwrap();
+        let left = all(&db).await;
+        assert!(left[0].dead_at.is_some() && left[0].locked_by.is_none());
+        assert_eq!(left[0].last_error.as_deref(), Some("attempt 3"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn gives_up_at_once_on_permanent_failures_and_malformed_payloads() {
+    on_each_database(async |db| {
+        let now = entities::now();
+        enqueue_at(db.write(), &greet("ada"), now).await.unwrap();
+        enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
+            .await
+            .unwrap();
+        let registry = Registry::default()
+            .handle(|_: Greet, _| async { Err(Failure::permanent("no such person")) })
+            .handle(|_: Broken, _| async { Ok(()) });
+        let (stop, task) = start(&db, registry, options());
+        while backlog(db.read()).await.unwrap().dead < 2 {
+            tokio::task::yield_now().await;
+        }
+        stop.send(()).unwrap();
+        task.await.unwrap();
+        let left = all(&db).await;
+        assert_eq!(left[0].last_error.as_deref(), Some("no such person"));
+        assert!(
+            left[1]
+                .last_error
+                .as_deref()
+                .unwrap()
+                .starts_with("malformed payload")
+        );
+    })
+    .await;
+}
+
+/// The payload of another version of `Refresh`.
+#[derive(Serialize, Deserialize)]
+struct Broken {
+    #[serde(rename = "missing")]
+    _missing: String,
+}
+
+impl Job for Broken {
+    const KIND: &'static str = Refresh::KIND;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn runners_side_by_side_run_every_job_once() {
+    on_each_database(async |db| {
+        let counts = Arc::new(Mutex::new(HashMap::<String, u32>::new()));
+        let (sender, mut done) = mpsc::unbounded_channel();
+        for number in 0..40 {
+            enqueue(db.write(), &greet(&number.to_string())).await.unwrap();
+        }
+        let runners: Vec<_> = (0..4)
+            .map(|_| {
+                let (counts, sender) = (Arc::clone(&counts), sender.clone());
+                let registry = Registry::default().handle(move |job: Greet, _| {
+                    *counts.lock().unwrap().entry(job.name).or_default() += 1;
+                    sender.send(()).unwrap();
+                    async { Ok(()) }
+                });
+                start(
+                    &db,
+                    registry,
+                    Options {
+                        poll: Duration::from_millis(5),
+                        ..options()
+                    },
+                )
+            })
+            .collect();
+        for _ in 0..40 {
+            done.recv().await.unwrap();
+        }
+        for (stop, task) in runners {
+            stop.send(()).unwrap();
+            task.await.unwrap();
+        }
+        assert_eq!(all(&db).await, []);
+        let counts = counts.lock().unwrap();
+        assert_eq!(counts.len(), 40);
+        assert!(counts.values().all(|count| *count == 1), "{counts:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn renews_the_lease_while_a_job_runs() {
+    on_each_database(async |db| {
+        let release = Arc::new(Notify::new());
+        let held = Arc::clone(&release);
+        let registry = Registry::default().handle(move |_: Greet, _| {
+            let held = Arc::clone(&held);
+            async move {
+                held.notified().await;
+                Ok(())
+            }
+        });
+        let quick = Options {
+            lease: Duration::from_millis(600),
+            ..options()
+        };
+        let (stop, task) = start(&db, registry, quick);
+        db.transaction(async |tx| enqueue(tx, &greet("ada")).await)
+            .await
+            .unwrap();
+        let mut leases = std::collections::BTreeSet::new();
+        while leases.len() < 3 {
+            leases.extend(all(&db).await.into_iter().filter_map(|row| row.locked_until));
+            tokio::task::yield_now().await;
+        }
+        release.notify_one();
+        stop.send(()).unwrap();
+        task.await.unwrap();
+        assert_eq!(all(&db).await, []);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stopped_runner_finishes_what_runs_and_begins_nothing() {
+    on_each_database(async |db| {
+        let (release, began) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
+        let (held, beginning) = (Arc::clone(&release), Arc::clone(&began));
+        let registry = Registry::default().handle(move |_: Greet, _| {
+            let (held, beginning) = (Arc::clone(&held), Arc::clone(&beginning));
+            async move {
+                beginning.notify_one();
+                held.notified().await;
+                Ok(())
+            }
+        });
+        enqueue(db.write(), &greet("ada")).await.unwrap();
+        enqueue(db.write(), &greet("bob")).await.unwrap();
+        let (stop, task) = start(
+            &db,
+            registry,
+            Options {
+                concurrency: 1,
+                ..options()
+            },
+        );
+        began.notified().await;
+        stop.send(()).unwrap();
+        release.notify_one();
+        task.await.unwrap();
+        let left = all(&db).await;
+        assert_eq!(left.len(), 1);
+        assert_eq!((left[0].attempts, left[0].locked_by.as_deref()), (0, None));
+        assert!(left[0].payload.contains("bob"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stopped_runner_gives_back_what_does_not_end_in_time() {
+    on_each_database(async |db| {
+        let began = Arc::new(Notify::new());
+        let beginning = Arc::clone(&began);
+        let registry = Registry::default().handle(move |_: Greet, _| {
+            beginning.notify_one();
+            std::future::pending::<Result<(), Failure>>()
+        });
+        enqueue(db.write(), &greet("ada")).await.unwrap();
+        let hasty = Options {
+            drain: Duration::from_millis(1),
+            ..options()
+        };
+        let (stop, task) = start(&db, registry, hasty);
+        began.notified().await;
+        stop.send(()).unwrap();
+        task.await.unwrap();
+        let left = all(&db).await;
+        assert_eq!(
+            (left[0].attempts, left[0].locked_by.as_deref(), left[0].dead_at),
+            (0, None, None)
+        );
+    })
+    .await;
+}
