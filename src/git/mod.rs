@@ -7,10 +7,15 @@
 //! Errors are facts about Git ([`Error`]), never HTTP.
 
 mod error;
+mod history;
+mod process;
 mod repository;
+#[cfg(test)]
+mod sample;
 mod store;
 
 pub use error::{Error, Result};
+pub use history::{Containing, ListCommits, Order, Selection};
 pub use repository::Repository;
 pub use store::{RepositoryId, Store};
 

@@ -43,7 +43,10 @@ impl Repository {
         T: Send + 'static,
         F: FnOnce(&Opened) -> Result<T> + Send + 'static,
     {
-        let permit = Arc::clone(&self.shared.permits).acquire_owned().await.map_err(|_| Error::Worker)?;
+        let permit = Arc::clone(&self.shared.permits)
+            .acquire_owned()
+            .await
+            .map_err(|_| Error::Worker)?;
         let (shared, id) = (Arc::clone(&self.shared), self.id.clone());
         tokio::task::spawn_blocking(move || {
             let _permit = permit;
@@ -70,11 +73,16 @@ impl Repository {
 pub(super) struct Opened {
     path: PathBuf,
     idle: Mutex<Vec<git2::Repository>>,
+    pub(super) history: super::history::History,
 }
 
 impl Opened {
     pub(super) fn new(path: PathBuf) -> Self {
-        Self { path, idle: Mutex::new(Vec::new()) }
+        Self {
+            path,
+            idle: Mutex::new(Vec::new()),
+            history: super::history::History::default(),
+        }
     }
 
     /// The repository's directory.

@@ -64,7 +64,9 @@ impl Store {
                 .time_to_idle(std::time::Duration::from_secs(300))
                 .build(),
         };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self {
+            shared: Arc::new(shared),
+        })
     }
 
     /// A handle on the repository; nothing is opened or checked yet.
@@ -78,7 +80,10 @@ impl Shared {
     /// The directory of a repository: `<root>/ab/cd/<id>.git`.
     pub(super) fn path(&self, id: &RepositoryId) -> PathBuf {
         let name = &id.0;
-        self.root.join(&name[..2]).join(&name[2..4]).join(format!("{name}.git"))
+        self.root
+            .join(&name[..2])
+            .join(&name[2..4])
+            .join(format!("{name}.git"))
     }
 
     /// The open handles of a repository, made when absent.
