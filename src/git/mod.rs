@@ -9,15 +9,19 @@
 mod branches;
 mod commit;
 mod error;
+mod history;
 mod layout;
 mod lock;
 mod objects;
 mod path;
+mod process;
 mod reachability;
 mod ref_name;
 mod refs;
 mod repository;
 mod revision;
+#[cfg(test)]
+mod sample;
 mod store;
 mod tags;
 #[cfg(test)]
@@ -26,6 +30,7 @@ mod testing;
 pub use branches::{Branch, BranchPage};
 pub use commit::{Commit, Signature};
 pub use error::{ActionError, Error, Result};
+pub use history::{Containing, ListCommits, Order, Selection};
 pub use lock::WriteGuard;
 pub use objects::{Blob, BlobStream, EntryKind, TreeEntry, TreePage};
 pub use path::TreePath;

@@ -1,7 +1,6 @@
 //! Blobs and trees, by id and by path.
 
 use std::pin::Pin;
-use std::process::Stdio;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -9,6 +8,7 @@ use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
 
+use super::process::{Program, Running};
 use super::refs::Window;
 use super::{Error, Oid, Repository, Result, path};
 
@@ -77,7 +77,7 @@ pub struct BlobStream {
     remaining: u64,
     source: Pin<Box<dyn AsyncRead + Send>>,
     // Ends the process with the stream, however far it was read.
-    _process: Option<tokio::process::Child>,
+    _process: Option<Running>,
 }
 
 impl BlobStream {
@@ -169,20 +169,14 @@ impl Repository {
                 _process: None,
             });
         }
-        let mut process = tokio::process::Command::new("git")
-            .arg("--git-dir")
-            .arg(self.path())
-            .args(["-c", "core.bigFileThreshold=1m", "cat-file", "blob"])
-            .arg(id.to_string())
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
-            .env("LC_ALL", "C")
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .kill_on_drop(true)
-            .spawn()?;
-        let source = process.stdout.take().ok_or(Error::Worker)?;
+        let program = Program::new("cat-file")
+            .config("core.bigFileThreshold", "1m")
+            .flag("blob")
+            .id(id);
+        let mut process = self
+            .start_under(program, Arc::clone(&self.shared().streams))
+            .await?;
+        let source = process.take_stdout().ok_or(Error::Worker)?;
         Ok(BlobStream {
             size,
             remaining: size,
