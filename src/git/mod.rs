@@ -14,6 +14,7 @@ mod layout;
 mod lock;
 mod objects;
 mod path;
+mod pick;
 mod process;
 mod reachability;
 mod ref_name;
@@ -26,6 +27,7 @@ mod store;
 mod tags;
 #[cfg(test)]
 mod testing;
+mod write;
 
 pub use branches::{Branch, BranchPage};
 pub use commit::{Commit, Signature};
@@ -39,6 +41,7 @@ pub use refs::Window;
 pub use repository::Repository;
 pub use store::{RepositoryId, Store};
 pub use tags::{Tag, TagOrder, TagPage, TagQuery};
+pub use write::{Action, CommitRequest, CommitResult, Start};
 
 /// The id of a Git object: 20 bytes, shown as 40 lower-case hex digits.
 pub use git2::Oid;
