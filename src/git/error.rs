@@ -97,3 +97,11 @@ pub enum ActionError {
     #[error("The file has changed since you started editing it: {0}")]
     FileChanged(String),
 }
+
+/// Turns libgit2's "not found" into ours.
+pub(super) fn absent(error: git2::Error) -> Error {
+    match error.code() {
+        git2::ErrorCode::NotFound => Error::ObjectNotFound,
+        _ => Error::Git2(error),
+    }
+}

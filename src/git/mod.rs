@@ -6,13 +6,13 @@
 //!
 //! Errors are facts about Git ([`Error`]), never HTTP.
 
+mod blobs;
 mod branches;
 mod commit;
 mod error;
 mod history;
 mod layout;
 mod lock;
-mod objects;
 mod path;
 mod pick;
 mod process;
@@ -27,20 +27,22 @@ mod store;
 mod tags;
 #[cfg(test)]
 mod testing;
+mod trees;
 mod write;
 
+pub use blobs::{Blob, BlobStream};
 pub use branches::{Branch, BranchPage};
 pub use commit::{Commit, Signature};
 pub use error::{ActionError, Error, Result};
 pub use history::{Containing, ListCommits, Order, Selection};
 pub use lock::WriteGuard;
-pub use objects::{Blob, BlobStream, EntryKind, TreeEntry, TreePage};
 pub use path::TreePath;
 pub use ref_name::{check_branch_name, check_tag_name};
 pub use refs::Window;
 pub use repository::Repository;
 pub use store::{RepositoryId, Store};
 pub use tags::{Tag, TagOrder, TagPage, TagQuery};
+pub use trees::{EntryKind, TreeEntry, TreePage};
 pub use write::{Action, CommitRequest, CommitResult, Start};
 
 /// The id of a Git object: 20 bytes, shown as 40 lower-case hex digits.

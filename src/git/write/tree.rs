@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::objects::EntryKind;
-use super::super::{ActionError, Error, Oid, Result, TreePath, objects};
+use super::super::trees::{self, EntryKind};
+use super::super::{ActionError, Error, Oid, Result, TreePath};
 
 /// The mode of a directory as trees store it.
 const DIRECTORY_MODE: i32 = 0o040_000;
@@ -127,7 +127,7 @@ impl Directory {
             let tree = repository.find_tree(id)?;
             let entries = tree.iter().map(|entry| {
                 let (mode, id) = (entry.filemode_raw(), entry.id());
-                let below = match objects::kind(mode) {
+                let below = match trees::kind(mode) {
                     EntryKind::Tree => Entry::Directory(Self {
                         id: Some(id),
                         entries: None,
