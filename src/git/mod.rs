@@ -6,6 +6,7 @@
 //!
 //! Errors are facts about Git ([`Error`]), never HTTP.
 
+mod diff;
 mod error;
 mod history;
 mod process;
@@ -14,6 +15,7 @@ mod repository;
 mod sample;
 mod store;
 
+pub use diff::{Diff, DiffEntry, LineSide, Stats};
 pub use error::{Error, Result};
 pub use history::{Containing, ListCommits, Order, Selection};
 pub use repository::Repository;
