@@ -14,12 +14,16 @@ mod repository;
 #[cfg(test)]
 mod sample;
 mod store;
+mod stream;
+mod transport;
 
 pub use diff::{Diff, DiffEntry, LineSide, Stats};
 pub use error::{Error, Result};
 pub use history::{Containing, ListCommits, Order, Selection};
 pub use repository::Repository;
 pub use store::{RepositoryId, Store};
+pub use stream::ByteStream;
+pub use transport::{Outcome, Push, ReceivePolicy, Received, RefCommand, Service};
 
 /// The id of a Git object: 20 bytes, shown as 40 lower-case hex digits.
 pub use git2::Oid;
