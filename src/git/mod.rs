@@ -6,9 +6,15 @@
 //!
 //! Errors are facts about Git ([`Error`]), never HTTP.
 
+mod archive;
+mod blame;
+mod compare;
+mod contributors;
 mod diff;
 mod error;
 mod history;
+mod lines;
+mod maintenance;
 mod process;
 mod repository;
 #[cfg(test)]
@@ -17,9 +23,14 @@ mod store;
 mod stream;
 mod transport;
 
+pub use archive::{Archive, ArchiveFormat};
+pub use blame::BlameRange;
+pub use compare::Comparison;
+pub use contributors::{Contributor, ContributorOrder};
 pub use diff::{Diff, DiffEntry, LineSide, Stats};
 pub use error::{Error, Result};
 pub use history::{Containing, ListCommits, Order, Selection};
+pub use maintenance::Repack;
 pub use repository::Repository;
 pub use store::{RepositoryId, Store};
 pub use stream::ByteStream;

@@ -9,8 +9,6 @@ mod tests;
 
 use std::time::Duration;
 
-use tokio::io::BufReader;
-
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 use parse::Parser;
@@ -136,7 +134,7 @@ impl Repository {
         let Some(stdout) = running.take_stdout() else {
             return Err(Error::Worker);
         };
-        let mut parser = Parser::new(BufReader::with_capacity(64 * 1024, stdout), only, limits);
+        let mut parser = Parser::new(stdout, only, limits);
         let diff = running.within(parser.read()).await?;
         if parser.at_end() {
             running.finish().await?;

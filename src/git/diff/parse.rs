@@ -1,8 +1,9 @@
 //! Parsing what `git diff-tree` prints, within limits.
 
-use tokio::io::{AsyncBufRead, AsyncBufReadExt};
+use tokio::io::AsyncRead;
 
 use super::{Diff, DiffEntry, Limits, LineSide, Stats};
+use crate::git::lines::Lines;
 use crate::git::{Error, Oid, Result};
 
 /// A path in the raw part may be this long, in bytes.
@@ -10,17 +11,17 @@ const PATH_BYTES: usize = 64 * 1024;
 
 /// Reads a raw part, and the patches behind it, of one `diff-tree --raw --patch -z`.
 pub(super) struct Parser<'a, R> {
-    source: R,
+    source: Lines<R>,
     only: Option<&'a str>,
     limits: Limits,
     at_end: bool,
 }
 
-impl<'a, R: AsyncBufRead + Unpin> Parser<'a, R> {
+impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
     /// A parser that keeps all entries, or only those whose new path is `only`.
     pub(super) fn new(source: R, only: Option<&'a str>, limits: Limits) -> Self {
         Self {
-            source,
+            source: Lines::new(source),
             only,
             limits,
             at_end: false,
@@ -42,7 +43,7 @@ impl<'a, R: AsyncBufRead + Unpin> Parser<'a, R> {
         let mut in_hunks = false;
         let mut size = 0;
         loop {
-            let line = self.line(b'\n', self.limits.patch_bytes).await?;
+            let line = self.source.line(b'\n', self.limits.patch_bytes).await?;
             let starts_file = line
                 .as_ref()
                 .is_none_or(|line| line.bytes.starts_with(b"diff --git "));
@@ -59,7 +60,7 @@ impl<'a, R: AsyncBufRead + Unpin> Parser<'a, R> {
                     diff.entries.push(done);
                 }
                 let Some(next) = files.next() else {
-                    self.at_end = self.line(b'\n', 0).await?.is_none();
+                    self.at_end = self.source.line(b'\n', 0).await?.is_none();
                     return Ok(diff);
                 };
                 if diff.entries.len() >= self.limits.files {
@@ -135,42 +136,12 @@ impl<'a, R: AsyncBufRead + Unpin> Parser<'a, R> {
     }
 
     async fn field(&mut self) -> Result<Option<String>> {
-        let Some(field) = self.line(0, PATH_BYTES).await? else {
+        let Some(field) = self.source.line(0, PATH_BYTES).await? else {
             return Ok(None);
         };
         let bytes = field.bytes.strip_suffix(&[0]).unwrap_or(&field.bytes);
         Ok(Some(String::from_utf8_lossy(bytes).into_owned()))
     }
-
-    /// The next line with its end; of a longer one only `keep` bytes are held.
-    async fn line(&mut self, end: u8, keep: usize) -> Result<Option<Line>> {
-        let mut line = Line {
-            bytes: Vec::new(),
-            len: 0,
-        };
-        loop {
-            let available = self.source.fill_buf().await?;
-            if available.is_empty() {
-                return Ok(if line.len == 0 { None } else { Some(line) });
-            }
-            let found = available.iter().position(|byte| *byte == end);
-            let taken = found.map_or(available.len(), |at| at + 1);
-            let room = keep.saturating_sub(line.bytes.len()).min(taken);
-            line.bytes
-                .extend_from_slice(available.get(..room).unwrap_or_default());
-            line.len += taken;
-            self.source.consume(taken);
-            if found.is_some() {
-                return Ok(Some(line));
-            }
-        }
-    }
-}
-
-/// A line, perhaps only its beginning, and its length.
-struct Line {
-    bytes: Vec<u8>,
-    len: usize,
 }
 
 /// A mode of the raw part without leading zeros; that of a missing file is `0`.

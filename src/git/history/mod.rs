@@ -307,19 +307,15 @@ impl Repository {
         .await
     }
 
-    /// Makes sure that a file stands at a literal path of a commit.
+    /// Whether a file (`true`) or something else stands at a literal path of a commit.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when not, or when there is no such commit.
-    pub(super) async fn require_file(&self, commit: Oid, path: &str) -> Result<()> {
+    /// [`Error::ObjectNotFound`] when nothing is there, or when there is no such commit.
+    pub(super) async fn is_file(&self, commit: Oid, path: &str) -> Result<bool> {
         let path = path.to_owned();
         self.history(move |commits, _| {
             let node = commits.node(commit)?;
-            if paths::is_file(commits, node, &path)? {
-                Ok(())
-            } else {
-                Err(Error::ObjectNotFound)
-            }
+            paths::kind_at(commits, node, &path)?.ok_or(Error::ObjectNotFound)
         })
         .await
     }
