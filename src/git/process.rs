@@ -9,7 +9,7 @@
 use std::ffi::OsString;
 use std::future::Future;
 use std::path::Path;
-use std::process::{ExitStatus, Stdio};
+use std::process::Stdio;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -176,6 +176,8 @@ impl Program {
 pub(super) struct Output {
     /// Standard output, whole.
     pub(super) stdout: Vec<u8>,
+    /// The beginning of standard error.
+    pub(super) stderr: String,
     /// The exit code, one of the accepted ones.
     pub(super) code: i32,
 }
@@ -203,11 +205,6 @@ impl Running {
         self.stdout.take()
     }
 
-    /// When the program has to be done.
-    pub(super) fn deadline(&self) -> Instant {
-        self.deadline
-    }
-
     /// Runs `work`, at most until the program's time is up.
     ///
     /// # Errors
@@ -218,33 +215,25 @@ impl Running {
             .map_err(|_| Error::Timeout)?
     }
 
-    /// Waits for the program's end and answers its exit code.
+    /// Waits for the program's end and answers its exit code and the beginning of its standard error.
     ///
     /// # Errors
     /// [`Error::Program`] when it ends otherwise than with an accepted code, [`Error::Timeout`].
-    pub(super) async fn finish(mut self) -> Result<i32> {
+    pub(super) async fn finish(mut self) -> Result<(i32, String)> {
         drop(self.stdin.take());
         drop(self.stdout.take());
-        let status = match tokio::time::timeout_at(self.deadline, self.child.wait()).await {
-            Ok(status) => status?,
-            Err(_) => return Err(Error::Timeout),
-        };
-        self.judge(status).await
-    }
-
-    async fn judge(&mut self, status: ExitStatus) -> Result<i32> {
+        let ended = tokio::time::timeout_at(self.deadline, self.child.wait()).await;
+        let status = ended.map_err(|_| Error::Timeout)??;
+        // A grandchild may hold the pipe open; what it still says is not worth waiting for.
+        let said = tokio::time::timeout(Duration::from_secs(1), &mut self.stderr).await;
+        let text = said.ok().and_then(|joined| joined.ok()).unwrap_or_default();
+        let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
         match status.code() {
-            Some(code) if self.accepted.contains(&code) => Ok(code),
-            _ => {
-                // A grandchild may hold the pipe open; what it still says is not worth waiting for.
-                let said = tokio::time::timeout(Duration::from_secs(1), &mut self.stderr).await;
-                let text = said.ok().and_then(|joined| joined.ok()).unwrap_or_default();
-                let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
-                Err(Error::Program {
-                    command: self.name,
-                    stderr: format!("{stderr} ({status})"),
-                })
-            }
+            Some(code) if self.accepted.contains(&code) => Ok((code, stderr)),
+            _ => Err(Error::Program {
+                command: self.name,
+                stderr: format!("{stderr} ({status})"),
+            }),
         }
     }
 }
@@ -283,8 +272,8 @@ impl Repository {
             stdout
         };
         let stdout = running.within(work).await?;
-        let code = running.finish().await?;
-        Ok(Output { stdout, code })
+        let (code, stderr) = running.finish().await?;
+        Ok(Output { stdout, stderr, code })
     }
 
     /// Starts `program` under a permit of the store, which is held until the handle is dropped.

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use commits::{Commits, gix_error};
 use graph::Graph;
 
+use super::diff::Stats;
 use super::{Error, Oid, Repository, Result};
 
 /// How many answers of each kind one repository keeps.
@@ -79,6 +80,8 @@ pub(super) struct History {
     graph: Mutex<Arc<Graph>>,
     last_commits: moka::sync::Cache<(Oid, String), Option<Oid>>,
     counts: moka::sync::Cache<(Selection, usize), usize>,
+    /// Changed lines by commit; kept here since they too depend on the id alone.
+    pub(super) stats: moka::sync::Cache<Oid, Stats>,
 }
 
 impl Default for History {
@@ -88,6 +91,7 @@ impl Default for History {
             graph: Mutex::default(),
             last_commits: moka::sync::Cache::new(KEPT_ANSWERS),
             counts: moka::sync::Cache::new(KEPT_ANSWERS),
+            stats: moka::sync::Cache::new(KEPT_ANSWERS),
         }
     }
 }
@@ -303,19 +307,15 @@ impl Repository {
         .await
     }
 
-    /// Makes sure that a file stands at a literal path of a commit.
+    /// Whether a file (`true`) or something else stands at a literal path of a commit.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when not, or when there is no such commit.
-    pub(super) async fn require_file(&self, commit: Oid, path: &str) -> Result<()> {
+    /// [`Error::ObjectNotFound`] when nothing is there, or when there is no such commit.
+    pub(super) async fn is_file(&self, commit: Oid, path: &str) -> Result<bool> {
         let path = path.to_owned();
         self.history(move |commits, _| {
             let node = commits.node(commit)?;
-            if paths::is_file(commits, node, &path)? {
-                Ok(())
-            } else {
-                Err(Error::ObjectNotFound)
-            }
+            paths::kind_at(commits, node, &path)?.ok_or(Error::ObjectNotFound)
         })
         .await
     }
