@@ -161,7 +161,7 @@ impl Repository {
 /// Reads the commit of an id.
 pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
     let odb = repository.odb()?;
-    let object = odb.read(id).map_err(super::objects::absent)?;
+    let object = odb.read(id).map_err(super::error::absent)?;
     if object.kind() != git2::ObjectType::Commit {
         return Err(Error::ObjectNotFound);
     }

@@ -50,6 +50,9 @@ pub enum Error {
     /// The operation took longer than it may.
     #[error("the operation took too long")]
     Timeout,
+    /// A client breaks the rules of Git's protocol; the text says how.
+    #[error("{0}")]
+    Protocol(&'static str),
     /// libgit2 failed in a way no caller can mend.
     #[error("libgit2: {0}")]
     Git2(#[from] git2::Error),
@@ -96,4 +99,12 @@ pub enum ActionError {
     /// The file was changed since the `last_commit_id` the caller gave.
     #[error("The file has changed since you started editing it: {0}")]
     FileChanged(String),
+}
+
+/// Turns libgit2's "not found" into ours.
+pub(super) fn absent(error: git2::Error) -> Error {
+    match error.code() {
+        git2::ErrorCode::NotFound => Error::ObjectNotFound,
+        _ => Error::Git2(error),
+    }
 }

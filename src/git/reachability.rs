@@ -11,21 +11,10 @@ use super::{Error, Oid, Repository, Result};
 const UNKNOWN: u32 = u32::MAX;
 
 impl Repository {
-    /// Whether `descendant` is `ancestor` or has it among its ancestors.
-    ///
-    /// # Errors
-    /// [`Error::Gix`] when an id is no commit's or history is broken.
-    pub async fn is_ancestor(&self, ancestor: Oid, descendant: Oid) -> Result<bool> {
-        Ok(self
-            .merged_into(descendant, vec![ancestor])
-            .await?
-            .contains(&ancestor))
-    }
-
     /// Those of `tips` that are `base` or among its ancestors: one walk for all, and each answer is remembered.
     ///
     /// # Errors
-    /// As [`Self::is_ancestor`].
+    /// [`Error::Gix`] when an id is no commit's or history is broken.
     pub async fn merged_into(&self, base: Oid, tips: Vec<Oid>) -> Result<HashSet<Oid>> {
         let answers = self.shared().ancestry.clone();
         let mut merged = HashSet::new();

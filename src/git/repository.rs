@@ -65,6 +65,7 @@ pub(super) struct Opened {
     path: PathBuf,
     settings: PathBuf,
     idle: Mutex<Vec<git2::Repository>>,
+    pub(super) history: super::history::History,
 }
 
 impl Opened {
@@ -74,6 +75,7 @@ impl Opened {
             path,
             settings,
             idle: Mutex::new(Vec::new()),
+            history: super::history::History::default(),
         }
     }
 

@@ -57,7 +57,7 @@ impl Fixture {
     }
 }
 
-fn command(directory: &std::path::Path, arguments: &[&str]) -> Command {
+pub(super) fn command(directory: &std::path::Path, arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     command
         .current_dir(directory)
@@ -79,7 +79,7 @@ fn command(directory: &std::path::Path, arguments: &[&str]) -> Command {
     command
 }
 
-fn run(mut command: Command, input: &[u8]) -> String {
+pub(super) fn run(mut command: Command, input: &[u8]) -> String {
     let mut process = command.spawn().unwrap();
     let mut stdin = process.stdin.take().unwrap();
     stdin.write_all(input).unwrap();

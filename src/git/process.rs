@@ -1,0 +1,344 @@
+//! The one way to run the `git` program.
+//!
+//! A [`Program`] is built of typed parts, so that nothing a caller chose can become an option: flags are
+//! `'static`, revisions are resolved ids, and free text goes only after `--`, behind a flag's `=`, or to
+//! standard input. The child sees none of our environment and none of the machine's Git configuration, leads
+//! a process group of its own that dies with the handle, and may take neither more time nor more memory than
+//! it was given.
+
+use std::ffi::OsString;
+use std::future::Future;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use super::{Error, Oid, Repository, Result};
+
+/// How much of standard error is kept for the log, in bytes; the rest is read and dropped.
+const STDERR_KEPT: usize = 4 * 1024;
+
+/// The time limit of a program that sets none.
+const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
+
+/// The bound on a buffered standard output, in bytes, of a program that sets none.
+const DEFAULT_OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
+
+/// One run of the `git` program, not yet started.
+pub(super) struct Program {
+    name: &'static str,
+    config: Vec<OsString>,
+    arguments: Vec<OsString>,
+    paths: Option<Vec<OsString>>,
+    environment: Vec<(OsString, OsString)>,
+    input: Vec<u8>,
+    time_limit: Duration,
+    output_limit: usize,
+    accepted: &'static [i32],
+}
+
+impl Program {
+    /// Runs `git <name>`.
+    pub(super) fn new(name: &'static str) -> Self {
+        Self {
+            name,
+            config: Vec::new(),
+            arguments: Vec::new(),
+            paths: None,
+            environment: Vec::new(),
+            input: Vec::new(),
+            time_limit: DEFAULT_TIME_LIMIT,
+            output_limit: DEFAULT_OUTPUT_LIMIT,
+            accepted: &[0],
+        }
+    }
+
+    /// Adds an option, or another word that is fixed in our source.
+    pub(super) fn flag(mut self, flag: &'static str) -> Self {
+        self.arguments.push(flag.into());
+        self
+    }
+
+    /// Adds several options.
+    pub(super) fn flags(mut self, flags: &[&'static str]) -> Self {
+        self.arguments.extend(flags.iter().map(OsString::from));
+        self
+    }
+
+    /// Adds `flag` with `value` joined on in one argument, as in `--prefix=value`; `flag` ends in `=`.
+    pub(super) fn valued(mut self, flag: &'static str, value: &str) -> Self {
+        debug_assert!(
+            flag.starts_with('-') && flag.ends_with('='),
+            "a value is only safe behind `--flag=`"
+        );
+        let mut argument = OsString::from(flag);
+        argument.push(value);
+        self.arguments.push(argument);
+        self
+    }
+
+    /// Adds a resolved object id.
+    pub(super) fn id(mut self, id: Oid) -> Self {
+        self.arguments.push(id.to_string().into());
+        self
+    }
+
+    /// Adds a path after the closing `--`; it is matched literally.
+    pub(super) fn path(mut self, path: impl Into<OsString>) -> Self {
+        self.paths.get_or_insert_default().push(path.into());
+        self
+    }
+
+    /// Sets a configuration value for this run and its children.
+    pub(super) fn config(mut self, key: &'static str, value: impl AsRef<std::ffi::OsStr>) -> Self {
+        let mut setting = OsString::from(key);
+        setting.push("=");
+        setting.push(value);
+        self.config.push(setting);
+        self
+    }
+
+    /// Sets an environment variable for this run and its children.
+    pub(super) fn environment(mut self, name: impl Into<OsString>, value: impl Into<OsString>) -> Self {
+        self.environment.push((name.into(), value.into()));
+        self
+    }
+
+    /// Writes `input` to standard input; only [`Repository::run`] heeds it.
+    pub(super) fn input(mut self, input: Vec<u8>) -> Self {
+        self.input = input;
+        self
+    }
+
+    /// Kills the run after `limit`.
+    pub(super) fn time_limit(mut self, limit: Duration) -> Self {
+        self.time_limit = limit;
+        self
+    }
+
+    /// Fails a buffered run whose standard output exceeds `bytes`.
+    pub(super) fn output_limit(mut self, bytes: usize) -> Self {
+        self.output_limit = bytes;
+        self
+    }
+
+    /// Takes these exit codes for success; 0 alone otherwise.
+    pub(super) fn accept(mut self, codes: &'static [i32]) -> Self {
+        self.accepted = codes;
+        self
+    }
+
+    /// The command that runs it in the repository at `directory`.
+    fn command(&self, directory: &Path) -> Command {
+        let mut command = Command::new("git");
+        command
+            .env_clear()
+            .env(
+                "PATH",
+                std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/usr/bin:/bin".into()),
+            )
+            .env("LC_ALL", "C")
+            .env("GIT_DIR", directory)
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_ATTR_NOSYSTEM", "1")
+            .env("GIT_TERMINAL_PROMPT", "0")
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .env("GIT_OPTIONAL_LOCKS", "0")
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir(directory);
+        for setting in [OsString::from("safe.directory=*"), OsString::from("gc.auto=0")]
+            .iter()
+            .chain(&self.config)
+        {
+            command.arg("-c").arg(setting);
+        }
+        command.arg(self.name).args(&self.arguments);
+        if let Some(paths) = &self.paths {
+            command.arg("--").args(paths);
+        }
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command.process_group(0).kill_on_drop(true);
+        command
+    }
+}
+
+/// What a buffered run left behind.
+pub(super) struct Output {
+    /// Standard output, whole.
+    pub(super) stdout: Vec<u8>,
+    /// The beginning of standard error.
+    pub(super) stderr: String,
+    /// The exit code, one of the accepted ones.
+    pub(super) code: i32,
+}
+
+/// A run under way. Dropping it kills the program with all its children.
+pub(super) struct Running {
+    child: Child,
+    name: &'static str,
+    accepted: &'static [i32],
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: JoinHandle<Vec<u8>>,
+    deadline: Instant,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Running {
+    /// The program's standard input; absent when taken before.
+    pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
+        self.stdin.take()
+    }
+
+    /// The program's standard output; absent when taken before.
+    pub(super) fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.stdout.take()
+    }
+
+    /// Runs `work`, at most until the program's time is up.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], and whatever `work` answers.
+    pub(super) async fn within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        tokio::time::timeout_at(self.deadline, work)
+            .await
+            .map_err(|_| Error::Timeout)?
+    }
+
+    /// Waits for the program's end and answers its exit code and the beginning of its standard error.
+    ///
+    /// # Errors
+    /// [`Error::Program`] when it ends otherwise than with an accepted code, [`Error::Timeout`].
+    pub(super) async fn finish(mut self) -> Result<(i32, String)> {
+        drop(self.stdin.take());
+        drop(self.stdout.take());
+        let ended = tokio::time::timeout_at(self.deadline, self.child.wait()).await;
+        let status = ended.map_err(|_| Error::Timeout)??;
+        // A grandchild may hold the pipe open; what it still says is not worth waiting for.
+        let said = tokio::time::timeout(Duration::from_secs(1), &mut self.stderr).await;
+        let text = said.ok().and_then(|joined| joined.ok()).unwrap_or_default();
+        let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
+        match status.code() {
+            Some(code) if self.accepted.contains(&code) => Ok((code, stderr)),
+            _ => Err(Error::Program {
+                command: self.name,
+                stderr: format!("{stderr} ({status})"),
+            }),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stderr.abort();
+        // The id is gone once the child is reaped, so this can never hit a process that reuses the number.
+        let group = self
+            .child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(rustix::process::Pid::from_raw);
+        if let Some(group) = group {
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+impl Repository {
+    /// Runs `program` to its end under a permit of the store and answers what it printed.
+    ///
+    /// Must not be called while another permit is held.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`], [`Error::Timeout`], [`Error::LimitExceeded`] for too much output,
+    /// [`Error::Program`] for an exit code that is not accepted.
+    pub(super) async fn run(&self, mut program: Program) -> Result<Output> {
+        let input = std::mem::take(&mut program.input);
+        let limit = program.output_limit;
+        let mut running = self.start(program).await?;
+        let stdin = running.take_stdin();
+        let stdout = running.take_stdout();
+        let work = async {
+            let (_, stdout) = tokio::join!(feed(stdin, &input), read_bounded(stdout, limit));
+            stdout
+        };
+        let stdout = running.within(work).await?;
+        let (code, stderr) = running.finish().await?;
+        Ok(Output { stdout, stderr, code })
+    }
+
+    /// Starts `program` under a permit of the store, which is held until the handle is dropped.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`], and when the program cannot be started.
+    pub(super) async fn start(&self, program: Program) -> Result<Running> {
+        let permits = Arc::clone(&self.shared().permits);
+        self.start_under(program, permits).await
+    }
+
+    /// Starts `program` under a permit of `permits`.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub(super) async fn start_under(&self, program: Program, permits: Arc<Semaphore>) -> Result<Running> {
+        let path = self.path();
+        if !tokio::fs::try_exists(path.join("HEAD")).await? {
+            return Err(Error::RepositoryMissing);
+        }
+        let permit = permits.acquire_owned().await.map_err(|_| Error::Worker)?;
+        let mut child = program.command(&path).spawn()?;
+        let stderr = tokio::spawn(read_kept(child.stderr.take()));
+        Ok(Running {
+            name: program.name,
+            accepted: program.accepted,
+            stdin: child.stdin.take(),
+            stdout: child.stdout.take(),
+            stderr,
+            deadline: Instant::now() + program.time_limit,
+            child,
+            _permit: permit,
+        })
+    }
+}
+
+/// Writes all of `input` and closes the pipe; a program that stops reading early is no fault.
+async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
+    if let Some(mut stdin) = stdin {
+        let _ = stdin.write_all(input).await;
+        let _ = stdin.shutdown().await;
+    }
+}
+
+/// Reads to the end, refusing more than `limit` bytes.
+async fn read_bounded(source: Option<impl AsyncRead + Unpin>, limit: usize) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(source) = source {
+        source.take(limit as u64 + 1).read_to_end(&mut bytes).await?;
+    }
+    if bytes.len() > limit {
+        return Err(Error::LimitExceeded("git printed more than it may"));
+    }
+    Ok(bytes)
+}
+
+/// Reads to the end and keeps the beginning, so that the writer never blocks on a full pipe.
+async fn read_kept(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
+    let mut kept = Vec::new();
+    let mut chunk = [0; 1024];
+    if let Some(mut source) = source {
+        while let Ok(read @ 1..) = source.read(&mut chunk).await {
+            let room = STDERR_KEPT.saturating_sub(kept.len()).min(read);
+            kept.extend_from_slice(chunk.get(..room).unwrap_or_default());
+        }
+    }
+    kept
+}

@@ -1,0 +1,223 @@
+//! A repository to test against: a few hundred commits with merges, renames, mode changes and odd names.
+
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use tempfile::TempDir;
+
+use super::{Oid, Repository, RepositoryId, Store};
+
+/// How many commits the history has before its merges.
+const ROUNDS: usize = 120;
+
+/// Paths that come and go; one is not ASCII, one holds a space.
+pub(super) const PATHS: [&str; 9] = [
+    "README.md",
+    "src/main.rs",
+    "src/deep/er/lib.rs",
+    "src/deep/other.rs",
+    "docs/übung.md",
+    "docs/two words.txt",
+    "run.sh",
+    "logo.bin",
+    "src/moved.rs",
+];
+
+/// A store with one repository in a directory of its own, which goes away with it.
+pub(super) struct Sample {
+    _directory: TempDir,
+    pub(super) store: Store,
+    pub(super) repository: Repository,
+}
+
+impl Sample {
+    /// An empty repository whose `HEAD` is `main`.
+    pub(super) fn empty() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::new(directory.path().join("repositories"), 4).unwrap();
+        let repository = store.repository(&RepositoryId::of_project(1));
+        std::fs::create_dir_all(repository.path()).unwrap();
+        let sample = Self {
+            _directory: directory,
+            store,
+            repository,
+        };
+        sample.git(&["init", "--quiet", "--bare", "--initial-branch=main", "."]);
+        sample
+    }
+
+    /// A repository with history, in loose fashion: no commit-graph.
+    pub(super) fn with_history() -> Self {
+        let sample = Self::empty();
+        sample.import(&history());
+        sample
+    }
+
+    /// A directory beside the repositories.
+    pub(super) fn scratch(&self) -> PathBuf {
+        self._directory.path().to_owned()
+    }
+
+    /// Feeds a stream to `git fast-import`.
+    pub(super) fn import(&self, stream: &[u8]) {
+        self.git_with(&["fast-import", "--quiet", "--force"], stream);
+    }
+
+    /// What the `git` program prints in the repository; it has to succeed.
+    pub(super) fn git(&self, arguments: &[&str]) -> String {
+        String::from_utf8_lossy(&self.git_with(arguments, b"")).into_owned()
+    }
+
+    fn git_with(&self, arguments: &[&str], input: &[u8]) -> Vec<u8> {
+        let mut child = Command::new("git")
+            .args(arguments)
+            .current_dir(self.repository.path())
+            .env("GIT_CONFIG_NOSYSTEM", "1")
+            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+            .env("GIT_LITERAL_PATHSPECS", "1")
+            .envs(["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|name| (name, "Tester")))
+            .envs(["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"].map(|name| (name, "tester@example.com")))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // A program that fails before it has read everything says why below.
+        let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input);
+        let output = child.wait_with_output().unwrap();
+        assert!(
+            output.status.success(),
+            "git {arguments:?}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        output.stdout
+    }
+
+    /// The ids that a `git` command prints, one a line.
+    pub(super) fn ids(&self, arguments: &[&str]) -> Vec<Oid> {
+        self.git(arguments)
+            .lines()
+            .map(|line| Oid::from_str(line).unwrap())
+            .collect()
+    }
+
+    /// The commit a revision names.
+    pub(super) fn id(&self, revision: &str) -> Oid {
+        self.ids(&["rev-parse", "--verify", &format!("{revision}^{{commit}}")])[0]
+    }
+}
+
+/// Numbers that look random and are the same every time.
+struct Numbers(u64);
+
+impl Numbers {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % bound
+    }
+}
+
+/// A history on `main` with side branches merged back, some dates equal and some going backwards.
+fn history() -> Vec<u8> {
+    let mut numbers = Numbers(7);
+    let mut stream = String::new();
+    let mut tags = String::new();
+    let mut mark = 0;
+    let mut side: Option<usize> = None;
+    for round in 0..ROUNDS {
+        let date = 1_600_000_000 + (round * 100) as i64 - if round % 17 == 5 { 450 } else { 0 };
+        mark += 1;
+        let change = changes(&mut numbers, round);
+        commit(
+            &mut stream,
+            "main",
+            mark,
+            date,
+            &format!("Round {round}\n\nBody.\n"),
+            &change,
+        );
+        if round % 10 == 3 {
+            tags.push_str(&format!("reset refs/tags/v{round}\nfrom :{mark}\n\n"));
+            let (main, branch) = (mark, format!("side-{round}"));
+            for step in 0..3 {
+                mark += 1;
+                let from = if step == 0 {
+                    format!("from :{main}\n")
+                } else {
+                    String::new()
+                };
+                // Some commits of a side branch are dated like those of the main line.
+                let change = changes(&mut numbers, round + step);
+                let date = date + step as i64 * 100;
+                commit(
+                    &mut stream,
+                    &branch,
+                    mark,
+                    date,
+                    "Side\n",
+                    &format!("{from}{change}"),
+                );
+            }
+            side = Some(mark);
+        }
+        if round % 10 == 8
+            && let Some(merged) = side.take()
+        {
+            mark += 1;
+            let change = if round % 20 == 8 {
+                changes(&mut numbers, round)
+            } else {
+                String::new()
+            };
+            commit(
+                &mut stream,
+                "main",
+                mark,
+                date + 50,
+                "Merge\n",
+                &format!("merge :{merged}\n{change}"),
+            );
+        }
+    }
+    (stream + &tags).into_bytes()
+}
+
+fn commit(stream: &mut String, branch: &str, mark: usize, date: i64, message: &str, rest: &str) {
+    let name = if mark.is_multiple_of(3) { "Ann" } else { "Bob" };
+    let mail = name.to_lowercase();
+    stream.push_str(&format!(
+        "commit refs/heads/{branch}\nmark :{mark}\nauthor {name} <{mail}@example.com> {date} +0200\n\
+         committer {name} <{mail}@example.com> {date} +0200\ndata {}\n{message}\n{rest}\n",
+        message.len()
+    ));
+}
+
+/// The file changes of one commit, as fast-import commands.
+fn changes(numbers: &mut Numbers, round: usize) -> String {
+    let path = PATHS[numbers.below(PATHS.len() - 1)];
+    let lines: String = (0..40)
+        .map(|line| format!("line {line} {}\n", numbers.below(6) * (line % 3)))
+        .collect();
+    let content = if path == "logo.bin" {
+        format!("\0{lines}")
+    } else {
+        lines
+    };
+    let mode = if path == "run.sh" && round.is_multiple_of(2) {
+        "100755"
+    } else {
+        "100644"
+    };
+    let mut commands = format!("M {mode} inline {path}\ndata {}\n{content}\n", content.len());
+    match round % 12 {
+        // These exist only after their own creation just above, so the commands never fail.
+        4 => commands.push_str(&format!("C \"{path}\" src/moved.rs\nD {path}\n")),
+        7 => commands.push_str(&format!("D {path}\n")),
+        9 => commands.push_str("M 120000 inline link\ndata 9\nREADME.md\n"),
+        _ => {}
+    }
+    commands
+}
