@@ -1,7 +1,7 @@
 //! Namespaces: groups, and the personal ones of users.
 
 use chrono::{DateTime, NaiveDate, Utc};
-use sea_orm::entity::prelude::*;
+use sea_orm::{QuerySelect, entity::prelude::*};
 use serde::{Deserialize, Serialize};
 
 use super::{Visibility, fold, numeric_id};
@@ -169,6 +169,40 @@ pub async fn group_by_reference(db: &impl ConnectionTrait, reference: &str) -> R
 /// Whatever the database reports.
 pub async fn of_user(db: &impl ConnectionTrait, user_id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find().filter(Column::OwnerId.eq(user_id)).one(db).await
+}
+
+/// Locks a namespace until the transaction ends. Whoever makes, moves or renames something below it locks it
+/// first: groups and projects share their paths, and no constraint of one table can see the other.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
+    Entity::find_by_id(id).lock_exclusive().one(db).await
+}
+
+/// Whether a namespace or a project has this path, without regard to case; also one that is being removed,
+/// which keeps its path until it is gone.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn path_taken(db: &impl ConnectionTrait, full_path: &str) -> Result<bool, DbErr> {
+    let key = fold(full_path);
+    if Entity::find()
+        .filter(Column::FullPathKey.eq(key.as_str()))
+        .exists(db)
+        .await?
+    {
+        return Ok(true);
+    }
+    let Some((above, path)) = key.rsplit_once('/') else {
+        return Ok(false);
+    };
+    super::projects::Entity::find()
+        .inner_join(Entity)
+        .filter(super::projects::Column::PathKey.eq(path))
+        .filter(Column::FullPathKey.eq(above))
+        .exists(db)
+        .await
 }
 
 /// All namespaces that are not being removed.

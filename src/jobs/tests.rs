@@ -159,6 +159,33 @@ async fn a_waiting_job_absorbs_others_of_its_key_but_a_running_one_does_not() {
 }
 
 #[tokio::test]
+async fn a_waiting_job_does_not_begin_before_a_transaction_that_counts_on_it_ends() {
+    on_each_database(async |db| {
+        let now = entities::now();
+        enqueue_at(db.write(), &Refresh { project: 1, round: 1 }, now)
+            .await
+            .unwrap();
+        let tx = db.begin().await.unwrap();
+        enqueue_at(&tx, &Refresh { project: 1, round: 2 }, now)
+            .await
+            .unwrap();
+        // With SQLite a claim would wait for the transaction, which is as good.
+        if db.backend() == sea_orm::DatabaseBackend::Postgres {
+            assert_eq!(claim(&db, "a", now).await, None);
+        }
+        tx.commit().await.unwrap();
+        assert!(
+            claim(&db, "a", now)
+                .await
+                .unwrap()
+                .payload
+                .contains(r#""round":2"#)
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn jobs_of_one_key_do_not_run_at_a_time() {
     on_each_database(async |db| {
         let now = entities::now();

@@ -263,6 +263,41 @@ async fn groups_and_users_share_one_space_of_paths_and_siblings_one_of_names() {
 }
 
 #[tokio::test]
+async fn a_path_is_taken_by_a_group_a_user_or_a_project_even_one_being_removed() {
+    on_each_database(async |db| {
+        let world = World::new(&db).await;
+        world.user("ada").await;
+        let group = world.group("g", Visibility::Private).await;
+        world.group("g/sub", Visibility::Private).await;
+        let project = world.project("g", "code").await;
+        let row = projects::ActiveModel {
+            id: Set(project),
+            deletion_started_at: Set(Some(now())),
+            ..Default::default()
+        };
+        projects::Entity::update(row).exec(db.write()).await.unwrap();
+        for (path, taken) in [
+            ("ADA", true),
+            ("g", true),
+            ("G/Sub", true),
+            ("g/CODE", true),
+            ("code", false),
+            ("ada/code", false),
+            ("g/sub/code", false),
+        ] {
+            let tx = db.begin().await.unwrap();
+            assert_eq!(
+                namespaces::lock(&tx, group).await.unwrap().map(|found| found.id),
+                Some(group)
+            );
+            assert_eq!(namespaces::path_taken(&tx, path).await.unwrap(), taken, "{path}");
+            tx.rollback().await.unwrap();
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn the_closure_of_a_tree_names_every_ancestor_once() {
     on_each_database(async |db| {
         let world = World::new(&db).await;
