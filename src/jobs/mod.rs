@@ -7,7 +7,9 @@
 //!
 //! Why this is not a library: `docs/adr/0004-own-job-queue.md`.
 
+pub mod maintain_repository;
 mod queue;
+mod registry;
 mod runner;
 #[cfg(test)]
 mod tests;
@@ -18,6 +20,7 @@ use futures_util::{FutureExt, future::BoxFuture};
 use serde::{Serialize, de::DeserializeOwned};
 
 pub use queue::{Backlog, EnqueueError, backlog, enqueue, enqueue_at, purge_dead};
+pub use registry::registry;
 pub use runner::{Options, Runner};
 
 /// Something to be done later: what is needed to do it, and the rules for doing it.

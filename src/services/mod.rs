@@ -6,6 +6,7 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod references;
 pub mod setup;
 pub mod users;
 
@@ -69,5 +70,19 @@ impl From<sea_orm::DbErr> for Error {
 impl From<crate::secrets::Error> for Error {
     fn from(error: crate::secrets::Error) -> Self {
         Self::internal(error)
+    }
+}
+
+/// Failures of Git that no rule of a service gave a meaning to.
+impl From<git::Error> for Error {
+    fn from(error: git::Error) -> Self {
+        match error {
+            git::Error::RevisionNotFound => Self::not_found("Commit"),
+            git::Error::BranchNotFound => Self::not_found("Branch"),
+            git::Error::TagNotFound => Self::not_found("Tag"),
+            git::Error::Timeout => Self::TimedOut,
+            git::Error::LimitExceeded(text) => Self::Refused(text.into()),
+            other => Self::internal(other),
+        }
     }
 }

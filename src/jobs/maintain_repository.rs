@@ -1,0 +1,47 @@
+//! Upkeep of a repository after its references moved: the commit-graph, packs, and figures about it.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, Job};
+use crate::entities::projects;
+use crate::git::{Error, Repack, RepositoryId};
+use crate::services::Backend;
+
+/// Keeps the repository of a project fast to read.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MaintainRepository {
+    /// The project.
+    pub project_id: i64,
+}
+
+impl Job for MaintainRepository {
+    const KIND: &'static str = "maintain_repository";
+    const MAX_ATTEMPTS: u16 = 5;
+
+    fn dedup_key(&self) -> Option<String> {
+        Some(self.project_id.to_string())
+    }
+}
+
+/// Runs the job; a repository that is gone needs no upkeep.
+///
+/// # Errors
+/// When Git or the database fails; the job is tried again then.
+pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), Failure> {
+    let id = RepositoryId::of_project(job.project_id);
+    let repository = backend.repositories.repository(&id);
+    match repository.write_commit_graph().await {
+        Err(Error::RepositoryMissing) => return Ok(()),
+        outcome => outcome?,
+    }
+    repository.repack(Repack::Geometric).await?;
+    let size = i64::try_from(backend.repositories.size(&id).await?).unwrap_or(i64::MAX);
+    projects::Entity::update_many()
+        .col_expr(projects::Column::RepositorySize, Expr::value(size))
+        .filter(projects::Column::Id.eq(job.project_id))
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}
