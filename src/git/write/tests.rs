@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 
-use super::{Action, Base, CommitRequest, CommitResult, Start, finish};
+use super::{Action, Base, CommitRequest, CommitResult, ObjectBatch, Start, build, publish};
 use crate::git::testing::{self, Fixture, signature};
 use crate::git::{ActionError, Error, Oid, Repository, Result, Window};
 
@@ -395,6 +395,14 @@ async fn compares_the_last_commit_that_touched_the_file() {
     assert!(fresh.is_ok());
 }
 
+/// The last part of a commit, on a base that was found before.
+fn finish(git: &git2::Repository, request: &CommitRequest, base: &Base) -> Result<CommitResult> {
+    let mut batch = ObjectBatch::default();
+    let commit = build(git, request, base, &[], &mut batch)?;
+    batch.flush(&git.odb()?)?;
+    publish(git, &request.branch, base.old, base.parent, commit)
+}
+
 #[tokio::test]
 async fn loses_to_a_push_that_was_faster_and_leaves_its_work() {
     let fixture = Fixture::new("main").await;
@@ -411,7 +419,7 @@ async fn loses_to_a_push_that_was_faster_and_leaves_its_work() {
                 allow_empty: true,
                 ..request("main", vec![])
             };
-            finish(git, &request, &base, &[])
+            finish(git, &request, &base)
         })
         .await;
     assert!(matches!(lost, Err(Error::StaleReference)));
@@ -428,7 +436,7 @@ async fn loses_to_a_push_that_was_faster_and_leaves_its_work() {
                 allow_empty: true,
                 ..request("main", vec![])
             };
-            finish(git, &request, &base, &[])
+            finish(git, &request, &base)
         })
         .await;
     assert!(matches!(lost, Err(Error::StaleReference)));
@@ -445,7 +453,7 @@ async fn loses_to_a_push_that_was_faster_and_leaves_its_work() {
                 allow_empty: true,
                 ..request("main", vec![])
             };
-            finish(git, &request, &base, &[])
+            finish(git, &request, &base)
         })
         .await;
     assert!(matches!(lost, Err(Error::StaleReference)));
@@ -558,5 +566,30 @@ async fn random_actions_do_what_a_plain_map_does() {
     let mut found = listing(&fixture);
     found.sort_by(|a, b| a[7..].cmp(&b[7..]));
     assert_eq!(found, expected);
+    fixture.fsck();
+}
+
+#[tokio::test]
+async fn hundreds_of_files_make_one_pack_and_the_tree_that_git_makes() {
+    let fixture = Fixture::new("main").await;
+    let repository = &fixture.repository;
+    testing::commit(repository, "main", &[("d3/kept", "x")]).await;
+    let paths: Vec<String> = (0..400).map(|n| format!("d{}/e{}/f{n}", n % 20, n % 7)).collect();
+    let before = fixture.git(&["count-objects", "-v"]);
+    commit(repository, paths.iter().map(|path| create(path, path)).collect())
+        .await
+        .unwrap();
+    let after = fixture.git(&["count-objects", "-v"]);
+    let count = |text: &str, field: &str| -> i32 {
+        let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+        line.trim_start_matches(": ").parse().unwrap()
+    };
+    assert_eq!(count(&after, "packs") - count(&before, "packs"), 1);
+    assert_eq!(count(&after, "count"), count(&before, "count"));
+    let mut expected: Vec<String> = paths.iter().map(|path| format!("100644 {path}")).collect();
+    expected.push("100644 d3/kept".into());
+    expected.sort();
+    assert_eq!(listing(&fixture), expected);
+    assert_eq!(fixture.git(&["show", "main:d9/e2/f9"]), "d9/e2/f9");
     fixture.fsck();
 }
