@@ -50,6 +50,9 @@ pub enum Error {
     /// The operation took longer than it may.
     #[error("the operation took too long")]
     Timeout,
+    /// A client breaks the rules of Git's protocol; the text says how.
+    #[error("{0}")]
+    Protocol(&'static str),
     /// libgit2 failed in a way no caller can mend.
     #[error("libgit2: {0}")]
     Git2(#[from] git2::Error),

@@ -182,6 +182,30 @@ fn history() -> Vec<u8> {
             );
         }
     }
+    // Four parents need more room than a record of the commit-graph has.
+    let merged = [13, 33, 53]
+        .map(|round| format!("merge refs/heads/side-{round}\n"))
+        .concat();
+    let date = 1_600_000_000 + (ROUNDS * 100) as i64;
+    commit(
+        &mut stream,
+        "main",
+        mark + 1,
+        date,
+        "Octopus\n",
+        &format!("{merged}{}", changes(&mut numbers, 0)),
+    );
+    for round in 0..3 {
+        let change = changes(&mut numbers, round);
+        commit(
+            &mut stream,
+            "main",
+            mark + 2 + round,
+            date + 100,
+            "After\n",
+            &change,
+        );
+    }
     (stream + &tags).into_bytes()
 }
 

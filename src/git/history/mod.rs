@@ -12,15 +12,19 @@ mod paths;
 mod walk;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use commits::{Commits, gix_error};
 use graph::Graph;
 
+use super::diff::Stats;
 use super::{Error, Oid, Repository, Result};
 
 /// How many answers of each kind one repository keeps.
 const KEPT_ANSWERS: u64 = 4096;
+/// How long one question may take; only those without a commit-graph come near it.
+const WALK_TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Which commits a listing is about (specification 4.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -75,19 +79,28 @@ pub struct Containing {
 
 /// What one open repository holds for questions about history.
 pub(super) struct History {
-    objects: OnceLock<gix::ThreadSafeRepository>,
+    objects: Mutex<Option<Objects>>,
     graph: Mutex<Arc<Graph>>,
     last_commits: moka::sync::Cache<(Oid, String), Option<Oid>>,
     counts: moka::sync::Cache<(Selection, usize), usize>,
+    /// Changed lines by commit; kept here since they too depend on the id alone.
+    pub(super) stats: moka::sync::Cache<Oid, Stats>,
+}
+
+/// An open object database, and when its directory of packs had last changed.
+struct Objects {
+    packed: Option<SystemTime>,
+    repository: gix::ThreadSafeRepository,
 }
 
 impl Default for History {
     fn default() -> Self {
         Self {
-            objects: OnceLock::new(),
+            objects: Mutex::default(),
             graph: Mutex::default(),
             last_commits: moka::sync::Cache::new(KEPT_ANSWERS),
             counts: moka::sync::Cache::new(KEPT_ANSWERS),
+            stats: moka::sync::Cache::new(KEPT_ANSWERS),
         }
     }
 }
@@ -99,17 +112,28 @@ impl History {
         *graph = Graph::load(path, &graph);
         let snapshot = Arc::clone(&graph);
         drop(graph);
-        let objects = match self.objects.get() {
-            Some(objects) => objects,
-            None => {
-                let options = gix::open::Options::isolated()
-                    .open_path_as_is(true)
-                    .with(gix::sec::Trust::Full);
-                let opened = gix::ThreadSafeRepository::open_opts(path, options).map_err(gix_error)?;
-                self.objects.get_or_init(|| opened)
-            }
-        };
-        Ok(Commits::new(snapshot, objects.to_thread_local()))
+        Ok(Commits::new(snapshot, self.objects(path)?, WALK_TIME_LIMIT))
+    }
+
+    /// A handle on the object database, opened anew when packs have come or gone: gix has room for a few more
+    /// than there were when it opened, and fails beyond that.
+    fn objects(&self, path: &Path) -> Result<gix::Repository> {
+        let packed = path
+            .join("objects/pack")
+            .metadata()
+            .and_then(|metadata| metadata.modified())
+            .ok();
+        let mut held = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(objects) = held.as_ref().filter(|objects| objects.packed == packed) {
+            return Ok(objects.repository.to_thread_local());
+        }
+        let options = gix::open::Options::isolated()
+            .open_path_as_is(true)
+            .with(gix::sec::Trust::Full);
+        let repository = gix::ThreadSafeRepository::open_opts(path, options).map_err(gix_error)?;
+        let local = repository.to_thread_local();
+        *held = Some(Objects { packed, repository });
+        Ok(local)
     }
 }
 
@@ -127,7 +151,7 @@ impl Repository {
     /// One page of commits.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when a tip or hidden id is no commit.
+    /// [`Error::ObjectNotFound`] when a tip or hidden id is no commit, [`Error::Timeout`] after half a minute.
     pub async fn list_commits(&self, page: ListCommits) -> Result<Vec<Oid>> {
         self.history(move |commits, _| {
             let nodes = walk::nodes(commits, &page.selection, page.offset, page.limit)?;
@@ -303,19 +327,15 @@ impl Repository {
         .await
     }
 
-    /// Makes sure that a file stands at a literal path of a commit.
+    /// Whether a file (`true`) or something else stands at a literal path of a commit.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when not, or when there is no such commit.
-    pub(super) async fn require_file(&self, commit: Oid, path: &str) -> Result<()> {
+    /// [`Error::ObjectNotFound`] when nothing is there, or when there is no such commit.
+    pub(super) async fn is_file(&self, commit: Oid, path: &str) -> Result<bool> {
         let path = path.to_owned();
         self.history(move |commits, _| {
             let node = commits.node(commit)?;
-            if paths::is_file(commits, node, &path)? {
-                Ok(())
-            } else {
-                Err(Error::ObjectNotFound)
-            }
+            paths::kind_at(commits, node, &path)?.ok_or(Error::ObjectNotFound)
         })
         .await
     }

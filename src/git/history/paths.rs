@@ -79,6 +79,7 @@ impl PathFilter {
 
     fn step(&self, commits: &Commits, tree: Option<Oid>, name: &[u8], last: bool) -> Result<Option<Entry>> {
         let Some(tree) = tree else { return Ok(None) };
+        commits.check_time()?;
         let entry = entry_of(commits.objects(), tree, name)?;
         Ok(entry.filter(|(kind, id)| {
             let wanted = !(last && self.directory) || matches!(kind, EntryKind::Tree | EntryKind::Commit);
@@ -115,11 +116,11 @@ fn entry_of(objects: &gix::Repository, tree: Oid, name: &[u8]) -> Result<Option<
     Ok(None)
 }
 
-/// Whether a file (not a directory, not a submodule) stands at a literal path of a commit.
-pub(super) fn is_file(commits: &Commits, node: Node, path: &str) -> Result<bool> {
-    let Some(filter) = PathFilter::new(path).filter(|_| !path.starts_with('/')) else {
-        return Ok(false);
+/// Whether a literal path of a commit holds anything, and whether that is a file (neither directory nor submodule).
+pub(super) fn kind_at(commits: &Commits, node: Node, path: &str) -> Result<Option<bool>> {
+    let Some(filter) = PathFilter::new(path) else {
+        return Ok(Some(false));
     };
     let entry = filter.entry(commits, commits.tree(node)?)?;
-    Ok(entry.is_some_and(|(kind, _)| !matches!(kind, EntryKind::Tree | EntryKind::Commit)))
+    Ok(entry.map(|(kind, _)| !matches!(kind, EntryKind::Tree | EntryKind::Commit)))
 }

@@ -297,3 +297,83 @@ async fn refuses_tips_that_are_no_commits() {
         assert!(matches!(answer, Err(Error::ObjectNotFound)), "{answer:?}");
     }
 }
+
+#[tokio::test]
+async fn filters_spare_most_commits_the_look_at_their_trees() {
+    let sample = Sample::with_history();
+    sample.git(&["commit-graph", "write", "--reachable", "--changed-paths"]);
+    let graph = Graph::load(&sample.repository.path(), &Arc::default());
+    let commits = sample.ids(&["rev-list", "--all"]);
+    assert_eq!(graph.len() as usize, commits.len());
+    for path in ["README.md", "src/deep/er/lib.rs", "never/there"] {
+        let keys = bloom::PathKeys::new(path.as_bytes());
+        let changing = sample.ids(&[
+            "log",
+            "--all",
+            "--full-history",
+            "--no-merges",
+            "--format=%H",
+            "--",
+            path,
+        ]);
+        let mut looked_at = 0;
+        for commit in &commits {
+            let position = graph.find(*commit).unwrap();
+            assert_eq!(graph.id(position), Some(*commit));
+            let may_change = graph.may_change(position, &keys);
+            looked_at += usize::from(may_change);
+            assert!(
+                may_change || !changing.contains(commit),
+                "{commit} changes {path}"
+            );
+        }
+        assert!(
+            looked_at < changing.len() + commits.len() / 10,
+            "{looked_at} looks for {path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn slow_question_is_given_up() {
+    let sample = Sample::with_history();
+    let options = gix::open::Options::isolated();
+    let objects = gix::open_opts(sample.repository.path(), options).unwrap();
+    let mut commits = Commits::new(Arc::default(), objects, Duration::ZERO);
+    let answer = commits.node(sample.id("main"));
+    assert!(matches!(answer, Err(Error::Timeout)), "{answer:?}");
+}
+
+#[test]
+fn damaged_graph_is_an_error_or_passed_over_but_never_a_panic() {
+    let sample = Sample::with_history();
+    sample.git(&["commit-graph", "write", "--reachable", "--changed-paths"]);
+    let path = sample.repository.path();
+    let file = path.join("objects/info/commit-graph");
+    let whole = std::fs::read(&file).unwrap();
+    let keys = bloom::PathKeys::new(b"src/main.rs");
+    let mut loaded = 0;
+    for at in (0..whole.len()).step_by(31) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xff;
+        bytes.truncate(if at % 2 == 0 {
+            whole.len()
+        } else {
+            whole.len() - at / 2
+        });
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, bytes).unwrap();
+        let graph = Graph::load(&path, &Arc::default());
+        loaded += usize::from(graph.len() > 0);
+        for position in (0..graph.len()).take(200) {
+            let mut parents = Vec::new();
+            let _ = graph.parents(position, &mut parents);
+            assert!(parents.iter().all(|parent| *parent < graph.len()));
+            let _ = graph.may_change(position, &keys);
+            if let Some(id) = graph.id(position) {
+                let _ = graph.find(id);
+            }
+        }
+    }
+    assert!(loaded > 0);
+}

@@ -1,0 +1,78 @@
+//! Lines of a program's output, read within bounds.
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
+
+use super::Result;
+
+/// How much is read at once, in bytes.
+const CHUNK: usize = 64 * 1024;
+
+/// Cuts a stream into lines.
+pub(super) struct Lines<R>(BufReader<R>);
+
+/// A line, perhaps only its beginning, and its length.
+pub(super) struct Line {
+    /// The bytes that were kept, with the end of the line if it is among them.
+    pub(super) bytes: Vec<u8>,
+    /// The number of bytes there were.
+    pub(super) len: usize,
+}
+
+impl Line {
+    /// The text without its newline; bytes that are not UTF-8 are replaced.
+    pub(super) fn text(&self) -> String {
+        String::from_utf8_lossy(self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes)).into_owned()
+    }
+}
+
+impl<R: AsyncRead + Unpin> Lines<R> {
+    pub(super) fn new(source: R) -> Self {
+        Self(BufReader::with_capacity(CHUNK, source))
+    }
+
+    /// The next line with its `end`; of a longer one only `keep` bytes are held.
+    pub(super) async fn line(&mut self, end: u8, keep: usize) -> Result<Option<Line>> {
+        let mut line = Line {
+            bytes: Vec::new(),
+            len: 0,
+        };
+        loop {
+            let available = self.0.fill_buf().await?;
+            if available.is_empty() {
+                return Ok(if line.len == 0 { None } else { Some(line) });
+            }
+            let found = available.iter().position(|byte| *byte == end);
+            let taken = found.map_or(available.len(), |at| at + 1);
+            let room = keep.saturating_sub(line.bytes.len()).min(taken);
+            line.bytes
+                .extend_from_slice(available.get(..room).unwrap_or_default());
+            line.len += taken;
+            self.0.consume(taken);
+            if found.is_some() {
+                return Ok(Some(line));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn long_lines_are_cut_and_measured() {
+        let mut lines = Lines::new(&b"short\n0123456789\nlast"[..]);
+        let mut read = Vec::new();
+        while let Some(line) = lines.line(b'\n', 6).await.unwrap() {
+            read.push((line.text(), line.len));
+        }
+        assert_eq!(
+            read,
+            [
+                ("short".to_owned(), 6),
+                ("012345".to_owned(), 11),
+                ("last".to_owned(), 4)
+            ]
+        );
+    }
+}

@@ -1,0 +1,210 @@
+//! What a program prints, and what it is fed, as streams: nothing is held that the other side has not taken.
+
+use std::io;
+use std::pin::{Pin, pin};
+use std::sync::{Arc, LazyLock};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use futures_util::Stream;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
+use tokio::process::{ChildStdin, ChildStdout};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::process::{Program, Running};
+use super::{Error, Repository, Result};
+
+/// Programs that talk with clients, at most, at once. They wait for the network most of their time, so they
+/// do not take the permits of the store.
+const TRANSFERS: usize = 64;
+/// How long a client waits for its turn.
+const TURN: Duration = Duration::from_secs(30);
+/// How long a client may send nothing in the middle of its request.
+const IDLE: Duration = Duration::from_secs(120);
+/// How much is read at once, in bytes.
+const CHUNK: usize = 64 * 1024;
+/// How many chunks wait for a slow reader.
+const CHUNKS_AHEAD: usize = 4;
+
+static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(TRANSFERS)));
+
+/// Bytes as they come. The program behind them is killed when the stream is dropped before its end.
+pub struct ByteStream(mpsc::Receiver<io::Result<Bytes>>);
+
+impl Stream for ByteStream {
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        self.0.poll_recv(context)
+    }
+}
+
+impl ByteStream {
+    /// Gathers the whole stream.
+    ///
+    /// # Errors
+    /// [`Error::LimitExceeded`] beyond `limit` bytes, and what the stream itself carries.
+    pub async fn collect(mut self, limit: usize) -> Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        while let Some(chunk) = self.0.recv().await {
+            bytes.extend_from_slice(&chunk?);
+            if bytes.len() > limit {
+                return Err(Error::LimitExceeded("the stream is longer than it may be"));
+            }
+        }
+        Ok(bytes)
+    }
+}
+
+/// How a program and a client exchange bytes.
+pub(super) struct Exchange<R> {
+    /// What the program reads.
+    pub(super) body: R,
+    /// How many bytes it may read at most.
+    pub(super) body_limit: u64,
+    /// Once the body is read whole, the program is let finish even if the client goes away.
+    pub(super) durable: bool,
+}
+
+impl Repository {
+    /// Starts a program that talks with a client.
+    pub(super) async fn start_transfer(&self, program: Program) -> Result<Running> {
+        let starting = self.start_under(program, Arc::clone(&PERMITS));
+        let waited = tokio::time::timeout(TURN, starting).await;
+        waited.map_err(|_| Error::LimitExceeded("too many transfers are under way"))?
+    }
+}
+
+/// The output of a program behind `first`; ends in an error when the program fails or takes too long.
+pub(super) fn output(mut running: Running, first: Bytes) -> ByteStream {
+    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    tokio::spawn(async move {
+        let stdout = running.take_stdout();
+        let result = running.within(async {
+            if !first.is_empty() {
+                send(&sender, first).await?;
+            }
+            tokio::select! {
+                done = forward(stdout, &sender, false) => done,
+                () = sender.closed() => Err(gone()),
+            }
+        });
+        let result = match result.await {
+            Ok(()) => running.finish().await.map(drop),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = result {
+            // The program dies here at the latest; whether anybody still listens does not matter.
+            let _ = sender.try_send(Err(io::Error::other(error)));
+        }
+    });
+    ByteStream(receiver)
+}
+
+/// The output of a program that reads a client's body while it answers; `done` runs when it has ended.
+///
+/// How the program ends is for `done` alone: what it wanted the client to know, it has written.
+pub(super) fn exchange<R, F>(running: Running, exchange: Exchange<R>, done: F) -> ByteStream
+where
+    R: AsyncRead + Send + Unpin + 'static,
+    F: FnOnce(Result<()>) + Send + 'static,
+{
+    let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
+    tokio::spawn(async move {
+        let result = converse(running, exchange, &sender).await;
+        if let Err(error @ (Error::Timeout | Error::LimitExceeded(_) | Error::Io(_))) = &result {
+            let _ = sender.try_send(Err(io::Error::other(error.to_string())));
+        }
+        done(result);
+    });
+    ByteStream(receiver)
+}
+
+async fn converse<R: AsyncRead + Unpin>(
+    mut running: Running,
+    exchange: Exchange<R>,
+    sender: &mpsc::Sender<io::Result<Bytes>>,
+) -> Result<()> {
+    let (stdin, stdout) = (running.take_stdin(), running.take_stdout());
+    let work = async {
+        let mut pumped = pin!(pump(exchange.body, exchange.body_limit, stdin));
+        let mut forwarded = pin!(forward(stdout, sender, exchange.durable));
+        tokio::select! {
+            // The program has said all it will; a client is only ready to listen when it has sent all.
+            done = &mut forwarded => {
+                done?;
+                return tokio::select! {
+                    drained = &mut pumped => drained,
+                    () = sender.closed() => Err(gone()),
+                };
+            }
+            pumped = &mut pumped => pumped?,
+            () = sender.closed() => return Err(gone()),
+        }
+        if exchange.durable {
+            return forwarded.await;
+        }
+        tokio::select! {
+            done = &mut forwarded => done,
+            () = sender.closed() => Err(gone()),
+        }
+    };
+    running.within(work).await?;
+    running.finish().await.map(drop)
+}
+
+/// Copies a body to a program. When the program stops reading, the rest is read and dropped.
+async fn pump(mut body: impl AsyncRead + Unpin, limit: u64, mut stdin: Option<ChildStdin>) -> Result<()> {
+    let mut chunk = BytesMut::with_capacity(CHUNK);
+    let mut total = 0;
+    loop {
+        chunk.clear();
+        let read = tokio::time::timeout(IDLE, body.read_buf(&mut chunk))
+            .await
+            .map_err(|_| Error::Timeout)??;
+        total += read as u64;
+        if total > limit {
+            return Err(Error::LimitExceeded("the request is larger than it may be"));
+        }
+        if read == 0 {
+            break;
+        }
+        if let Some(pipe) = &mut stdin
+            && pipe.write_all(&chunk).await.is_err()
+        {
+            stdin = None;
+        }
+    }
+    Ok(())
+}
+
+/// Copies what a program prints to the stream; if `durable`, to the end even when nobody listens.
+async fn forward(
+    stdout: Option<ChildStdout>,
+    sender: &mpsc::Sender<io::Result<Bytes>>,
+    durable: bool,
+) -> Result<()> {
+    let Some(mut stdout) = stdout else { return Ok(()) };
+    loop {
+        let mut chunk = BytesMut::with_capacity(CHUNK);
+        if stdout.read_buf(&mut chunk).await? == 0 {
+            return Ok(());
+        }
+        match send(sender, chunk.freeze()).await {
+            Err(error) if !durable => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+async fn send(sender: &mpsc::Sender<io::Result<Bytes>>, chunk: Bytes) -> Result<()> {
+    sender.send(Ok(chunk)).await.map_err(|_| gone())
+}
+
+fn gone() -> Error {
+    Error::Io(io::Error::new(
+        io::ErrorKind::ConnectionAborted,
+        "the client went away",
+    ))
+}
