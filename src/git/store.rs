@@ -70,6 +70,7 @@ impl Store {
         std::fs::create_dir_all(&root)?;
         let root = root.canonicalize()?;
         layout::write_libgit2_settings(&root)?;
+        layout::sweep(&root)?;
         let shared = Shared {
             root,
             locks: Locks::default(),

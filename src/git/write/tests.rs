@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Action, Base, CommitRequest, CommitResult, ObjectBatch, Start, build, publish};
 use crate::git::testing::{self, Fixture, signature};
-use crate::git::{ActionError, Error, Oid, Repository, Result, Window};
+use crate::git::{ActionError, Error, Oid, Repository, Result, Store, Window};
 
 fn create(path: &str, content: &str) -> Action {
     Action::Create {
@@ -490,6 +490,29 @@ async fn three_hundred_at_once_all_succeed() {
             .total,
         300 + 7 + 1
     );
+    fixture.fsck();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn several_processes_lose_no_commit() {
+    let fixture = Fixture::new("main").await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for process in 0..3 {
+        // A store of its own shares nothing with the others but the files, as another process would.
+        let repository = Store::new(fixture.root.path(), 2)
+            .unwrap()
+            .repository(&fixture.id);
+        for number in 0..20 {
+            let repository = repository.clone();
+            tasks.spawn(async move {
+                let path = format!("p{process}/f{number}");
+                commit(&repository, vec![create(&path, &path)]).await.unwrap();
+            });
+        }
+    }
+    tasks.join_all().await;
+    assert_eq!(fixture.git(&["rev-list", "--count", "main"]).trim(), "60");
+    assert_eq!(listing(&fixture).len(), 60);
     fixture.fsck();
 }
 
