@@ -11,6 +11,9 @@ pub enum Error {
     /// The repository's directory is not there.
     #[error("the repository does not exist")]
     RepositoryMissing,
+    /// A repository that was to be created is there already.
+    #[error("the repository exists")]
+    RepositoryExists,
     /// A revision (branch, tag, id, expression) names no commit.
     #[error("the revision names no commit")]
     RevisionNotFound,
@@ -96,4 +99,12 @@ pub enum ActionError {
     /// The file was changed since the `last_commit_id` the caller gave.
     #[error("The file has changed since you started editing it: {0}")]
     FileChanged(String),
+}
+
+/// Turns libgit2's "not found" into ours.
+pub(super) fn absent(error: git2::Error) -> Error {
+    match error.code() {
+        git2::ErrorCode::NotFound => Error::ObjectNotFound,
+        _ => Error::Git2(error),
+    }
 }

@@ -8,33 +8,59 @@
 
 mod archive;
 mod blame;
+mod blobs;
+mod branches;
+mod commit;
 mod compare;
 mod contributors;
 mod diff;
 mod error;
 mod history;
+mod layout;
 mod lines;
+mod lock;
 mod maintenance;
+mod path;
+mod pick;
 mod process;
+mod reachability;
+mod ref_name;
+mod refs;
 mod repository;
+mod revision;
 #[cfg(test)]
 mod sample;
 mod store;
 mod stream;
+mod tags;
+#[cfg(test)]
+mod testing;
 mod transport;
+mod trees;
+mod write;
 
 pub use archive::{Archive, ArchiveFormat};
 pub use blame::BlameRange;
+pub use blobs::{Blob, BlobStream};
+pub use branches::{Branch, BranchPage};
+pub use commit::{Commit, Signature};
 pub use compare::Comparison;
 pub use contributors::{Contributor, ContributorOrder};
 pub use diff::{Diff, DiffEntry, LineSide, Stats};
-pub use error::{Error, Result};
+pub use error::{ActionError, Error, Result};
 pub use history::{Containing, ListCommits, Order, Selection};
+pub use lock::WriteGuard;
 pub use maintenance::Repack;
+pub use path::TreePath;
+pub use ref_name::{check_branch_name, check_tag_name};
+pub use refs::Window;
 pub use repository::Repository;
 pub use store::{RepositoryId, Store};
 pub use stream::ByteStream;
+pub use tags::{Tag, TagOrder, TagPage, TagQuery};
 pub use transport::{Outcome, Push, ReceivePolicy, Received, RefCommand, Service};
+pub use trees::{EntryKind, TreeEntry, TreePage};
+pub use write::{Action, CommitRequest, CommitResult, Start};
 
 /// The id of a Git object: 20 bytes, shown as 40 lower-case hex digits.
 pub use git2::Oid;

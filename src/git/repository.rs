@@ -43,17 +43,8 @@ impl Repository {
         T: Send + 'static,
         F: FnOnce(&Opened) -> Result<T> + Send + 'static,
     {
-        let permit = Arc::clone(&self.shared.permits)
-            .acquire_owned()
-            .await
-            .map_err(|_| Error::Worker)?;
-        let (shared, id) = (Arc::clone(&self.shared), self.id.clone());
-        tokio::task::spawn_blocking(move || {
-            let _permit = permit;
-            work(&*shared.opened(&id)?)
-        })
-        .await
-        .map_err(|_| Error::Worker)?
+        let id = self.id.clone();
+        self.shared.run(move |shared| work(&*shared.opened(&id)?)).await
     }
 
     /// Runs blocking work that needs libgit2, on a pooled handle.
@@ -72,14 +63,17 @@ impl Repository {
 /// The open handles of one repository, shared by all its [`Repository`] values.
 pub(super) struct Opened {
     path: PathBuf,
+    settings: PathBuf,
     idle: Mutex<Vec<git2::Repository>>,
     pub(super) history: super::history::History,
 }
 
 impl Opened {
-    pub(super) fn new(path: PathBuf) -> Self {
+    /// `settings` is the file of settings that only libgit2 gets to see.
+    pub(super) fn new(path: PathBuf, settings: PathBuf) -> Self {
         Self {
             path,
+            settings,
             idle: Mutex::new(Vec::new()),
             history: super::history::History::default(),
         }
@@ -95,7 +89,7 @@ impl Opened {
         let pooled = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match pooled {
             Some(repository) => repository,
-            None => git2::Repository::open_bare(&self.path)?,
+            None => self.open()?,
         };
         let result = work(&repository);
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
@@ -103,5 +97,17 @@ impl Opened {
             idle.push(repository);
         }
         result
+    }
+
+    fn open(&self) -> Result<git2::Repository> {
+        let repository = git2::Repository::open_bare(&self.path).map_err(|error| match error.code() {
+            git2::ErrorCode::NotFound => Error::RepositoryMissing,
+            _ => Error::Git2(error),
+        })?;
+        // Must come before the object database is first used, which is when libgit2 reads the setting.
+        repository
+            .config()?
+            .add_file(&self.settings, git2::ConfigLevel::App, false)?;
+        Ok(repository)
     }
 }

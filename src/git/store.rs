@@ -7,11 +7,21 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
+use super::lock::Locks;
 use super::repository::{Opened, Repository};
-use super::{Error, Result};
+use super::{Error, Oid, Result, layout};
 
 /// How many repositories keep open handles at once.
 const OPEN_REPOSITORIES: u64 = 128;
+
+/// How many large blobs may be sent at once.
+const BLOB_STREAMS: usize = 64;
+
+/// How many SHA-256 digests of file contents are remembered (about 100 bytes each).
+const REMEMBERED_DIGESTS: u64 = 50_000;
+
+/// How many answers on ancestry are remembered (about 80 bytes each).
+const REMEMBERED_ANCESTRY: u64 = 50_000;
 
 /// The name of a repository on disk: the SHA-256 of its project's id, in hex.
 ///
@@ -44,6 +54,14 @@ pub(super) struct Shared {
     root: PathBuf,
     /// Bounds the blocking threads that Git work may take at once.
     pub(super) permits: Arc<Semaphore>,
+    /// Bounds the programs that send large blobs; apart from the permits, since slow readers hold them long.
+    pub(super) streams: Arc<Semaphore>,
+    /// The queues of writers, one a repository.
+    pub(super) locks: Locks,
+    /// SHA-256 of file contents in hex, by blob id.
+    pub(super) digests: moka::sync::Cache<Oid, Arc<str>>,
+    /// Whether the first commit is an ancestor of the second.
+    pub(super) ancestry: moka::sync::Cache<(Oid, Oid), bool>,
     opened: moka::sync::Cache<RepositoryId, Arc<Opened>>,
 }
 
@@ -56,8 +74,13 @@ impl Store {
         let root = root.into();
         std::fs::create_dir_all(&root)?;
         let root = root.canonicalize()?;
+        layout::write_libgit2_settings(&root)?;
         let shared = Shared {
             root,
+            streams: Arc::new(Semaphore::new(BLOB_STREAMS)),
+            locks: Locks::default(),
+            ancestry: moka::sync::Cache::new(REMEMBERED_ANCESTRY),
+            digests: moka::sync::Cache::new(REMEMBERED_DIGESTS),
             permits: Arc::new(Semaphore::new(permits)),
             opened: moka::sync::Cache::builder()
                 .max_capacity(OPEN_REPOSITORIES)
@@ -74,9 +97,79 @@ impl Store {
     pub fn repository(&self, id: &RepositoryId) -> Repository {
         Repository::new(Arc::clone(&self.shared), id.clone())
     }
+
+    /// Creates an empty bare repository whose HEAD names `default_branch`; it is durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryExists`], [`Error::InvalidReferenceName`], or what the file system says.
+    pub async fn create(&self, id: &RepositoryId, default_branch: &str) -> Result<Repository> {
+        super::check_branch_name(default_branch)?;
+        let (id, branch) = (id.clone(), default_branch.to_owned());
+        let repository = self.repository(&id);
+        self.shared
+            .run(move |shared| layout::create(shared.root(), &shared.path(&id), &branch))
+            .await?;
+        Ok(repository)
+    }
+
+    /// Removes a repository with all it holds. An absent one is no error, so a caller that was killed halfway
+    /// just asks again.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub async fn remove(&self, id: &RepositoryId) -> Result<()> {
+        let id = id.clone();
+        self.shared
+            .run(move |shared| {
+                shared.forget(&id);
+                layout::remove(&shared.path(&id))
+            })
+            .await
+    }
+
+    /// Whether the repository is there.
+    ///
+    /// # Errors
+    /// [`Error::Worker`] only.
+    pub async fn exists(&self, id: &RepositoryId) -> Result<bool> {
+        let id = id.clone();
+        self.shared
+            .run(move |shared| Ok(layout::is_repository(&shared.path(&id))))
+            .await
+    }
+
+    /// The bytes that the repository's files take, without file-system overhead.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`], or what the file system says.
+    pub async fn size(&self, id: &RepositoryId) -> Result<u64> {
+        let id = id.clone();
+        self.shared
+            .run(move |shared| layout::size(&shared.path(&id)))
+            .await
+    }
 }
 
 impl Shared {
+    /// Runs blocking work on the blocking pool under a permit.
+    pub(super) async fn run<T, F>(self: &Arc<Self>, work: F) -> Result<T>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Self) -> Result<T> + Send + 'static,
+    {
+        let permit = Arc::clone(&self.permits)
+            .acquire_owned()
+            .await
+            .map_err(|_| Error::Worker)?;
+        let shared = Arc::clone(self);
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            work(&shared)
+        })
+        .await
+        .map_err(|_| Error::Worker)?
+    }
+
     /// The directory of a repository: `<root>/ab/cd/<id>.git`.
     pub(super) fn path(&self, id: &RepositoryId) -> PathBuf {
         let name = &id.0;
@@ -92,10 +185,10 @@ impl Shared {
             return Ok(opened);
         }
         let path = self.path(id);
-        if !path.join("HEAD").is_file() {
+        if !layout::is_repository(&path) {
             return Err(Error::RepositoryMissing);
         }
-        let opened = Arc::new(Opened::new(path));
+        let opened = Arc::new(Opened::new(path, layout::libgit2_settings(&self.root)));
         self.opened.insert(id.clone(), Arc::clone(&opened));
         Ok(opened)
     }

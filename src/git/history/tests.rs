@@ -64,9 +64,9 @@ async fn lists_what_git_log_lists() {
         );
         let topo = Selection {
             order: Order::Topo,
-            ..from(&sample, &["main", "side-113"])
+            ..from(&sample, &["main", "apart"])
         };
-        let expected = sample.ids(&["log", "--format=%H", "--topo-order", "main", "side-113"]);
+        let expected = sample.ids(&["log", "--format=%H", "--topo-order", "main", "apart"]);
         assert_eq!(listed(&sample, topo).await, expected);
     }
 }
@@ -76,7 +76,7 @@ async fn lists_ranges_and_dates_as_git_does() {
     for sample in samples() {
         for (hidden, tip) in [
             ("main~30", "main"),
-            ("main", "side-113"),
+            ("main", "apart"),
             ("side-23", "main"),
             ("v53", "v73"),
         ] {
@@ -241,7 +241,7 @@ async fn finds_the_merge_bases_git_finds() {
             "side-33",
             "side-63~1",
             "v73",
-            "side-113",
+            "apart",
             "main~90",
         ];
         for one in revisions {

@@ -1,0 +1,261 @@
+//! What a repository looks like on disk, and how one comes and goes without ever being half there.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use super::{Error, Result};
+
+/// The directories of a fresh repository, parents first.
+const DIRECTORIES: [&str; 7] = [
+    "info",
+    "objects",
+    "objects/info",
+    "objects/pack",
+    "refs",
+    "refs/heads",
+    "refs/tags",
+];
+
+/// The configuration of every repository.
+///
+/// `git` must sync what it writes as libgit2 does for us; housekeeping is ours alone, never a side effect of a
+/// push; pushed objects are checked, but for faults that well-known old histories have.
+const CONFIG: &str = "\
+[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = true
+\tlogAllRefUpdates = false
+\tcommitGraph = true
+\tfsync = objects,derived-metadata,reference
+\tfsyncMethod = fsync
+[gc]
+\tauto = 0
+[maintenance]
+\tauto = false
+[transfer]
+\tfsckObjects = true
+\thideRefs = refs/holdfast
+[receive]
+\tautogc = false
+\tupdateServerInfo = false
+[receive \"fsck\"]
+\tbadTimezone = ignore
+\tmissingSpaceBeforeDate = ignore
+\tzeroPaddedFilemode = ignore
+[uploadpack]
+\tallowFilter = true
+\tallowAnySHA1InWant = false
+";
+
+/// libgit2 syncs only when this old name of the setting says so, and `git` prints a warning at every start when
+/// it sees it (to pushing users too). So it stands in a file that only libgit2 is shown.
+const LIBGIT2_SETTINGS: &str = "[core]\n\tfsyncObjectFiles = true\n";
+
+/// The file of settings for libgit2 below the root of all repositories.
+pub(super) fn libgit2_settings(root: &Path) -> PathBuf {
+    root.join("libgit2.config")
+}
+
+/// Writes [`libgit2_settings`], replacing another content in one step.
+pub(super) fn write_libgit2_settings(root: &Path) -> Result<()> {
+    let path = libgit2_settings(root);
+    if fs::read(&path).is_ok_and(|found| found == LIBGIT2_SETTINGS.as_bytes()) {
+        return Ok(());
+    }
+    let mut staged = tempfile::NamedTempFile::new_in(root)?;
+    staged.write_all(LIBGIT2_SETTINGS.as_bytes())?;
+    staged.as_file().sync_all()?;
+    staged.persist(&path).map_err(|failed| failed.error)?;
+    Ok(sync_directory(root)?)
+}
+
+/// Whether a repository stands at `path`.
+pub(super) fn is_repository(path: &Path) -> bool {
+    path.join("HEAD").is_file()
+}
+
+/// Builds a repository beside the others and renames it to `path`, which lies two directories below `root`.
+pub(super) fn create(root: &Path, path: &Path, default_branch: &str) -> Result<()> {
+    let staged = tempfile::Builder::new().prefix(".new-").tempdir_in(root)?;
+    for directory in DIRECTORIES {
+        fs::create_dir(staged.path().join(directory))?;
+    }
+    write_synced(&staged.path().join("config"), CONFIG)?;
+    write_synced(
+        &staged.path().join("HEAD"),
+        &format!("ref: refs/heads/{default_branch}\n"),
+    )?;
+    for directory in DIRECTORIES {
+        sync_directory(&staged.path().join(directory))?;
+    }
+    sync_directory(staged.path())?;
+
+    let parent = path.parent().unwrap_or(root);
+    fs::create_dir_all(parent)?;
+    match fs::rename(staged.path(), path) {
+        Ok(()) => {}
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists
+            ) =>
+        {
+            return Err(Error::RepositoryExists);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    // Nothing is left under the temporary name; without this the guard would look for it.
+    let _ = staged.keep();
+    for directory in parent
+        .ancestors()
+        .take_while(|directory| directory.starts_with(root))
+    {
+        sync_directory(directory)?;
+    }
+    Ok(())
+}
+
+/// Renames the repository aside, so that it is gone in one step, and deletes it.
+pub(super) fn remove(path: &Path) -> Result<()> {
+    let aside = path.with_extension("removed");
+    remove_tree(&aside)?;
+    match fs::rename(path, &aside) {
+        Ok(()) => {
+            if let Some(parent) = path.parent() {
+                sync_directory(parent)?;
+            }
+            remove_tree(&aside)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The lengths of all files below `path`, summed. Files that vanish meanwhile (a repack) do not count.
+pub(super) fn size(path: &Path) -> Result<u64> {
+    if !is_repository(path) {
+        return Err(Error::RepositoryMissing);
+    }
+    let mut total = 0;
+    let mut pending = vec![path.to_owned()];
+    while let Some(directory) = pending.pop() {
+        let entries = match fs::read_dir(&directory) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error.into()),
+        };
+        for entry in entries {
+            let entry = entry?;
+            match entry.metadata() {
+                Ok(metadata) if metadata.is_dir() => pending.push(entry.path()),
+                Ok(metadata) => total += metadata.len(),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    Ok(total)
+}
+
+fn remove_tree(path: &Path) -> Result<()> {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
+        _ => Ok(()),
+    }
+}
+
+fn write_synced(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = File::create_new(path)?;
+    file.write_all(text.as_bytes())?;
+    file.sync_all()
+}
+
+fn sync_directory(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::{self, Fixture};
+    use super::super::{Error, RepositoryId, Store};
+
+    #[tokio::test]
+    async fn creates_a_repository_that_git_accepts() {
+        let fixture = Fixture::new("trunk").await;
+        assert_eq!(fixture.git(&["symbolic-ref", "HEAD"]).trim(), "refs/heads/trunk");
+        assert_eq!(fixture.git(&["rev-parse", "--is-bare-repository"]).trim(), "true");
+        fixture.fsck();
+        assert!(fixture.store.exists(&fixture.id).await.unwrap());
+        assert!(fixture.store.size(&fixture.id).await.unwrap() > 200);
+    }
+
+    #[tokio::test]
+    async fn refuses_to_create_twice_and_leaves_nothing_beside() {
+        let fixture = Fixture::new("main").await;
+        assert!(matches!(
+            fixture.store.create(&fixture.id, "main").await,
+            Err(Error::RepositoryExists)
+        ));
+        let hidden = std::fs::read_dir(fixture.root.path())
+            .unwrap()
+            .filter(|entry| {
+                entry
+                    .as_ref()
+                    .unwrap()
+                    .file_name()
+                    .to_string_lossy()
+                    .starts_with('.')
+            })
+            .count();
+        assert_eq!(hidden, 0);
+    }
+
+    #[tokio::test]
+    async fn removes_at_once_and_again() {
+        let fixture = Fixture::new("main").await;
+        testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
+        fixture.store.remove(&fixture.id).await.unwrap();
+        assert!(!fixture.store.exists(&fixture.id).await.unwrap());
+        assert!(matches!(
+            fixture.repository.branch("main").await,
+            Err(Error::RepositoryMissing)
+        ));
+        fixture.store.remove(&fixture.id).await.unwrap();
+        fixture.store.create(&fixture.id, "main").await.unwrap();
+        assert!(matches!(
+            fixture.repository.branch("main").await,
+            Err(Error::BranchNotFound)
+        ));
+    }
+
+    #[tokio::test]
+    async fn libgit2_is_told_to_sync_and_git_does_not_warn() {
+        let fixture = Fixture::new("main").await;
+        let synced = fixture
+            .repository
+            .git2(|repository| Ok(repository.config()?.get_bool("core.fsyncObjectFiles")?))
+            .await
+            .unwrap();
+        assert!(synced);
+        let output = fixture
+            .command(&["hash-object", "-w", "--stdin"])
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    }
+
+    #[tokio::test]
+    async fn missing_repository_is_reported() {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::new(root.path(), 2).unwrap();
+        let id = RepositoryId::of_project(1);
+        assert!(!store.exists(&id).await.unwrap());
+        assert!(matches!(store.size(&id).await, Err(Error::RepositoryMissing)));
+        assert!(matches!(
+            store.repository(&id).default_branch().await,
+            Err(Error::RepositoryMissing)
+        ));
+    }
+}

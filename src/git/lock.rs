@@ -1,0 +1,173 @@
+//! The lock that makes writes to one repository queue up, across tasks, processes and nodes.
+//!
+//! In the process a fair mutex orders the writers. Between processes two advisory file locks do: a writer takes
+//! the turnstile first and keeps it only until it has the write lock, so a busy node cannot overtake a waiting
+//! one for ever. Pushes through the `git` program do not take part; compare-and-swap guards against those.
+
+use std::collections::HashMap;
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
+
+use super::store::RepositoryId;
+use super::{Error, Repository, Result};
+
+/// How long a writer waits for its turn before it gives up.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The longest pause between two looks at a lock that another process holds.
+const LONGEST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The queues of writers in this process, one a repository that has any.
+#[derive(Default)]
+pub(super) struct Locks(Mutex<HashMap<RepositoryId, Weak<AsyncMutex<()>>>>);
+
+impl Locks {
+    fn queue(&self, id: &RepositoryId) -> Arc<AsyncMutex<()>> {
+        let mut queues = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(queue) = queues.get(id).and_then(Weak::upgrade) {
+            return queue;
+        }
+        queues.retain(|_, queue| queue.strong_count() > 0);
+        let queue = Arc::new(AsyncMutex::new(()));
+        queues.insert(id.clone(), Arc::downgrade(&queue));
+        queue
+    }
+}
+
+/// The right to write to a repository; dropping it lets the next writer in.
+///
+/// Move it into the blocking work it guards: a caller that goes away must not unlock what still runs.
+#[derive(Debug)]
+pub struct WriteGuard {
+    // The order matters: the file is unlocked before the next writer of this process is woken.
+    _file: File,
+    _turn: OwnedMutexGuard<()>,
+}
+
+impl Repository {
+    /// Waits for the right to write, in the order of the calls.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`] after a minute, [`Error::RepositoryMissing`], or what the file system says.
+    pub async fn write_lock(&self) -> Result<WriteGuard> {
+        self.write_lock_within(PATIENCE).await
+    }
+
+    async fn write_lock_within(&self, patience: Duration) -> Result<WriteGuard> {
+        let deadline = Instant::now() + patience;
+        let queue = self.shared().locks.queue(self.id());
+        let turn = tokio::time::timeout(patience, queue.lock_owned())
+            .await
+            .map_err(|_| Error::Timeout)?;
+        let directory = self.path();
+        tokio::task::spawn_blocking(move || {
+            let turnstile = lock_file(&directory.join("holdfast-turn"), deadline)?;
+            let file = lock_file(&directory.join("holdfast-write"), deadline)?;
+            drop(turnstile);
+            Ok(WriteGuard {
+                _file: file,
+                _turn: turn,
+            })
+        })
+        .await
+        .map_err(|_| Error::Worker)?
+    }
+}
+
+/// Locks a file, looking again and again rather than blocking in the kernel: that wait could be neither limited
+/// nor left when the server stops.
+fn lock_file(path: &Path, deadline: Instant) -> Result<File> {
+    let file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => Error::RepositoryMissing,
+            _ => Error::Io(error),
+        })?;
+    let mut pause = Duration::from_micros(500);
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Err(Error::Timeout),
+            Err(TryLockError::WouldBlock) => std::thread::sleep(pause),
+            Err(TryLockError::Error(error)) => return Err(error.into()),
+        }
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::time::Duration;
+
+    use super::super::testing::Fixture;
+    use super::super::{Error, Store};
+
+    #[tokio::test]
+    async fn second_writer_of_this_process_waits() {
+        let fixture = Fixture::new("main").await;
+        let guard = fixture.repository.write_lock().await.unwrap();
+        let refused = fixture
+            .repository
+            .write_lock_within(Duration::from_millis(30))
+            .await;
+        assert!(matches!(refused, Err(Error::Timeout)));
+        drop(guard);
+        fixture
+            .repository
+            .write_lock_within(Duration::from_secs(5))
+            .await
+            .unwrap();
+    }
+
+    #[tokio::test]
+    async fn writer_of_another_process_waits() {
+        let fixture = Fixture::new("main").await;
+        // A store of its own shares nothing with the first but the files, as another process would.
+        let other = Store::new(fixture.root.path(), 2)
+            .unwrap()
+            .repository(&fixture.id);
+        let guard = fixture.repository.write_lock().await.unwrap();
+        let refused = other.write_lock_within(Duration::from_millis(30)).await;
+        assert!(matches!(refused, Err(Error::Timeout)));
+        drop(guard);
+        other.write_lock_within(Duration::from_secs(5)).await.unwrap();
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn never_two_writers_inside_and_no_process_starves() {
+        let fixture = Fixture::new("main").await;
+        let inside = Arc::new(AtomicUsize::new(0));
+        let mut tasks = tokio::task::JoinSet::new();
+        for _ in 0..3 {
+            let repository = Store::new(fixture.root.path(), 2)
+                .unwrap()
+                .repository(&fixture.id);
+            for _ in 0..20 {
+                let (repository, inside) = (repository.clone(), Arc::clone(&inside));
+                tasks.spawn(async move {
+                    let _guard = repository.write_lock().await.unwrap();
+                    assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+                    tokio::task::yield_now().await;
+                    assert_eq!(inside.fetch_sub(1, Ordering::SeqCst), 1);
+                });
+            }
+        }
+        let mut finished = 0;
+        while let Some(result) = tasks.join_next().await {
+            result.unwrap();
+            finished += 1;
+        }
+        assert_eq!(finished, 60);
+    }
+}

@@ -1,0 +1,144 @@
+//! Repositories for the tests of this module: real ones, filled and judged by the `git` program.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use chrono::DateTime;
+
+use super::{Oid, Repository, RepositoryId, Signature, Store};
+
+/// One empty repository in a store of its own.
+pub(super) struct Fixture {
+    pub(super) root: tempfile::TempDir,
+    pub(super) store: Store,
+    pub(super) id: RepositoryId,
+    pub(super) repository: Repository,
+}
+
+impl Fixture {
+    pub(super) async fn new(default_branch: &str) -> Self {
+        let root = tempfile::tempdir().unwrap();
+        let store = Store::new(root.path(), 4).unwrap();
+        let id = RepositoryId::of_project(7);
+        let repository = store.create(&id, default_branch).await.unwrap();
+        Self {
+            root,
+            store,
+            id,
+            repository,
+        }
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.repository.path()
+    }
+
+    /// A `git` command in the repository, untouched by the machine's configuration.
+    pub(super) fn command(&self, arguments: &[&str]) -> Command {
+        command(&self.path(), arguments)
+    }
+
+    /// Runs `git` and answers what it prints.
+    pub(super) fn git(&self, arguments: &[&str]) -> String {
+        self.git_stdin(arguments, b"")
+    }
+
+    /// Runs `git` with an input and answers what it prints.
+    pub(super) fn git_stdin(&self, arguments: &[&str], input: &[u8]) -> String {
+        run(self.command(arguments), input)
+    }
+
+    /// Asserts that `git fsck` has nothing to say against the repository.
+    pub(super) fn fsck(&self) {
+        self.git(&["fsck", "--strict", "--no-dangling"]);
+    }
+}
+
+pub(super) fn command(directory: &std::path::Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new("git");
+    command
+        .current_dir(directory)
+        .args(arguments)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .envs([
+            ("GIT_AUTHOR_NAME", "Fixture"),
+            ("GIT_AUTHOR_EMAIL", "fixture@example.com"),
+        ])
+        .envs([
+            ("GIT_COMMITTER_NAME", "Fixture"),
+            ("GIT_COMMITTER_EMAIL", "fixture@example.com"),
+        ])
+        .env("LC_ALL", "C")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+pub(super) fn run(mut command: Command, input: &[u8]) -> String {
+    let mut process = command.spawn().unwrap();
+    let mut stdin = process.stdin.take().unwrap();
+    stdin.write_all(input).unwrap();
+    drop(stdin);
+    let output = process.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{command:?}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// An identity at a fixed time, with an offset that is no whole hour.
+pub(super) fn signature() -> Signature {
+    let time = DateTime::parse_from_rfc3339("2024-05-06T07:08:09-03:30").unwrap();
+    Signature {
+        name: "Ada Lövelace".into(),
+        email: "ada@example.com".into(),
+        time,
+    }
+}
+
+/// Adds or replaces files on a branch, a second later each time; made by `git fast-import`, not by our own code.
+pub(super) async fn commit(repository: &Repository, branch: &str, files: &[(&str, &str)]) -> Oid {
+    static SECONDS: AtomicI64 = AtomicI64::new(1_600_000_000);
+    commit_at(repository, branch, files, SECONDS.fetch_add(1, Ordering::SeqCst)).await
+}
+
+/// As [`commit`], at a time in seconds since the epoch.
+pub(super) async fn commit_at(
+    repository: &Repository,
+    branch: &str,
+    files: &[(&str, &str)],
+    seconds: i64,
+) -> Oid {
+    let mut stream = format!("commit refs/heads/{branch}\n");
+    let message = format!("Change {branch}\n");
+    let identity = format!("Fixture <fixture@example.com> {seconds} +0100");
+    write!(
+        stream,
+        "author {identity}\ncommitter {identity}\ndata {}\n{message}",
+        message.len()
+    )
+    .unwrap();
+    if repository.branch(branch).await.is_ok() {
+        writeln!(stream, "from refs/heads/{branch}^0").unwrap();
+    }
+    for (path, content) in files {
+        writeln!(
+            stream,
+            "M 100644 inline \"{path}\"\ndata {}\n{content}",
+            content.len()
+        )
+        .unwrap();
+    }
+    run(
+        command(&repository.path(), &["fast-import", "--quiet"]),
+        stream.as_bytes(),
+    );
+    repository.branch(branch).await.unwrap().commit
+}

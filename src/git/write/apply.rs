@@ -1,0 +1,145 @@
+//! The rules of the single actions (specification 4.2, facts "POST commits").
+
+use git2::ObjectType;
+
+use super::super::path::may_be_symlink;
+use super::super::{ActionError, Oid, Result, TreePath};
+use super::tree::{Found, MemoryTree};
+use super::{Action, ObjectBatch};
+
+/// The mode of a new file.
+const REGULAR: i32 = 0o100_644;
+
+/// The mode of an executable file.
+const EXECUTABLE: i32 = 0o100_755;
+
+/// The bits of a mode that tell a file from a link or a submodule.
+const TYPE_BITS: i32 = 0o170_000;
+
+/// The type bits of a regular file, whatever its permissions.
+const REGULAR_TYPE: i32 = 0o100_000;
+
+/// The mode of a symbolic link.
+const SYMLINK: i32 = 0o120_000;
+
+/// The mode of a submodule.
+const SUBMODULE: i32 = 0o160_000;
+
+/// An action with its paths checked and its content in a batch.
+pub(super) enum Step {
+    Create {
+        path: TreePath,
+        id: Oid,
+    },
+    Update {
+        path: TreePath,
+        id: Oid,
+    },
+    Move {
+        from: TreePath,
+        to: TreePath,
+        id: Option<Oid>,
+    },
+    Delete {
+        path: TreePath,
+    },
+    Chmod {
+        path: TreePath,
+        executable: bool,
+    },
+}
+
+/// Checks all paths and takes the contents into a batch.
+pub(super) fn prepare(actions: Vec<Action>, batch: &mut ObjectBatch) -> Result<Vec<Step>> {
+    let paths: Vec<(TreePath, Option<TreePath>)> = actions.iter().map(paths).collect::<Result<_>>()?;
+    let mut blob = |content| batch.add(ObjectType::Blob, content);
+    let mut steps = Vec::with_capacity(actions.len());
+    for (action, (path, previous)) in actions.into_iter().zip(paths) {
+        steps.push(match action {
+            Action::Create { content, .. } => Step::Create {
+                path,
+                id: blob(content)?,
+            },
+            Action::Update { content, .. } => Step::Update {
+                path,
+                id: blob(content)?,
+            },
+            Action::Move { content, .. } => {
+                let id = content.map(&mut blob).transpose()?;
+                Step::Move {
+                    from: previous.ok_or(ActionError::PathEmpty)?,
+                    to: path,
+                    id,
+                }
+            }
+            Action::Delete { .. } => Step::Delete { path },
+            Action::Chmod { executable, .. } => Step::Chmod { path, executable },
+        });
+    }
+    Ok(steps)
+}
+
+fn paths(action: &Action) -> Result<(TreePath, Option<TreePath>)> {
+    match action {
+        Action::Move {
+            path, previous_path, ..
+        } => Ok((TreePath::parse(path)?, Some(TreePath::parse(previous_path)?))),
+        Action::Create { path, .. }
+        | Action::Update { path, .. }
+        | Action::Delete { path, .. }
+        | Action::Chmod { path, .. } => Ok((TreePath::parse(path)?, None)),
+    }
+}
+
+/// Applies one step to the tree.
+pub(super) fn apply(tree: &mut MemoryTree<'_>, step: &Step) -> Result<()> {
+    match step {
+        Step::Create { path, id } => {
+            vacant(tree, path)?;
+            tree.insert(path, REGULAR, *id)
+        }
+        Step::Update { path, id } => {
+            let (mode, _) = file(tree, path)?;
+            tree.insert(path, mode, *id)
+        }
+        Step::Move { from, to, id } => {
+            let (mode, old) = file(tree, from)?;
+            // The source goes first, so that `a` can move to `a/b`; but never onto itself.
+            if let Found::Leaf { .. } = tree.find(to)? {
+                return Err(ActionError::FileExists.into());
+            }
+            if mode == SYMLINK && !may_be_symlink(to.file_name()) {
+                return Err(ActionError::PathInvalid(to.as_str().to_owned()).into());
+            }
+            tree.remove(from)?;
+            tree.insert(to, mode, id.unwrap_or(old))
+        }
+        Step::Delete { path } => match tree.find(path)? {
+            Found::Leaf { .. } => tree.remove(path),
+            _ => Err(ActionError::FileMissing.into()),
+        },
+        Step::Chmod { path, executable } => {
+            let (mode, id) = file(tree, path)?;
+            if mode & TYPE_BITS != REGULAR_TYPE {
+                return Err(ActionError::FileMissing.into());
+            }
+            tree.insert(path, if *executable { EXECUTABLE } else { REGULAR }, id)
+        }
+    }
+}
+
+/// The mode and id of the file or link at a path; a submodule has no content here to change.
+fn file(tree: &mut MemoryTree<'_>, path: &TreePath) -> Result<(i32, Oid)> {
+    match tree.find(path)? {
+        Found::Leaf { mode, id } if mode != SUBMODULE => Ok((mode, id)),
+        _ => Err(ActionError::FileMissing.into()),
+    }
+}
+
+fn vacant(tree: &mut MemoryTree<'_>, path: &TreePath) -> Result<()> {
+    match tree.find(path)? {
+        Found::Nothing => Ok(()),
+        Found::Leaf { .. } => Err(ActionError::FileExists.into()),
+        Found::Directory | Found::Blocked => Err(ActionError::PathOccupied(path.as_str().to_owned()).into()),
+    }
+}
