@@ -243,10 +243,11 @@ fn changes(numbers: &mut Numbers, round: usize) -> String {
     let lines: String = (0..40)
         .map(|line| format!("line {line} {}\n", numbers.below(6) * (line % 3)))
         .collect();
-    let content = if path == "logo.bin" {
-        format!("\0{lines}")
-    } else {
-        lines
+    let content = match path {
+        "logo.bin" => format!("\0{lines}"),
+        // Its mode changes alone.
+        "run.sh" => "#!/bin/sh\n".to_owned(),
+        _ => lines,
     };
     let mode = if path == "run.sh" && round.is_multiple_of(2) {
         "100755"

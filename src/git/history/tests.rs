@@ -17,6 +17,8 @@ fn samples() -> [Sample; 3] {
         partial.git(&["update-ref", "-d", line.split(' ').next().unwrap()]);
     }
     partial.git(&[
+        "-c",
+        "commitGraph.changedPathsVersion=2",
         "commit-graph",
         "write",
         "--reachable",
@@ -159,14 +161,26 @@ async fn follows_paths_as_git_does() {
 #[tokio::test]
 async fn follows_paths_within_a_range_as_git_does() {
     for sample in samples() {
-        for path in PATHS {
-            let mut range = Selection {
-                hidden: vec![sample.id("side-53")],
-                ..from(&sample, &["main"])
-            };
-            range.path = Some(path.to_owned());
-            let expected = sample.ids(&["log", "--format=%H", "side-53..main", "--", path]);
-            assert_eq!(listed(&sample, range).await, expected, "{path}");
+        let mut borders = vec!["side-53".to_owned(), "apart".to_owned(), "main~31".to_owned()];
+        for merge in sample
+            .ids(&["rev-list", "--merges", "main"])
+            .into_iter()
+            .step_by(4)
+        {
+            borders.extend([format!("{merge}^1"), format!("{merge}^2")]);
+        }
+        for border in borders {
+            for path in ["README.md", "run.sh", "src"] {
+                let hidden = vec![sample.id(&border)];
+                let path_of = Some(path.to_owned());
+                let range = Selection {
+                    hidden,
+                    path: path_of,
+                    ..from(&sample, &["main"])
+                };
+                let expected = sample.ids(&["log", "--format=%H", &format!("{border}..main"), "--", path]);
+                assert_eq!(listed(&sample, range).await, expected, "{path} from {border}");
+            }
         }
     }
 }
@@ -301,11 +315,11 @@ async fn refuses_tips_that_are_no_commits() {
 #[tokio::test]
 async fn filters_spare_most_commits_the_look_at_their_trees() {
     let sample = Sample::with_history();
-    sample.git(&["commit-graph", "write", "--reachable", "--changed-paths"]);
+    sample.repository.write_commit_graph().await.unwrap();
     let graph = Graph::load(&sample.repository.path(), &Arc::default());
     let commits = sample.ids(&["rev-list", "--all"]);
     assert_eq!(graph.len() as usize, commits.len());
-    for path in ["README.md", "src/deep/er/lib.rs", "never/there"] {
+    for path in ["README.md", "src/deep/er/lib.rs", "docs/übung.md", "never/there"] {
         let keys = bloom::PathKeys::new(path.as_bytes());
         let changing = sample.ids(&[
             "log",
