@@ -35,8 +35,14 @@ impl Repository {
             "--reachable",
             "--no-progress",
         ];
-        self.run(Program::new("commit-graph").flags(&flags).time_limit(TIME_LIMIT))
-            .await?;
+        self.run(
+            Program::new("commit-graph")
+                // The first version of the filters is of no use for paths that are not ASCII.
+                .config("commitGraph.changedPathsVersion", "2")
+                .flags(&flags)
+                .time_limit(TIME_LIMIT),
+        )
+        .await?;
         Ok(())
     }
 

@@ -206,6 +206,24 @@ fn history() -> Vec<u8> {
             &change,
         );
     }
+    // A branch that is never merged, with dates among those of the main line.
+    for step in 0..4 {
+        let from = if step == 0 {
+            "from refs/heads/side-93\n"
+        } else {
+            ""
+        };
+        let change = changes(&mut numbers, step);
+        let date = 1_600_009_000 + step as i64 * 700;
+        commit(
+            &mut stream,
+            "apart",
+            mark + 10 + step,
+            date,
+            "Apart\n",
+            &format!("{from}{change}"),
+        );
+    }
     (stream + &tags).into_bytes()
 }
 
@@ -225,10 +243,11 @@ fn changes(numbers: &mut Numbers, round: usize) -> String {
     let lines: String = (0..40)
         .map(|line| format!("line {line} {}\n", numbers.below(6) * (line % 3)))
         .collect();
-    let content = if path == "logo.bin" {
-        format!("\0{lines}")
-    } else {
-        lines
+    let content = match path {
+        "logo.bin" => format!("\0{lines}"),
+        // Its mode changes alone.
+        "run.sh" => "#!/bin/sh\n".to_owned(),
+        _ => lines,
     };
     let mode = if path == "run.sh" && round.is_multiple_of(2) {
         "100755"

@@ -9,6 +9,7 @@ mod bloom;
 mod commits;
 mod graph;
 mod paths;
+mod range;
 mod walk;
 
 use std::path::Path;
