@@ -170,7 +170,8 @@ impl Linter<'_> {
         self.require(method != "get", &at, "body-on-get", "GET takes no body");
         let json = content.len() == 1 && content.contains_key("application/json");
         self.require(json, &at, "body-media", "bodies are documented as application/json only");
-        let schema = &content["application/json"]["schema"];
+        let Some(media) = content.get("application/json") else { return };
+        let schema = &media["schema"];
         self.require(schema.get("$ref").is_some(), &at, "body-named", "a body is a named component");
         self.require(
             !operation["responses"]["413"].is_null(),
@@ -178,7 +179,7 @@ impl Linter<'_> {
             "status-413",
             "a body can be too large: document 413",
         );
-        self.example(&at, &content["application/json"]);
+        self.example(&at, media);
     }
 
     fn example(&mut self, pointer: &str, media: &Value) {
