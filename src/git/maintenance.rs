@@ -135,6 +135,7 @@ impl Repository {
 mod tests {
     use super::*;
     use crate::git::sample::Sample;
+    use crate::git::testing::{self, Fixture};
     use crate::git::{Error, RepositoryId, Selection};
 
     #[tokio::test]
@@ -182,6 +183,39 @@ mod tests {
                 .join("objects/info/commit-graphs/commit-graph-chain")
                 .is_file()
         );
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn upkeep_disturbs_neither_readers_nor_writers() {
+        let fixture = Fixture::new("main").await;
+        let repository = fixture.repository.clone();
+        let first = testing::commit(&repository, "main", &[("file", "0")]).await;
+        let upkeep = {
+            let repository = repository.clone();
+            tokio::spawn(async move {
+                for how in [Repack::Full, Repack::Geometric, Repack::Full] {
+                    repository.write_commit_graph().await.unwrap();
+                    repository.repack(how).await.unwrap();
+                }
+            })
+        };
+        let mut written = 1;
+        while written < 10 || !upkeep.is_finished() {
+            let tip = testing::commit(&repository, "main", &[("file", &written.to_string())]).await;
+            written += 1;
+            assert_eq!(repository.last_commit_of(tip, "file").await.unwrap(), Some(tip));
+            assert!(repository.is_ancestor(first, tip).await.unwrap());
+            let selection = Selection {
+                tips: vec![tip],
+                ..Selection::default()
+            };
+            assert_eq!(
+                repository.count_commits(selection, usize::MAX).await.unwrap(),
+                written
+            );
+        }
+        upkeep.await.unwrap();
+        assert_eq!(repository.fsck().await.unwrap(), [""; 0]);
     }
 
     #[tokio::test]

@@ -358,29 +358,51 @@ mod tests {
             .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
     }
 
+    /// Waits until something holds, which it must soon.
+    async fn until(holds: impl Fn() -> bool) {
+        let waiting = async {
+            while !holds() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), waiting)
+            .await
+            .unwrap();
+    }
+
     #[tokio::test]
-    async fn late_program_dies_with_its_children() {
+    async fn dropped_program_dies_with_its_children() {
         let sample = Sample::empty();
         let hook = sample.repository.path().join("hooks/pre-receive");
         std::fs::create_dir_all(hook.parent().unwrap()).unwrap();
         std::fs::write(&hook, "#!/bin/sh\nsleep 600 &\nwait\n").unwrap();
         std::fs::set_permissions(&hook, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let program = Program::new("hook")
-            .flags(&["run", "pre-receive"])
-            .time_limit(Duration::from_secs(2));
+        let program = Program::new("hook").flags(&["run", "pre-receive"]);
         let running = sample.repository.start(program).await.unwrap();
         let leader = running.child.id().unwrap().to_string();
+        // Git, the shell and what the shell started.
+        until(|| members_of(&leader).len() >= 3).await;
+        let group = members_of(&leader);
+        drop(running);
+        until(|| !group.iter().any(|pid| works(pid))).await;
+    }
+
+    #[tokio::test]
+    async fn program_that_takes_too_long_is_given_up() {
+        let sample = Sample::empty();
+        let program = || {
+            Program::new("cat-file")
+                .flag("--batch")
+                .time_limit(Duration::from_millis(50))
+        };
+        // It waits for input that never comes.
+        let running = sample.repository.start(program()).await.unwrap();
         let answer = running.within(std::future::pending::<Result<()>>()).await;
         assert!(matches!(answer, Err(Error::Timeout)), "{answer:?}");
-        let group = members_of(&leader);
-        assert!(group.len() >= 3, "git, the hook and its child: {group:?}");
-        drop(running);
-        let dead = async {
-            while group.iter().any(|pid| works(pid)) {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(10), dead).await.unwrap();
+        let mut running = sample.repository.start(program()).await.unwrap();
+        let held_open = running.take_stdin();
+        assert!(matches!(running.finish().await, Err(Error::Timeout)));
+        drop(held_open);
     }
 
     /// The processes of a group.

@@ -25,7 +25,7 @@ pub(super) const PATHS: [&str; 9] = [
 
 /// A store with one repository in a directory of its own, which goes away with it.
 pub(super) struct Sample {
-    _directory: TempDir,
+    directory: TempDir,
     pub(super) store: Store,
     pub(super) repository: Repository,
 }
@@ -38,7 +38,7 @@ impl Sample {
         let repository = store.repository(&RepositoryId::of_project(1));
         std::fs::create_dir_all(repository.path()).unwrap();
         let sample = Self {
-            _directory: directory,
+            directory,
             store,
             repository,
         };
@@ -55,7 +55,7 @@ impl Sample {
 
     /// A directory beside the repositories.
     pub(super) fn scratch(&self) -> PathBuf {
-        self._directory.path().to_owned()
+        self.directory.path().to_owned()
     }
 
     /// Feeds a stream to `git fast-import`.

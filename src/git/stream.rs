@@ -131,6 +131,8 @@ async fn converse<R: AsyncRead + Unpin>(
         let mut pumped = pin!(pump(exchange.body, exchange.body_limit, stdin));
         let mut forwarded = pin!(forward(stdout, sender, exchange.durable));
         tokio::select! {
+            // A push that is there whole is carried out, even if the client left in the same moment.
+            biased;
             // The program has said all it will; a client is only ready to listen when it has sent all.
             done = &mut forwarded => {
                 done?;

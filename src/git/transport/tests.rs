@@ -344,6 +344,17 @@ async fn push_cut_off_in_the_middle_changes_nothing() {
     assert_eq!(sample.git(&["for-each-ref"]), before);
 }
 
+/// Clients try out their credentials with a push of nothing before they send a large one.
+#[tokio::test]
+async fn push_of_nothing_is_answered_with_nothing() {
+    let sample = Sample::with_history();
+    let push = sample.repository.open_push(&b"0000"[..], false).await.unwrap();
+    assert!(push.commands().is_empty());
+    let received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    assert!(received.response.collect(1024).await.unwrap().is_empty());
+    assert_eq!(received.outcome.applied().await.unwrap(), []);
+}
+
 #[tokio::test]
 async fn push_is_finished_for_a_client_that_left_after_sending_it() {
     let sample = Sample::with_history();
