@@ -30,6 +30,10 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         env!("CARGO_PKG_VERSION"),
     );
     let routes = Route::new()
+        
+        .nest("/docs", web::docs::routes())
+        .at("/api/v4/openapi.json", poem::get(web::docs::json))
+        .at("/api/v4/openapi.yaml", poem::get(web::docs::yaml))
         .nest("/-", web::health::routes(backend))
         .nest("/", api);
     web::wrap(routes, backend, settings).boxed()

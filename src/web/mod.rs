@@ -1,5 +1,7 @@
 //! What is not REST, and what every request passes: request ids, logs, limits, and the last word on errors.
 
+mod compress;
+pub mod docs;
 mod errors;
 mod headers;
 pub mod health;
@@ -23,6 +25,7 @@ where
         .with(headers::Headers {
             compat: settings.compat,
         })
+        .with(compress::Compression)
         .with(trace::Trace)
         .data(BaseUrl(backend.instance.base_url.as_str().into()))
         .map_to_response()
