@@ -25,7 +25,11 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         backend.clone(),
     );
     let api = OpenApiService::new(
-        contract::MetadataRoutes(edge),
+        (
+            contract::CommitsRoutes(edge.clone()),
+            contract::MetadataRoutes(edge.clone()),
+            contract::RepositoryFilesRoutes(edge),
+        ),
         "Holdfast API",
         env!("CARGO_PKG_VERSION"),
     );

@@ -6,6 +6,9 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod commits;
+pub mod files;
+pub mod push_rules;
 pub mod references;
 pub mod setup;
 pub mod users;
