@@ -7,6 +7,7 @@ use crate::api::contract;
 use crate::api::edge::Edge;
 use crate::config::Settings;
 use crate::services::Backend;
+use crate::services::access::ProjectAccess;
 use crate::web;
 
 /// The handlers' state.
@@ -14,6 +15,14 @@ use crate::web;
 pub struct App {
     /// What the services work with.
     pub backend: Backend,
+}
+
+impl App {
+    /// The address of a project's page.
+    pub(crate) fn project_url(&self, access: &ProjectAccess) -> String {
+        let base = &self.backend.instance.base_url;
+        format!("{base}/{}/{}", access.namespace.full_path, access.project.path)
+    }
 }
 
 /// Everything the server answers, ready to be served.
@@ -25,7 +34,12 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         backend.clone(),
     );
     let api = OpenApiService::new(
-        contract::MetadataRoutes(edge),
+        (
+            contract::BranchesRoutes(edge.clone()),
+            contract::MetadataRoutes(edge.clone()),
+            contract::RepositoriesRoutes(edge.clone()),
+            contract::TagsRoutes(edge),
+        ),
         "Holdfast API",
         env!("CARGO_PKG_VERSION"),
     );

@@ -1,3 +1,6 @@
 //! The contract's traits, one file a tag: unpack, call one service, map with a view.
 
+mod branches;
 mod metadata;
+mod repositories;
+mod tags;

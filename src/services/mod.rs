@@ -6,9 +6,14 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod branches;
+pub mod preconditions;
 pub mod push_rules;
+pub mod raw;
 pub mod references;
+pub mod repositories;
 pub mod setup;
+pub mod tags;
 pub mod users;
 
 use std::ops::Deref;
