@@ -7,7 +7,6 @@ use crate::api::contract;
 use crate::api::edge::Edge;
 use crate::config::Settings;
 use crate::services::Backend;
-use crate::services::access::ProjectAccess;
 use crate::web;
 
 /// The handlers' state.
@@ -15,14 +14,6 @@ use crate::web;
 pub struct App {
     /// What the services work with.
     pub backend: Backend,
-}
-
-impl App {
-    /// The address of a project's page.
-    pub(crate) fn project_url(&self, access: &ProjectAccess) -> String {
-        let base = &self.backend.instance.base_url;
-        format!("{base}/{}/{}", access.namespace.full_path, access.project.path)
-    }
 }
 
 /// Everything the server answers, ready to be served.
@@ -36,8 +27,10 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
     let api = OpenApiService::new(
         (
             contract::BranchesRoutes(edge.clone()),
+            contract::CommitsRoutes(edge.clone()),
             contract::MetadataRoutes(edge.clone()),
             contract::RepositoriesRoutes(edge.clone()),
+            contract::RepositoryFilesRoutes(edge.clone()),
             contract::TagsRoutes(edge),
         ),
         "Holdfast API",

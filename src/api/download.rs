@@ -163,7 +163,8 @@ fn wanted(request: &HeaderMap, tag: Option<&str>, size: u64) -> Wanted {
 }
 
 /// `inline; filename="popen.rb"; filename*=UTF-8''popen.rb`.
-fn disposition(file_name: &str, attachment: bool) -> String {
+#[must_use]
+pub fn disposition(file_name: &str, attachment: bool) -> String {
     let kind = if attachment { "attachment" } else { "inline" };
     let plain: String = file_name
         .chars()

@@ -2,7 +2,7 @@
 
 pub mod contract;
 pub mod credentials;
-mod download;
+pub mod download;
 pub mod edge;
 pub mod exchange;
 pub mod failure;

@@ -15,6 +15,7 @@ mod compare;
 mod contributors;
 mod diff;
 mod error;
+mod fetch;
 mod history;
 mod layout;
 mod lines;

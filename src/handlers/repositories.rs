@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::error::Result;
 use crate::git;
 use crate::services::access::ProjectAccess;
-use crate::services::raw::raw;
+use crate::services::raw;
 use crate::services::repositories::{self, TreeListing};
 use crate::views;
 
@@ -34,15 +34,20 @@ impl RepositoriesApi for App {
 
     async fn get_raw_blob(&self, access: ProjectAccess, request: GetRawBlobRequest) -> Result<Download> {
         let blob = repositories::open_blob(&self.backend, &access, &request.sha).await?;
-        let raw = raw(blob).await?;
+        let (content, is_text) = raw::content(blob).await?;
+        let content_type = if is_text {
+            "text/plain"
+        } else {
+            "application/octet-stream"
+        };
         let sha = request.sha.to_ascii_lowercase();
         Ok(Download {
-            content_type: raw.content_type.to_owned(),
+            content_type: content_type.to_owned(),
             file_name: sha.clone(),
             attachment: false,
             etag: Some(sha),
             headers: Vec::new(),
-            content: raw.content,
+            content,
         })
     }
 
@@ -87,7 +92,7 @@ impl RepositoriesApi for App {
 
     async fn get_merge_base(&self, access: ProjectAccess, request: GetMergeBaseRequest) -> Result<Commit> {
         let base = repositories::merge_base(&self.backend, &access, request.refs).await?;
-        Ok(views::commit::commit(&base, &self.project_url(&access)))
+        Ok(views::commit::commit(base, &self.project_url(&access)))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::jobs;
 use crate::jobs::delete_merged_branches::DeleteMergedBranches;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::commits::{self, committing};
 use crate::services::preconditions;
 use crate::services::push_rules::{self, PushRules};
 use crate::services::references::{Moved, moving};
@@ -57,7 +58,7 @@ pub async fn list(
     search: Option<&str>,
     page: &PageRequest,
 ) -> Result<Page<BranchDetails>> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let found = repository.branches(search, repositories::window(page)).await?;
     let found = Page::new(page, found.branches, found.total as u64);
     Ok(Page {
@@ -71,7 +72,7 @@ pub async fn list(
 /// # Errors
 /// 404 when it is not there, 400 for a name that none can bear.
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     one(backend, access, &repository, branch).await
 }
@@ -87,16 +88,14 @@ pub async fn create(
     name: String,
     revision: String,
 ) -> Result<BranchDetails> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     git::check_branch_name(&name).map_err(|_| Error::Refused("Branch name is invalid".into()))?;
     if !push_rules::rules(backend, access).await?.may_push(&name) {
-        return Err(Error::forbidden_because(
-            "You are not allowed to push into this branch",
-        ));
+        return Err(Error::forbidden_because(committing::NOT_ALLOWED));
     }
     let planned = vec![format!("refs/heads/{name}")];
     let writer = repository.clone();
-    let branch = moving(backend, repositories::mover(access), planned, async move {
+    let branch = moving(backend, committing::mover(access), planned, async move {
         let made = writer.create_branch(&name, &revision).await;
         let branch = made.map_err(|error| match error {
             git::Error::ReferenceExists => Error::Refused("Branch already exists".into()),
@@ -135,7 +134,7 @@ pub async fn delete(
     name: &str,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     let commit = repository.commit(branch.commit).await?;
     preconditions::unmodified_since(unmodified_since, commit.author.time.to_utc())?;
@@ -146,7 +145,7 @@ pub async fn delete(
         return Err(Error::Refused("A protected branch cannot be deleted".into()));
     }
     let planned = vec![format!("refs/heads/{name}")];
-    moving(backend, repositories::mover(access), planned, async move {
+    moving(backend, committing::mover(access), planned, async move {
         let old = repository
             .delete_branch(&branch.name, Some(branch.commit))
             .await
@@ -162,7 +161,7 @@ pub async fn delete(
 /// # Errors
 /// 404 when the repository is switched off.
 pub async fn delete_merged(backend: &Backend, access: &ProjectAccess) -> Result<()> {
-    repositories::readable(backend, access)?;
+    commits::repository(backend, access)?;
     let job = DeleteMergedBranches {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),
@@ -183,7 +182,7 @@ pub async fn protect(
     name: &str,
     protection: Protection,
 ) -> Result<BranchDetails> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     backend
         .database
@@ -212,7 +211,7 @@ pub async fn protect(
 /// # Errors
 /// 404 when the branch is not there, 400 for a name that none can bear.
 pub async fn unprotect(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     protected_branches::Entity::delete_many()
         .filter(protected_branches::Column::ProjectId.eq(access.project.id))

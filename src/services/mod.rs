@@ -7,6 +7,8 @@ pub mod access;
 pub mod access_tokens;
 pub mod authentication;
 pub mod branches;
+pub mod commits;
+pub mod files;
 pub mod preconditions;
 pub mod push_rules;
 pub mod raw;

@@ -12,60 +12,42 @@ use crate::api::types::Content;
 use crate::error::{Error, Result};
 use crate::git::BlobStream;
 
-/// How many bytes decide whether a content is text, as in `git`.
-const LOOKED_AT: u64 = 8_000;
+/// How much of a content tells whether it is text, in bytes; as much as Git looks at.
+const SNIFFED: usize = 8_000;
 
-/// A blob's bytes and what they are.
-pub struct Raw {
-    /// `text/plain` for text, else `application/octet-stream`.
-    pub content_type: &'static str,
-    /// The bytes.
-    pub content: Content,
-}
+/// How much is read at once, in bytes.
+const PIECE: usize = 64 << 10;
 
-/// Prepares the content of a blob for sending.
+/// The content of a blob to be sent piece by piece, and whether it is text: text has no NUL near its start.
 ///
 /// # Errors
-/// When its beginning cannot be read.
-pub async fn raw(mut blob: BlobStream) -> Result<Raw> {
+/// When the start cannot be read.
+pub async fn content(mut blob: BlobStream) -> Result<(Content, bool)> {
     let size = blob.size();
-    let mut start = BytesMut::new();
-    while (start.len() as u64) < LOOKED_AT {
-        if blob.read_buf(&mut start).await.map_err(Error::internal)? == 0 {
+    let mut head = BytesMut::new();
+    while head.len() < SNIFFED {
+        if blob.read_buf(&mut head).await.map_err(Error::internal)? == 0 {
             break;
         }
     }
-    let content_type = content_type(&start);
-    let open = move |from, to| cut(std::io::Cursor::new(start.freeze()).chain(blob), from, to);
-    Ok(Raw {
-        content_type,
-        content: Content::Seekable {
-            size,
-            open: Box::new(open),
-        },
-    })
+    let is_text = !head.iter().take(SNIFFED).any(|byte| *byte == 0);
+    let reader = io::Cursor::new(head.freeze()).chain(blob);
+    let open = Box::new(move |start, end| cut(reader, start, end));
+    Ok((Content::Seekable { size, open }, is_text))
 }
 
-/// Text has no NUL near its start; only what is seen to be UTF-8 there is called so.
-fn content_type(start: &[u8]) -> &'static str {
-    if start.contains(&0) {
-        return "application/octet-stream";
-    }
-    match std::str::from_utf8(start) {
-        Err(error) if error.error_len().is_some() => "text/plain",
-        _ => "text/plain; charset=utf-8",
-    }
-}
-
-/// The bytes from `from` (inclusive) to `to` (exclusive).
-fn cut(
-    mut reader: impl AsyncRead + Send + Unpin + 'static,
-    from: u64,
-    to: u64,
-) -> BoxStream<'static, io::Result<Bytes>> {
+/// The bytes from `start` (inclusive) to `end` (exclusive).
+fn cut<R>(mut reader: R, start: u64, end: u64) -> BoxStream<'static, io::Result<Bytes>>
+where
+    R: AsyncRead + Send + Unpin + 'static,
+{
     let opened = async move {
-        tokio::io::copy(&mut (&mut reader).take(from), &mut tokio::io::sink()).await?;
-        Ok::<_, io::Error>(ReaderStream::new(reader.take(to.saturating_sub(from))))
+        let mut before = (&mut reader).take(start);
+        if tokio::io::copy(&mut before, &mut tokio::io::sink()).await? < start {
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        let wanted = reader.take(end.saturating_sub(start));
+        Ok(ReaderStream::with_capacity(wanted, PIECE))
     };
     stream::once(opened).try_flatten().boxed()
 }
@@ -74,29 +56,22 @@ fn cut(
 mod tests {
     use super::*;
 
-    async fn cut_of(from: u64, to: u64) -> Vec<u8> {
-        let pieces: Vec<Bytes> = cut(&b"0123456789"[..], from, to)
-            .try_collect()
-            .await
-            .expect("bytes");
-        pieces.concat()
+    async fn digits(start: u64, end: u64) -> io::Result<Vec<u8>> {
+        let pieces: Vec<Bytes> = cut(&b"0123456789"[..], start, end).try_collect().await?;
+        Ok(pieces.concat())
     }
 
     #[tokio::test]
     async fn any_stretch_can_be_cut_out() {
-        assert_eq!(cut_of(0, 10).await, b"0123456789");
-        assert_eq!(cut_of(3, 5).await, b"34");
-        assert_eq!(cut_of(9, 10).await, b"9");
-        assert_eq!(cut_of(4, 4).await, b"");
+        assert_eq!(digits(0, 10).await.expect("bytes"), b"0123456789");
+        assert_eq!(digits(3, 5).await.expect("bytes"), b"34");
+        assert_eq!(digits(9, 10).await.expect("bytes"), b"9");
+        assert_eq!(digits(4, 4).await.expect("bytes"), b"");
     }
 
-    #[test]
-    fn text_is_told_from_bytes() {
-        assert_eq!(content_type(b"plain"), "text/plain; charset=utf-8");
-        assert_eq!(content_type("\u{e9}".as_bytes()), "text/plain; charset=utf-8");
-        assert_eq!(content_type(b"caf\xe9 au lait"), "text/plain");
-        assert_eq!(content_type(b"caf\xc3"), "text/plain; charset=utf-8");
-        assert_eq!(content_type(b"a\0b"), "application/octet-stream");
-        assert_eq!(content_type(b""), "text/plain; charset=utf-8");
+    #[tokio::test]
+    async fn a_content_that_ends_before_the_stretch_is_an_error() {
+        let error = digits(11, 12).await.expect_err("an error");
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
     }
 }

@@ -4,13 +4,11 @@
 use std::collections::HashMap;
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::projects::FeatureAccess;
-use crate::entities::ref_updates::Kind;
 use crate::error::{Error, Result};
-use crate::git::{self, RepositoryId};
+use crate::git;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
-use crate::services::references::Mover;
+use crate::services::commits;
 
 /// The largest blob, in bytes, that is sent within JSON; larger ones are there as raw bytes.
 const LARGEST_JSON_BLOB: u64 = 64 << 20;
@@ -20,33 +18,6 @@ const LONGEST_ARCHIVE_REF: usize = 100;
 
 /// How long to wait before asking for an archive again when too many are being made, in seconds.
 const ARCHIVE_PAUSE: u64 = 30;
-
-/// The repository of a project, unless that feature is switched off for the caller.
-///
-/// # Errors
-/// 404 when it is.
-pub fn readable(backend: &Backend, access: &ProjectAccess) -> Result<git::Repository> {
-    let open = match access.project.repository_access_level {
-        FeatureAccess::Enabled => true,
-        FeatureAccess::Private => access.role.is_some() || access.caller.is_admin(),
-        FeatureAccess::Disabled => false,
-    };
-    if !open {
-        return Err(Error::not_found("Repository"));
-    }
-    let id = RepositoryId::of_project(access.project.id);
-    Ok(backend.repositories.repository(&id))
-}
-
-/// The caller as one who moves references through the interface.
-#[must_use]
-pub fn mover(access: &ProjectAccess) -> Mover {
-    Mover {
-        project_id: access.project.id,
-        user_id: access.caller.as_user().map(|user| user.id),
-        kind: Kind::Api,
-    }
-}
 
 /// The stretch of a list that a page needs: its entries, and one more that tells whether others follow.
 #[must_use]
@@ -111,7 +82,7 @@ pub async fn tree(
     listing: TreeListing,
     page: &PageRequest,
 ) -> Result<Page<git::TreeEntry>> {
-    let repository = readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let commit = resolve(&repository, access, listing.revision.as_deref(), "Tree").await?;
     let path = listing.path.unwrap_or_default();
     let found = repository
@@ -125,7 +96,7 @@ pub async fn tree(
 /// # Errors
 /// 404 when the id is no blob's, 400 when it is too large to be sent this way.
 pub async fn blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::Blob> {
-    let repository = readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let id = blob_id(sha)?;
     repository.blob(id, LARGEST_JSON_BLOB).await.map_err(no_blob)
 }
@@ -135,7 +106,7 @@ pub async fn blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Resul
 /// # Errors
 /// 404 when the id is no blob's.
 pub async fn open_blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::BlobStream> {
-    let repository = readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let id = blob_id(sha)?;
     repository.open_blob(id).await.map_err(no_blob)
 }
@@ -171,7 +142,7 @@ pub async fn archive(
     revision: Option<&str>,
     format: git::ArchiveFormat,
 ) -> Result<Archive> {
-    let repository = readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let commit = resolve(&repository, access, revision, "File").await?;
     let named = revision.filter(|text| !text.is_empty());
     let named = named
@@ -233,7 +204,7 @@ pub async fn compare(
     to: &str,
     straight: bool,
 ) -> Result<Comparison> {
-    let repository = readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let from = repository.resolve_commit(from).await?;
     let to = repository.resolve_commit(to).await?;
     let found = repository.compare(from, to, straight).await?;
@@ -256,7 +227,7 @@ pub async fn contributors(
     descending: bool,
     page: &PageRequest,
 ) -> Result<Page<git::Contributor>> {
-    let repository = readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let Some(name) = access.project.default_branch.as_deref() else {
         return Ok(Page::of(page, Vec::new()));
     };
@@ -309,7 +280,7 @@ pub async fn merge_base(
     access: &ProjectAccess,
     revisions: Vec<String>,
 ) -> Result<git::Commit> {
-    let repository = readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let mut ids = Vec::with_capacity(revisions.len());
     for revision in revisions {
         let id = repository.resolve_commit(&revision).await;

@@ -5,6 +5,7 @@ use crate::error::{Error, Result};
 use crate::git;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::commits::{self, committing};
 use crate::services::preconditions;
 use crate::services::references::{Moved, moving};
 use crate::services::repositories;
@@ -50,7 +51,7 @@ pub async fn list(
     listing: Listing,
     page: &PageRequest,
 ) -> Result<Page<TagDetails>> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let query = git::TagQuery {
         search: listing.search,
         order: listing.order,
@@ -70,7 +71,7 @@ pub async fn list(
 /// # Errors
 /// 404 when it is not there.
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<TagDetails> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let tag = repository.tag(name).await?;
     one(&repository, tag).await
 }
@@ -80,7 +81,7 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Resul
 /// # Errors
 /// 400 for a name that is taken or none can bear and for a revision that names nothing.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> Result<TagDetails> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     git::check_tag_name(&new.name).map_err(|_| Error::Refused("Tag name invalid".into()))?;
     let tagger = access.caller.signed_in()?;
     let annotation = new
@@ -89,7 +90,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
         .map(|message| (message, git::Signature::now(&tagger.name, &tagger.email)));
     let planned = vec![format!("refs/tags/{}", new.name)];
     let writer = repository.clone();
-    let tag = moving(backend, repositories::mover(access), planned, async move {
+    let tag = moving(backend, committing::mover(access), planned, async move {
         let made = writer.create_tag(&new.name, &new.revision, annotation).await;
         let tag = made.map_err(|error| match error {
             git::Error::ReferenceExists => Error::Refused(format!("Tag {} already exists", new.name).into()),
@@ -116,13 +117,13 @@ pub async fn delete(
     name: &str,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let repository = repositories::readable(backend, access)?;
+    let repository = commits::repository(backend, access)?;
     let tag = repository.tag(name).await?;
     if let Some(commit) = one(&repository, tag.clone()).await?.commit {
         preconditions::unmodified_since(unmodified_since, commit.author.time.to_utc())?;
     }
     let planned = vec![format!("refs/tags/{name}")];
-    moving(backend, repositories::mover(access), planned, async move {
+    moving(backend, committing::mover(access), planned, async move {
         let old = repository
             .delete_tag(&tag.name, Some(tag.target))
             .await

@@ -9,7 +9,7 @@ use crate::views::{commit, links};
 pub fn branch(details: BranchDetails, project_url: &str) -> contract::Branch {
     contract::Branch {
         web_url: links::branch(project_url, &details.name),
-        commit: commit::commit(&details.commit, project_url),
+        commit: commit::commit(details.commit, project_url),
         name: details.name,
         merged: details.merged,
         protected: details.protected,

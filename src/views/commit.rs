@@ -1,34 +1,155 @@
-//! Commits.
+//! Commits, what they change, and the comments on them (specification 2.3).
 
-use crate::api::contract;
-use crate::api::types::{MaybeUndefined, Timestamp};
-use crate::git;
-use crate::views::links;
+use crate::api::contract::{
+    Author, Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType, UserState,
+};
+use crate::api::types::MaybeUndefined;
+use crate::entities::commit_comments::LineType;
+use crate::entities::users;
+use crate::git::{self, DiffEntry, Stats};
+use crate::services::access::ProjectAccess;
+use crate::services::commits::comments::Written;
+use crate::services::commits::listing::{Listed, RefKind};
 
-/// How many digits a short id has (facts, section 2).
+/// How many digits a short id has.
 const SHORT: usize = 8;
 
-/// The plain form, without figures and pipelines.
+/// The address of a project's pages.
 #[must_use]
-pub fn commit(commit: &git::Commit, project_url: &str) -> contract::Commit {
+pub fn project_url(base_url: &str, access: &ProjectAccess) -> String {
+    format!(
+        "{base_url}/{}/{}",
+        access.namespace.full_path, access.project.path
+    )
+}
+
+/// A commit as lists show it; `project_url` is the address of its project.
+#[must_use]
+pub fn commit(commit: git::Commit, project_url: &str) -> Commit {
     let id = commit.id.to_string();
-    contract::Commit {
+    let committed = commit.committer.time.into();
+    Commit {
         short_id: id.chars().take(SHORT).collect(),
-        created_at: Timestamp::from(commit.committer.time),
+        created_at: committed,
         parent_ids: commit.parents.iter().map(ToString::to_string).collect(),
         title: commit.title().to_owned(),
-        message: commit.message.clone(),
-        author_name: commit.author.name.clone(),
-        author_email: commit.author.email.clone(),
-        authored_date: Timestamp::from(commit.author.time),
-        committer_name: commit.committer.name.clone(),
-        committer_email: commit.committer.email.clone(),
-        committed_date: Timestamp::from(commit.committer.time),
-        web_url: links::commit(project_url, &id),
+        message: commit.message,
+        author_name: commit.author.name,
+        author_email: commit.author.email,
+        authored_date: commit.author.time.into(),
+        committer_name: commit.committer.name,
+        committer_email: commit.committer.email,
+        committed_date: committed,
+        web_url: format!("{project_url}/-/commit/{id}"),
+        id,
         stats: None,
         status: MaybeUndefined::Undefined,
         project_id: None,
         last_pipeline: MaybeUndefined::Undefined,
-        id,
+    }
+}
+
+/// A commit in a list, with its changed lines where they are known.
+#[must_use]
+pub fn listed(listed: Listed, project_url: &str) -> Commit {
+    Commit {
+        stats: listed.stats.map(stats),
+        ..commit(listed.commit, project_url)
+    }
+}
+
+/// A commit by itself. There are no pipelines, so `status` and `last_pipeline` are null.
+#[must_use]
+pub fn detail(found: Listed, project_id: i64, project_url: &str) -> Commit {
+    Commit {
+        status: MaybeUndefined::Null,
+        project_id: Some(project_id),
+        last_pipeline: MaybeUndefined::Null,
+        ..listed(found, project_url)
+    }
+}
+
+fn stats(stats: Stats) -> CommitStats {
+    let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+    CommitStats {
+        additions: number(stats.additions),
+        deletions: number(stats.deletions),
+        total: number(stats.additions.saturating_add(stats.deletions)),
+    }
+}
+
+/// A branch or tag that has a commit.
+#[must_use]
+pub fn reference((kind, name): (RefKind, String)) -> CommitRef {
+    let r#type = match kind {
+        RefKind::Branch => CommitRefType::Branch,
+        RefKind::Tag => CommitRefType::Tag,
+    };
+    CommitRef { r#type, name }
+}
+
+/// What changed in one file.
+#[must_use]
+pub fn diff(entry: DiffEntry) -> Diff {
+    Diff {
+        old_path: entry.old_path,
+        new_path: entry.new_path,
+        a_mode: Some(entry.a_mode),
+        b_mode: entry.b_mode,
+        new_file: entry.new_file,
+        renamed_file: entry.renamed_file,
+        deleted_file: entry.deleted_file,
+        diff: entry.diff,
+    }
+}
+
+/// A comment.
+#[must_use]
+pub fn comment((comment, writer): Written, base_url: &str) -> CommitComment {
+    CommitComment {
+        note: comment.note,
+        path: comment.path,
+        line: comment.line.map(i64::from),
+        line_type: comment.line_type.map(|side| match side {
+            LineType::New => DiffLineType::New,
+            LineType::Old => DiffLineType::Old,
+        }),
+        author: match writer {
+            Some(user) => author(user, base_url),
+            None => ghost(comment.created_at.into(), base_url),
+        },
+        created_at: comment.created_at.into(),
+    }
+}
+
+fn author(user: users::Model, base_url: &str) -> Author {
+    Author {
+        avatar_url: user
+            .avatar
+            .map(|file| format!("{base_url}/uploads/-/system/user/avatar/{}/{file}", user.id)),
+        web_url: format!("{base_url}/{}", user.username),
+        id: user.id,
+        username: user.username,
+        name: user.name,
+        state: match user.state {
+            users::State::Active | users::State::Deactivated => UserState::Active,
+            users::State::Blocked | users::State::LdapBlocked => UserState::Blocked,
+        },
+        email: user.email,
+        created_at: user.created_at.into(),
+    }
+}
+
+/// Who stands for a user that is gone.
+fn ghost(created_at: crate::api::types::Timestamp, base_url: &str) -> Author {
+    Author {
+        id: 0,
+        username: "ghost".to_owned(),
+        name: "Ghost User".to_owned(),
+        state: UserState::Blocked,
+        avatar_url: None,
+        web_url: format!("{base_url}/ghost"),
+        email: String::new(),
+        created_at,
     }
 }

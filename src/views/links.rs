@@ -16,12 +16,6 @@ pub fn branch(project_url: &str, name: &str) -> String {
     format!("{project_url}/-/tree/{}", utf8_percent_encode(name, PATH))
 }
 
-/// The page of a commit of the project whose page is `project_url`.
-#[must_use]
-pub fn commit(project_url: &str, id: &str) -> String {
-    format!("{project_url}/-/commit/{id}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

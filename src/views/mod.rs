@@ -5,7 +5,7 @@ pub mod branch;
 pub mod commit;
 pub mod comparison;
 pub mod contributor;
-pub mod diff;
+pub mod file;
 pub mod links;
 pub mod tag;
 pub mod tree;

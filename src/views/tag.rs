@@ -8,7 +8,7 @@ use crate::views::commit;
 #[must_use]
 pub fn tag(details: TagDetails, project_url: &str) -> contract::Tag {
     contract::Tag {
-        commit: details.commit.map(|found| commit::commit(&found, project_url)),
+        commit: details.commit.map(|found| commit::commit(found, project_url)),
         name: details.tag.name,
         message: details.tag.message,
         target: details.tag.target.to_string(),

@@ -1,0 +1,115 @@
+//! Comments on commits and on the lines they change (specification 4.2).
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+};
+
+use crate::api::types::{MAX_COUNTED, Page, PageRequest};
+use crate::entities::commit_comments::{self, LineType};
+use crate::entities::{now, users};
+use crate::error::{Error, Result};
+use crate::git::{LineSide, Oid, Repository};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+
+/// A comment and who wrote it; nobody when the user is gone.
+pub type Written = (commit_comments::Model, Option<users::Model>);
+
+/// A comment that a caller makes.
+#[derive(Debug, Clone)]
+pub struct NewComment {
+    /// What it says.
+    pub note: String,
+    /// The file it is about.
+    pub path: Option<String>,
+    /// The line it is about.
+    pub line: Option<i64>,
+    /// The side of the change; the new one when absent.
+    pub side: Option<LineType>,
+}
+
+/// One page of the comments on a commit, oldest first.
+///
+/// # Errors
+/// 404 when there is no such commit.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    page: &PageRequest,
+) -> Result<Page<Written>> {
+    let repository = super::repository(backend, access)?;
+    let sha = repository.resolve_commit(revision).await?.to_string();
+    let database = backend.database.read();
+    let rows = commit_comments::on_commit(access.project.id, &sha)
+        .offset(page.offset())
+        .limit(page.limit().saturating_add(1))
+        .all(database)
+        .await?;
+    let counted = commit_comments::Entity::find()
+        .filter(commit_comments::Column::ProjectId.eq(access.project.id))
+        .filter(commit_comments::Column::Sha.eq(sha))
+        .limit(MAX_COUNTED + 1)
+        .count(database)
+        .await?;
+    Ok(Page::new(page, rows, counted))
+}
+
+/// Comments on a commit. A path or line that the commit does not change makes it a comment on the commit as a
+/// whole.
+///
+/// # Errors
+/// 403 when the caller may not read the code, 404 when there is no such commit, 400 when the note is blank.
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    new: NewComment,
+) -> Result<Written> {
+    let repository = super::repository(backend, access)?;
+    if !super::may_read_code(access) {
+        return Err(Error::forbidden());
+    }
+    let author = access.caller.signed_in()?;
+    if new.note.trim().is_empty() {
+        return Err(Error::attribute("note", "can't be blank"));
+    }
+    let commit = repository.resolve_commit(revision).await?;
+    let side = new.side.unwrap_or(LineType::New);
+    let line = match (&new.path, new.line) {
+        (Some(path), Some(line)) => line_of(&repository, commit, path, line, side).await?,
+        _ => None,
+    };
+    let row = commit_comments::ActiveModel {
+        project_id: Set(access.project.id),
+        sha: Set(commit.to_string()),
+        author_id: Set(Some(author.id)),
+        note: Set(new.note),
+        path: Set(new.path.filter(|_| line.is_some())),
+        line: Set(line),
+        line_type: Set(line.map(|_| side)),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let comment = row.insert(backend.database.write()).await?;
+    Ok((comment, Some(author.clone())))
+}
+
+/// The number that a commented line is shown by; none when the commit does not change it.
+async fn line_of(
+    repository: &Repository,
+    commit: Oid,
+    path: &str,
+    line: i64,
+    side: LineType,
+) -> Result<Option<i32>> {
+    let Ok(line) = u32::try_from(line) else {
+        return Ok(None);
+    };
+    let side = match side {
+        LineType::New => LineSide::New,
+        LineType::Old => LineSide::Old,
+    };
+    let found = repository.line_in_diff(commit, path, line, side).await?;
+    Ok(found.and_then(|line| i32::try_from(line).ok()))
+}

@@ -1,0 +1,208 @@
+//! Reading history: lists of commits, single ones, what they change, and which branches and tags have them.
+
+use chrono::{DateTime, Utc};
+
+use crate::api::types::{MAX_COUNTED, Page, PageRequest};
+use crate::error::Result;
+use crate::git::{self, Commit, DiffEntry, ListCommits, Oid, Order, Repository, Selection, Stats};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+
+/// A commit, with its changed lines where they were asked for.
+#[derive(Debug, Clone)]
+pub struct Listed {
+    /// The commit.
+    pub commit: Commit,
+    /// How many lines it changes.
+    pub stats: Option<Stats>,
+}
+
+/// Which commits to list.
+#[derive(Debug, Clone, Default)]
+pub struct Query {
+    /// A branch, a tag, a commit, or a range of them; the default branch when absent or empty.
+    pub revision: Option<String>,
+    /// The earliest time, inclusive.
+    pub since: Option<DateTime<Utc>>,
+    /// The latest time, inclusive.
+    pub until: Option<DateTime<Utc>>,
+    /// A literal path.
+    pub path: Option<String>,
+    /// Whatever any reference leads to.
+    pub all: bool,
+    /// Only first parents of merges.
+    pub first_parent: bool,
+    /// The order.
+    pub order: Order,
+    /// With the changed lines of each.
+    pub with_stats: bool,
+}
+
+/// Which references to tell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RefKind {
+    /// Branches.
+    Branch,
+    /// Tags.
+    Tag,
+}
+
+/// One page of history. What cannot be found has no history, so its list is empty (facts, "GET list").
+///
+/// # Errors
+/// 404 when the project has no repository for this caller.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    query: Query,
+    page: &PageRequest,
+) -> Result<Page<Listed>> {
+    let repository = super::repository(backend, access)?;
+    let Some((tips, hidden)) = ends(&repository, access, &query).await? else {
+        return Ok(Page::of(page, Vec::new()));
+    };
+    let selection = Selection {
+        tips,
+        hidden,
+        // Git's times are whole seconds: an inclusive bound within a second leaves its beginning out.
+        since: query
+            .since
+            .map(|since| since.timestamp() + i64::from(since.timestamp_subsec_nanos() > 0)),
+        until: query.until.map(|until| until.timestamp()),
+        path: query.path.filter(|path| !path.is_empty()),
+        first_parent: query.first_parent,
+        order: query.order,
+    };
+    let cap = usize::try_from(MAX_COUNTED + 1).unwrap_or(usize::MAX);
+    let total = repository.count_commits(selection.clone(), cap).await? as u64;
+    let ids = if page.offset() >= total && total <= MAX_COUNTED {
+        Vec::new()
+    } else {
+        let wanted = ListCommits {
+            selection,
+            offset: usize::try_from(page.offset()).unwrap_or(usize::MAX),
+            limit: usize::try_from(page.limit())
+                .unwrap_or(usize::MAX)
+                .saturating_add(1),
+        };
+        repository.list_commits(wanted).await?
+    };
+    let Page { items: ids, rest } = Page::new(page, ids, total);
+    let stats = if query.with_stats {
+        Some(repository.stats(&ids).await?)
+    } else {
+        None
+    };
+    let commits = repository.commits(ids).await?;
+    let items = commits.into_iter().enumerate().map(|(index, commit)| Listed {
+        commit,
+        stats: stats.as_ref().and_then(|stats| stats.get(index)).copied(),
+    });
+    Ok(Page {
+        items: items.collect(),
+        rest,
+    })
+}
+
+/// The commits to start from and those to leave out; none when a name leads nowhere.
+async fn ends(
+    repository: &Repository,
+    access: &ProjectAccess,
+    query: &Query,
+) -> Result<Option<(Vec<Oid>, Vec<Oid>)>> {
+    if query.all {
+        return Ok(Some((repository.all_tips().await?, Vec::new())));
+    }
+    let default = access.project.default_branch.as_deref().unwrap_or("HEAD");
+    let or_default = |text| if str::is_empty(text) { default } else { text };
+    let revision = query.revision.as_deref().unwrap_or_default();
+    let resolved = async {
+        // A reference's name holds no `..`, so there is no doubt about what is a range.
+        if let Some((one, other)) = revision.split_once("...") {
+            let one = repository.resolve_commit(or_default(one)).await?;
+            let other = repository.resolve_commit(or_default(other)).await?;
+            let bases = repository.merge_bases(vec![one, other]).await?;
+            return Ok((vec![one, other], bases));
+        }
+        if let Some((hidden, tip)) = revision.split_once("..") {
+            let hidden = repository.resolve_commit(or_default(hidden)).await?;
+            let tip = repository.resolve_commit(or_default(tip)).await?;
+            return Ok((vec![tip], vec![hidden]));
+        }
+        Ok((
+            vec![repository.resolve_commit(or_default(revision)).await?],
+            Vec::new(),
+        ))
+    };
+    match resolved.await {
+        Ok(ends) => Ok(Some(ends)),
+        Err(git::Error::RevisionNotFound) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The commit that a revision names.
+///
+/// # Errors
+/// 404 when there is none.
+pub async fn get(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    with_stats: bool,
+) -> Result<Listed> {
+    let repository = super::repository(backend, access)?;
+    let id = repository.resolve_commit(revision).await?;
+    one(&repository, id, with_stats).await
+}
+
+/// The commit of an id.
+pub(super) async fn one(repository: &Repository, id: Oid, with_stats: bool) -> Result<Listed> {
+    let stats = if with_stats {
+        repository.stats(&[id]).await?.pop()
+    } else {
+        None
+    };
+    let commit = repository.commit(id).await?;
+    Ok(Listed { commit, stats })
+}
+
+/// The branches and then the tags that have a commit, each by name; `only` leaves one kind.
+///
+/// # Errors
+/// 404 when there is no such commit.
+pub async fn refs(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    only: Option<RefKind>,
+    page: &PageRequest,
+) -> Result<Page<(RefKind, String)>> {
+    let repository = super::repository(backend, access)?;
+    let id = repository.resolve_commit(revision).await?;
+    let containing = repository.containing(id).await?;
+    let branches = containing
+        .branches
+        .into_iter()
+        .map(|name| (RefKind::Branch, name));
+    let tags = containing.tags.into_iter().map(|name| (RefKind::Tag, name));
+    let wanted = branches
+        .chain(tags)
+        .filter(|(kind, _)| only.is_none_or(|only| only == *kind));
+    Ok(Page::of(page, wanted.collect()))
+}
+
+/// The files that a commit changed.
+///
+/// # Errors
+/// 404 when there is no such commit.
+pub async fn diff(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    page: &PageRequest,
+) -> Result<Page<DiffEntry>> {
+    let repository = super::repository(backend, access)?;
+    let id = repository.resolve_commit(revision).await?;
+    Ok(Page::of(page, repository.diff_commit(id).await?.entries))
+}

@@ -1,0 +1,50 @@
+//! The history of a repository: reading it, adding to it, and talking about it (specification 4.2).
+
+pub mod comments;
+pub mod committing;
+pub mod content;
+pub mod creation;
+pub mod listing;
+mod start;
+pub mod transplanting;
+
+use crate::entities::projects::FeatureAccess;
+use crate::error::{Error, Result};
+use crate::git::{self, RepositoryId};
+use crate::policy::Role;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+
+/// Whether the project's code is there for the caller at all: the feature may be off, or for members only.
+#[must_use]
+pub fn has_repository(access: &ProjectAccess) -> bool {
+    match access.project.repository_access_level {
+        FeatureAccess::Enabled => true,
+        FeatureAccess::Private => access.holds(Role::Guest),
+        FeatureAccess::Disabled => false,
+    }
+}
+
+/// Whether the caller may read the code: everybody where the project is open to them, else Reporters.
+#[must_use]
+pub fn may_read_code(access: &ProjectAccess) -> bool {
+    let standing = access.caller.standing(access.role);
+    has_repository(access) && (standing.holds(Role::Reporter) || standing.is_open(access.project.visibility))
+}
+
+/// The repository of a project.
+///
+/// # Errors
+/// 404 when the project has none for this caller.
+pub fn repository(backend: &Backend, access: &ProjectAccess) -> Result<git::Repository> {
+    if !has_repository(access) {
+        return Err(Error::not_found("Repository"));
+    }
+    Ok(open(backend, access))
+}
+
+/// The repository of a project, whatever its settings.
+pub(in crate::services) fn open(backend: &Backend, access: &ProjectAccess) -> git::Repository {
+    let id = RepositoryId::of_project(access.project.id);
+    backend.repositories.repository(&id)
+}

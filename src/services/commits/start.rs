@@ -1,0 +1,130 @@
+//! Where a commit starts from: a branch or commit of this project, or of another in its fork network.
+
+use sea_orm::{EntityTrait, QuerySelect};
+
+use super::creation::StartPoint;
+use crate::entities::projects;
+use crate::error::{Error, Result};
+use crate::git::{self, Oid, Repository, RepositoryId, Start};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+
+/// How many forks of forks are followed to their origin.
+const LONGEST_ANCESTRY: usize = 100;
+
+/// Refuses a start point that is named twice.
+///
+/// # Errors
+/// 400 then.
+pub(super) fn check_exclusive(start: &StartPoint) -> Result<()> {
+    match (given(start.branch.as_deref()), given(start.sha.as_deref())) {
+        (Some(_), Some(_)) => Err(Error::parameter("start_branch, start_sha are mutually exclusive")),
+        _ => Ok(()),
+    }
+}
+
+/// Finds the start of a commit to `branch`; commits of another project are copied into `repository`.
+///
+/// # Errors
+/// 404 when the other project is not there for the caller, 403 when it is no relative, 400 when it has no such
+/// commit or branch.
+pub(super) async fn find(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository: &Repository,
+    branch: &str,
+    start: StartPoint,
+) -> Result<Start> {
+    let (from_branch, from_sha) = (given(start.branch.as_deref()), given(start.sha.as_deref()));
+    if let Some(reference) = given(start.project.as_deref()) {
+        let other = ProjectAccess::find(backend, access.caller.clone(), reference).await?;
+        if other.project.id != access.project.id {
+            let id = other_start(backend, access, &other, from_branch.unwrap_or(branch), from_sha).await?;
+            let other = repository_of(backend, other.project.id);
+            repository.copy_commit(&other, id).await?;
+            return Ok(Start::Sha(id));
+        }
+    }
+    match (from_branch, from_sha) {
+        (_, Some(sha)) => Ok(Start::Sha(commit_of(repository, sha).await?)),
+        // In a repository without branches any branch is the first, whatever it was to start from.
+        (Some(name), None) if name != branch && access.project.default_branch.is_some() => {
+            Ok(Start::Branch(name.to_owned()))
+        }
+        _ => Ok(Start::Head),
+    }
+}
+
+async fn other_start(
+    backend: &Backend,
+    access: &ProjectAccess,
+    other: &ProjectAccess,
+    branch: &str,
+    sha: Option<&str>,
+) -> Result<Oid> {
+    if !super::may_read_code(other) {
+        return Err(Error::not_found("Project"));
+    }
+    let (ours, theirs) = (
+        origin(backend, &access.project).await?,
+        origin(backend, &other.project).await?,
+    );
+    if ours != theirs {
+        return Err(Error::forbidden_because(format!(
+            "Project is not included in the fork network for {} / {}",
+            access.namespace.name, access.project.name
+        )));
+    }
+    let repository = repository_of(backend, other.project.id);
+    match sha {
+        Some(sha) => commit_of(&repository, sha).await,
+        None => match repository.branch(branch).await {
+            Ok(found) => Ok(found.commit),
+            Err(git::Error::InvalidReferenceName) => {
+                Err(super::committing::refusal(git::Error::BranchNotFound, branch))
+            }
+            Err(error) => Err(super::committing::refusal(error, branch)),
+        },
+    }
+}
+
+fn repository_of(backend: &Backend, project_id: i64) -> Repository {
+    backend
+        .repositories
+        .repository(&RepositoryId::of_project(project_id))
+}
+
+/// The commit of a full id.
+async fn commit_of(repository: &Repository, sha: &str) -> Result<Oid> {
+    let full = sha.len() == 40 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = Oid::from_str(sha).ok().filter(|_| full);
+    let id = id.ok_or_else(|| Error::Refused(format!("Invalid start_sha '{sha}'").into()))?;
+    match repository.commit(id).await {
+        Ok(_) => Ok(id),
+        Err(git::Error::ObjectNotFound) => {
+            Err(Error::Refused(format!("Cannot find start_sha '{sha}'").into()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The project that a project's line of forks begins with.
+async fn origin(backend: &Backend, project: &projects::Model) -> Result<i64> {
+    let (mut id, mut parent) = (project.id, project.forked_from_id);
+    for _ in 0..LONGEST_ANCESTRY {
+        let Some(next) = parent else { break };
+        let found: Option<Option<i64>> = projects::Entity::find_by_id(next)
+            .select_only()
+            .column(projects::Column::ForkedFromId)
+            .into_tuple()
+            .one(backend.database.read())
+            .await?;
+        id = next;
+        parent = found.flatten();
+    }
+    Ok(id)
+}
+
+fn given(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}

@@ -1,0 +1,74 @@
+//! Files of a repository, their metadata headers, and who wrote their lines (specification 2.2 and 4.1).
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::{CONTROLS, utf8_percent_encode};
+
+use crate::api::contract::{BlameCommit, BlameRange, FileEncoding, RepositoryFile};
+use crate::git::Commit;
+use crate::services::files::{BlamedLines, File};
+
+/// The nine headers that describe a file, whichever way it is read.
+#[must_use]
+pub fn headers(file: &File) -> Vec<(&'static str, String)> {
+    vec![
+        ("X-Service-Blob-Id", file.blob.to_string()),
+        ("X-Service-Commit-Id", file.commit.to_string()),
+        ("X-Service-Content-Sha256", file.sha256.to_string()),
+        ("X-Service-Encoding", "base64".to_owned()),
+        ("X-Service-File-Name", header_text(file.name())),
+        ("X-Service-File-Path", header_text(&file.path)),
+        ("X-Service-Last-Commit-Id", file.last_commit.to_string()),
+        ("X-Service-Ref", header_text(&file.revision)),
+        ("X-Service-Size", file.size.to_string()),
+    ]
+}
+
+/// Text as a header can carry it: as it stands, percent-encoded where it holds control characters.
+fn header_text(text: &str) -> String {
+    if text.chars().any(char::is_control) {
+        utf8_percent_encode(text, CONTROLS).to_string()
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A file with its content.
+#[must_use]
+pub fn file(file: &File, content: &[u8]) -> RepositoryFile {
+    RepositoryFile {
+        file_name: file.name().to_owned(),
+        file_path: file.path.clone(),
+        size: i64::try_from(file.size).unwrap_or(i64::MAX),
+        encoding: FileEncoding::Base64,
+        content: STANDARD.encode(content),
+        content_sha256: file.sha256.to_string(),
+        r#ref: file.revision.clone(),
+        blob_id: file.blob.to_string(),
+        commit_id: file.commit.to_string(),
+        last_commit_id: file.last_commit.to_string(),
+    }
+}
+
+/// Lines and the commit that wrote them.
+#[must_use]
+pub fn blame(lines: BlamedLines) -> BlameRange {
+    BlameRange {
+        commit: blame_commit(&lines.commit),
+        lines: lines.lines,
+    }
+}
+
+fn blame_commit(commit: &Commit) -> BlameCommit {
+    BlameCommit {
+        id: commit.id.to_string(),
+        message: commit.message.clone(),
+        parent_ids: commit.parents.iter().map(ToString::to_string).collect(),
+        authored_date: commit.author.time.into(),
+        author_name: commit.author.name.clone(),
+        author_email: commit.author.email.clone(),
+        committed_date: commit.committer.time.into(),
+        committer_name: commit.committer.name.clone(),
+        committer_email: commit.committer.email.clone(),
+    }
+}
