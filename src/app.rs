@@ -26,9 +26,12 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
     );
     let api = OpenApiService::new(
         (
+            contract::BranchesRoutes(edge.clone()),
             contract::CommitsRoutes(edge.clone()),
             contract::MetadataRoutes(edge.clone()),
-            contract::RepositoryFilesRoutes(edge),
+            contract::RepositoriesRoutes(edge.clone()),
+            contract::RepositoryFilesRoutes(edge.clone()),
+            contract::TagsRoutes(edge),
         ),
         "Holdfast API",
         env!("CARGO_PKG_VERSION"),

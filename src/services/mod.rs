@@ -6,11 +6,16 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod branches;
 pub mod commits;
 pub mod files;
+pub mod preconditions;
 pub mod push_rules;
+pub mod raw;
 pub mod references;
+pub mod repositories;
 pub mod setup;
+pub mod tags;
 pub mod users;
 
 use std::ops::Deref;
