@@ -25,12 +25,19 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         backend.clone(),
     );
     let api = OpenApiService::new(
-        contract::MetadataRoutes(edge),
+        (
+            contract::ImpersonationTokensRoutes(edge.clone()),
+            contract::MetadataRoutes(edge.clone()),
+            contract::PersonalAccessTokensRoutes(edge.clone()),
+            contract::UsersRoutes(edge),
+        ),
         "Holdfast API",
         env!("CARGO_PKG_VERSION"),
     );
     let routes = Route::new()
         .nest("/-", web::health::routes(backend))
+        .at("/-/session", web::sign_in::session_route(backend))
+        .nest("/users", web::sign_in::routes(backend))
         .nest("/", api);
     web::wrap(routes, backend, settings).boxed()
 }

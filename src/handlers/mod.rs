@@ -1,3 +1,6 @@
 //! The contract's traits, one file a tag: unpack, call one service, map with a view.
 
+mod impersonation_tokens;
 mod metadata;
+mod personal_access_tokens;
+mod users;

@@ -6,7 +6,10 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod counting;
+pub mod preconditions;
 pub mod references;
+pub mod sessions;
 pub mod setup;
 pub mod users;
 

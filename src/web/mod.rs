@@ -3,6 +3,7 @@
 mod errors;
 mod headers;
 pub mod health;
+pub mod sign_in;
 mod trace;
 
 use poem::{Endpoint, EndpointExt, Response};
