@@ -28,20 +28,24 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         (
             contract::BranchesRoutes(edge.clone()),
             contract::CommitsRoutes(edge.clone()),
+            contract::ImpersonationTokensRoutes(edge.clone()),
             contract::MetadataRoutes(edge.clone()),
+            contract::PersonalAccessTokensRoutes(edge.clone()),
             contract::RepositoriesRoutes(edge.clone()),
             contract::RepositoryFilesRoutes(edge.clone()),
-            contract::TagsRoutes(edge),
+            contract::TagsRoutes(edge.clone()),
+            contract::UsersRoutes(edge.clone()),
         ),
         "Holdfast API",
         env!("CARGO_PKG_VERSION"),
     );
     let routes = Route::new()
-        
         .nest("/docs", web::docs::routes())
         .at("/api/v4/openapi.json", poem::get(web::docs::json))
         .at("/api/v4/openapi.yaml", poem::get(web::docs::yaml))
         .nest("/-", web::health::routes(backend))
+        .at("/-/session", web::sign_in::session_route(backend))
+        .nest("/users", web::sign_in::routes(backend))
         .nest("/", api);
     web::wrap(routes, backend, settings).boxed()
 }

@@ -2,7 +2,10 @@
 
 mod branches;
 mod commits;
+mod impersonation_tokens;
 mod metadata;
+mod personal_access_tokens;
 mod repositories;
 mod repository_files;
 mod tags;
+mod users;

@@ -1,5 +1,6 @@
 //! From rows and Git objects to the contract's types: pure functions, one file a resource.
 
+pub mod access_tokens;
 pub mod blob;
 pub mod branch;
 pub mod commit;
@@ -9,3 +10,4 @@ pub mod file;
 pub mod links;
 pub mod tag;
 pub mod tree;
+pub mod users;

@@ -5,6 +5,7 @@ pub mod docs;
 mod errors;
 mod headers;
 pub mod health;
+pub mod sign_in;
 mod trace;
 
 use poem::{Endpoint, EndpointExt, Response};
