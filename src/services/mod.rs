@@ -6,6 +6,9 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod git_access;
+pub mod push_rules;
+pub mod pushes;
 pub mod references;
 pub mod setup;
 pub mod users;
@@ -80,6 +83,8 @@ impl From<git::Error> for Error {
             git::Error::RevisionNotFound => Self::not_found("Commit"),
             git::Error::BranchNotFound => Self::not_found("Branch"),
             git::Error::TagNotFound => Self::not_found("Tag"),
+            git::Error::Protocol(text) => Self::Refused(text.into()),
+            git::Error::RepositoryMissing => Self::not_found("Repository"),
             git::Error::Timeout => Self::TimedOut,
             git::Error::LimitExceeded(text) => Self::Refused(text.into()),
             other => Self::internal(other),

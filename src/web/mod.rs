@@ -1,6 +1,7 @@
 //! What is not REST, and what every request passes: request ids, logs, limits, and the last word on errors.
 
 mod errors;
+pub mod git_http;
 mod headers;
 pub mod health;
 mod trace;
