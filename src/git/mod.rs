@@ -16,6 +16,7 @@ mod contributors;
 mod diff;
 mod error;
 mod history;
+mod import;
 mod layout;
 mod lines;
 mod lock;
