@@ -8,6 +8,7 @@ use crate::api::edge::Edge;
 use crate::config::Settings;
 use crate::services::Backend;
 use crate::web;
+use crate::web::git_http::GitHttp;
 
 /// The handlers' state.
 #[derive(Clone)]
@@ -47,5 +48,9 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         .at("/-/session", web::sign_in::session_route(backend))
         .nest("/users", web::sign_in::routes(backend))
         .nest("/", api);
-    web::wrap(routes, backend, settings).boxed()
+    let git = GitHttp {
+        backend: backend.clone(),
+        max_push_bytes: settings.max_push_bytes,
+    };
+    web::wrap(routes.with(git), backend, settings).boxed()
 }

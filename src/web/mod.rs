@@ -3,6 +3,7 @@
 mod compress;
 pub mod docs;
 mod errors;
+pub mod git_http;
 mod headers;
 pub mod health;
 pub mod sign_in;

@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod contract;
+pub mod git;
 pub mod server;
 
 pub use client::{Answer, Client};
