@@ -25,7 +25,13 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         backend.clone(),
     );
     let api = OpenApiService::new(
-        contract::MetadataRoutes(edge),
+        (
+            contract::MetadataRoutes(edge.clone()),
+            contract::GroupMembersRoutes(edge.clone()),
+            contract::GroupsRoutes(edge.clone()),
+            contract::ProjectMembersRoutes(edge.clone()),
+            contract::ProjectsRoutes(edge),
+        ),
         "Holdfast API",
         env!("CARGO_PKG_VERSION"),
     );

@@ -7,6 +7,8 @@
 //!
 //! Why this is not a library: `docs/adr/0004-own-job-queue.md`.
 
+pub mod create_repository;
+pub mod delete_project;
 pub mod maintain_repository;
 mod queue;
 mod registry;

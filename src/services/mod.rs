@@ -6,6 +6,12 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod groups;
+pub mod listing;
+pub mod members;
+pub mod namespaces;
+pub mod naming;
+pub mod projects;
 pub mod references;
 pub mod setup;
 pub mod users;
