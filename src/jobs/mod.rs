@@ -7,7 +7,9 @@
 //!
 //! Why this is not a library: `docs/adr/0004-own-job-queue.md`.
 
+pub mod create_repository;
 pub mod delete_merged_branches;
+pub mod delete_project;
 pub mod delete_user;
 pub mod maintain_repository;
 mod queue;

@@ -3,6 +3,7 @@
 pub mod client;
 pub mod contract;
 pub mod git;
+pub mod places;
 pub mod server;
 
 pub use client::{Answer, Client};
