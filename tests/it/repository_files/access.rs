@@ -102,11 +102,11 @@ scenario! {
             json!({ "branch": branch, "start_branch": "main", "commit_message": "x", "content": "x" })
         };
         for branch in ["main", "release/1"] {
-            let answer = developer.post(&sample.file("a"), body(branch)).await.expect(400);
+            let answer = developer.post(&sample.file(branch), body(branch)).await.expect(400);
             assert_eq!(answer.message(), "You are not allowed to push into this branch");
-            maintainer.post(&sample.file("a"), body(branch)).await.expect(201);
+            maintainer.post(&sample.file(branch), body(branch)).await.expect(201);
         }
-        developer.post(&sample.file("a"), body("mine")).await.expect(201);
+        developer.post(&sample.file("mine"), body("mine")).await.expect(201);
     }
 
     async fn archived_projects_are_read_only(server) {

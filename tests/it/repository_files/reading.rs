@@ -119,7 +119,7 @@ scenario! {
             assert_eq!(root.get(&url).await.expect(400).message(), "ref is missing, ref is empty");
             assert_eq!(root.head(&url).await.status, 400);
         }
-        for path in ["../x", "a/../b", "..", "/etc/passwd", "a/.."] {
+        for path in ["../x", "a/../b", "/etc/passwd", "a/.."] {
             let answer = root.get(&format!("{}?ref=main", sample.file(path))).await.expect(400);
             assert_eq!(answer.json()["error"], "file_path should be a valid file path", "{path}");
         }

@@ -107,7 +107,7 @@ scenario! {
             root.put(&sample.file("README.md"), same).await.expect(400).message(),
             "The commit would change nothing"
         );
-        for path in ["a/../b", "..", "/abs", "../../etc/passwd"] {
+        for path in ["a/../b", "x/..", "/abs", "../../etc/passwd"] {
             let answer = root.post(&sample.file(path), body.clone()).await.expect(400);
             assert_eq!(answer.message(), "file_path should be a valid file path", "{path}");
         }
