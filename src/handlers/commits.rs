@@ -134,7 +134,7 @@ impl CommitsApi for App {
 }
 
 impl App {
-    fn project_url(&self, access: &ProjectAccess) -> String {
+    pub(super) fn project_url(&self, access: &ProjectAccess) -> String {
         view::project_url(&self.backend.instance.base_url, access)
     }
 

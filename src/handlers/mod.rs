@@ -1,5 +1,11 @@
 //! The contract's traits, one file a tag: unpack, call one service, map with a view.
 
+mod branches;
 mod commits;
+mod impersonation_tokens;
 mod metadata;
+mod personal_access_tokens;
+mod repositories;
 mod repository_files;
+mod tags;
+mod users;

@@ -7,6 +7,8 @@
 //!
 //! Why this is not a library: `docs/adr/0004-own-job-queue.md`.
 
+pub mod delete_merged_branches;
+pub mod delete_user;
 pub mod maintain_repository;
 mod queue;
 mod registry;

@@ -4,9 +4,6 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt};
-use tokio::io::AsyncReadExt;
-use tokio_util::io::ReaderStream;
 
 use crate::api::types::Content;
 use crate::error::{Error, Result};
@@ -14,12 +11,10 @@ use crate::git::{self, Action, ActionError, Commit, CommitRequest, EntryKind, Oi
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing, committing::AuthorOverride};
+use crate::services::raw;
 
 /// Files up to this many bytes are given as JSON; larger ones only raw.
 const LARGEST_IN_JSON: u64 = 128 << 20;
-
-/// How much of a content tells whether it is text, in bytes; as much as Git looks at.
-const SNIFFED: usize = 8_000;
 
 /// What is known of a file at a revision.
 #[derive(Debug, Clone)]
@@ -156,40 +151,7 @@ pub async fn content(backend: &Backend, access: &ProjectAccess, file: &File) -> 
 /// When the content cannot be read.
 pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<(Content, bool)> {
     let repository = repository(backend, access)?;
-    let mut stream = repository.open_blob(file.blob).await?;
-    let mut head = Vec::with_capacity(SNIFFED);
-    (&mut stream)
-        .take(SNIFFED as u64)
-        .read_to_end(&mut head)
-        .await
-        .map_err(Error::internal)?;
-    let is_text = !head.contains(&0);
-    let content = Content::Seekable {
-        size: file.size,
-        open: Box::new(move |start, end| {
-            let opened = async move {
-                let mut head = std::io::Cursor::new(head);
-                let in_head = start.min(head.get_ref().len() as u64);
-                head.set_position(in_head);
-                let mut rest = start - in_head;
-                let mut skipped = [0; 16 << 10];
-                while rest > 0 {
-                    let most = usize::try_from(rest).unwrap_or(usize::MAX).min(skipped.len());
-                    let read = stream.read(skipped.get_mut(..most).unwrap_or_default()).await?;
-                    if read == 0 {
-                        return Err(std::io::Error::from(std::io::ErrorKind::UnexpectedEof));
-                    }
-                    rest -= read as u64;
-                }
-                Ok(ReaderStream::with_capacity(
-                    head.chain(stream).take(end - start),
-                    64 << 10,
-                ))
-            };
-            futures_util::stream::once(opened).try_flatten().boxed()
-        }),
-    };
-    Ok((content, is_text))
+    raw::content(repository.open_blob(file.blob).await?).await
 }
 
 /// Who wrote the lines of a file, from the top.

@@ -6,11 +6,20 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod branches;
 pub mod commits;
+pub mod counting;
 pub mod files;
+pub mod git_access;
+pub mod preconditions;
 pub mod push_rules;
+pub mod pushes;
+pub mod raw;
 pub mod references;
+pub mod repositories;
+pub mod sessions;
 pub mod setup;
+pub mod tags;
 pub mod users;
 
 use std::ops::Deref;
@@ -83,6 +92,8 @@ impl From<git::Error> for Error {
             git::Error::RevisionNotFound => Self::not_found("Commit"),
             git::Error::BranchNotFound => Self::not_found("Branch"),
             git::Error::TagNotFound => Self::not_found("Tag"),
+            git::Error::Protocol(text) => Self::Refused(text.into()),
+            git::Error::RepositoryMissing => Self::not_found("Repository"),
             git::Error::Timeout => Self::TimedOut,
             git::Error::LimitExceeded(text) => Self::Refused(text.into()),
             other => Self::internal(other),

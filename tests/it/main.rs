@@ -4,6 +4,7 @@
 //! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
 
 mod commits;
+mod git;
 mod metadata;
 mod repository_files;
 mod support;

@@ -48,7 +48,7 @@ pub async fn may_push(backend: &Backend, access: &ProjectAccess, branch: &str) -
 }
 
 /// Who moves the references of the project.
-pub(super) fn mover(access: &ProjectAccess) -> Mover {
+pub(in crate::services) fn mover(access: &ProjectAccess) -> Mover {
     Mover {
         project_id: access.project.id,
         user_id: access.caller.as_user().map(|user| user.id),

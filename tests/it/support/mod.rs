@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod contract;
+pub mod git;
 pub mod repository;
 pub mod server;
 

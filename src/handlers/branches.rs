@@ -1,0 +1,66 @@
+//! Branches of a repository and their protection.
+
+use crate::api::contract::{
+    Branch, BranchesApi, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest, ListBranchesRequest,
+    Message, ProtectBranchRequest, UnprotectBranchRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::branches::{self, Protection};
+use crate::views;
+
+impl BranchesApi for App {
+    async fn list_branches(
+        &self,
+        access: ProjectAccess,
+        request: ListBranchesRequest,
+    ) -> Result<Page<Branch>> {
+        let search = request.search.as_deref();
+        let page = branches::list(&self.backend, &access, search, &request.page).await?;
+        let url = self.project_url(&access);
+        Ok(page.map(|details| views::branch::branch(details, &url)))
+    }
+
+    async fn create_branch(&self, access: ProjectAccess, request: CreateBranchRequest) -> Result<Branch> {
+        let body = request.body;
+        let details = branches::create(&self.backend, &access, body.branch, body.r#ref).await?;
+        Ok(views::branch::branch(details, &self.project_url(&access)))
+    }
+
+    async fn get_branch(&self, access: ProjectAccess, request: GetBranchRequest) -> Result<Branch> {
+        let details = branches::get(&self.backend, &access, &request.branch).await?;
+        Ok(views::branch::branch(details, &self.project_url(&access)))
+    }
+
+    async fn delete_branch(&self, access: ProjectAccess, request: DeleteBranchRequest) -> Result<()> {
+        let condition = request.if_unmodified_since.as_deref();
+        branches::delete(&self.backend, &access, &request.branch, condition).await
+    }
+
+    async fn protect_branch(&self, access: ProjectAccess, request: ProtectBranchRequest) -> Result<Branch> {
+        let protection = Protection {
+            developers_can_push: request.body.developers_can_push,
+            developers_can_merge: request.body.developers_can_merge,
+        };
+        let details = branches::protect(&self.backend, &access, &request.branch, protection).await?;
+        Ok(views::branch::branch(details, &self.project_url(&access)))
+    }
+
+    async fn unprotect_branch(
+        &self,
+        access: ProjectAccess,
+        request: UnprotectBranchRequest,
+    ) -> Result<Branch> {
+        let details = branches::unprotect(&self.backend, &access, &request.branch).await?;
+        Ok(views::branch::branch(details, &self.project_url(&access)))
+    }
+
+    async fn delete_merged_branches(&self, access: ProjectAccess) -> Result<Message> {
+        branches::delete_merged(&self.backend, &access).await?;
+        Ok(Message {
+            message: "202 Accepted".to_owned(),
+        })
+    }
+}

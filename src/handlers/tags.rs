@@ -1,0 +1,48 @@
+//! Tags of a repository.
+
+use crate::api::contract::{
+    CreateTagRequest, DeleteTagRequest, GetTagRequest, ListTagsRequest, SortDirection, Tag, TagOrder, TagsApi,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::git;
+use crate::services::access::ProjectAccess;
+use crate::services::tags::{self, Listing, NewTag};
+use crate::views;
+
+impl TagsApi for App {
+    async fn list_tags(&self, access: ProjectAccess, request: ListTagsRequest) -> Result<Page<Tag>> {
+        let listing = Listing {
+            search: request.search,
+            order: match request.order_by {
+                Some(TagOrder::Name) => git::TagOrder::Name,
+                Some(TagOrder::Updated) | None => git::TagOrder::Updated,
+            },
+            descending: !matches!(request.sort, Some(SortDirection::Asc)),
+        };
+        let page = tags::list(&self.backend, &access, listing, &request.page).await?;
+        let url = self.project_url(&access);
+        Ok(page.map(|details| views::tag::tag(details, &url)))
+    }
+
+    async fn create_tag(&self, access: ProjectAccess, request: CreateTagRequest) -> Result<Tag> {
+        let new = NewTag {
+            name: request.body.tag_name,
+            revision: request.body.r#ref,
+            message: request.body.message,
+        };
+        let details = tags::create(&self.backend, &access, new).await?;
+        Ok(views::tag::tag(details, &self.project_url(&access)))
+    }
+
+    async fn get_tag(&self, access: ProjectAccess, request: GetTagRequest) -> Result<Tag> {
+        let details = tags::get(&self.backend, &access, &request.tag_name).await?;
+        Ok(views::tag::tag(details, &self.project_url(&access)))
+    }
+
+    async fn delete_tag(&self, access: ProjectAccess, request: DeleteTagRequest) -> Result<()> {
+        let condition = request.if_unmodified_since.as_deref();
+        tags::delete(&self.backend, &access, &request.tag_name, condition).await
+    }
+}

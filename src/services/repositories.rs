@@ -1,0 +1,334 @@
+//! Reading a project's repository as a whole: trees, blobs, comparisons, archives, contributors; and what all
+//! services of repositories have in common.
+
+use std::collections::HashMap;
+
+use crate::api::types::{Page, PageRequest};
+use crate::error::{Error, Result};
+use crate::git;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::commits;
+
+/// The largest blob, in bytes, that is sent within JSON; larger ones are there as raw bytes.
+const LARGEST_JSON_BLOB: u64 = 64 << 20;
+
+/// The longest name of a reference, in bytes, that becomes a part of an archive's directory.
+const LONGEST_ARCHIVE_REF: usize = 100;
+
+/// How long to wait before asking for an archive again when too many are being made, in seconds.
+const ARCHIVE_PAUSE: u64 = 30;
+
+/// The stretch of a list that a page needs: its entries, and one more that tells whether others follow.
+#[must_use]
+pub fn window(page: &PageRequest) -> git::Window {
+    git::Window {
+        offset: usize::try_from(page.offset()).unwrap_or(usize::MAX),
+        limit: usize::try_from(page.limit().saturating_add(1)).unwrap_or(usize::MAX),
+    }
+}
+
+/// What a failed change of a reference means: whoever lost against somebody else may try again.
+#[must_use]
+pub fn write_failure(error: git::Error) -> Error {
+    match error {
+        git::Error::StaleReference | git::Error::Timeout => {
+            Error::Conflict("409 Conflict: Resource lock".into())
+        }
+        other => other.into(),
+    }
+}
+
+/// The commit that a revision names, of the default branch when there is none; `kind` is what is missing when
+/// it names nothing.
+async fn resolve(
+    repository: &git::Repository,
+    access: &ProjectAccess,
+    revision: Option<&str>,
+    kind: &'static str,
+) -> Result<git::Oid> {
+    let missing = || Error::not_found(kind);
+    let revision = revision.filter(|text| !text.is_empty());
+    let revision = revision
+        .or(access.project.default_branch.as_deref())
+        .ok_or_else(missing)?;
+    repository
+        .resolve_commit(revision)
+        .await
+        .map_err(|error| match error {
+            git::Error::RevisionNotFound => missing(),
+            other => other.into(),
+        })
+}
+
+/// What of a tree is wanted.
+#[derive(Debug, Clone, Default)]
+pub struct TreeListing {
+    /// What names the commit; the default branch when absent.
+    pub revision: Option<String>,
+    /// The directory; the root when absent.
+    pub path: Option<String>,
+    /// With all directories below.
+    pub recursive: bool,
+}
+
+/// The entries of a directory.
+///
+/// # Errors
+/// 404 when the revision names nothing, 400 when there are too many entries.
+pub async fn tree(
+    backend: &Backend,
+    access: &ProjectAccess,
+    listing: TreeListing,
+    page: &PageRequest,
+) -> Result<Page<git::TreeEntry>> {
+    let repository = commits::repository(backend, access)?;
+    let commit = resolve(&repository, access, listing.revision.as_deref(), "Tree").await?;
+    let path = listing.path.unwrap_or_default();
+    let found = repository
+        .tree(commit, &path, listing.recursive, window(page))
+        .await?;
+    Ok(Page::new(page, found.entries, found.total as u64))
+}
+
+/// A blob with its content.
+///
+/// # Errors
+/// 404 when the id is no blob's, 400 when it is too large to be sent this way.
+pub async fn blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::Blob> {
+    let repository = commits::repository(backend, access)?;
+    let id = blob_id(sha)?;
+    repository.blob(id, LARGEST_JSON_BLOB).await.map_err(no_blob)
+}
+
+/// A blob to be read piece by piece.
+///
+/// # Errors
+/// 404 when the id is no blob's.
+pub async fn open_blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::BlobStream> {
+    let repository = commits::repository(backend, access)?;
+    let id = blob_id(sha)?;
+    repository.open_blob(id).await.map_err(no_blob)
+}
+
+fn blob_id(sha: &str) -> Result<git::Oid> {
+    let full = sha.len() == 40 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let id = full.then(|| git::Oid::from_str(sha).ok()).flatten();
+    id.ok_or_else(|| Error::not_found("Blob"))
+}
+
+fn no_blob(error: git::Error) -> Error {
+    match error {
+        git::Error::ObjectNotFound => Error::not_found("Blob"),
+        other => other.into(),
+    }
+}
+
+/// An archive under way.
+pub struct Archive {
+    /// The name of the file.
+    pub file_name: String,
+    /// The bytes.
+    pub stream: git::ByteStream,
+}
+
+/// Begins to pack the files of a commit.
+///
+/// # Errors
+/// 404 when the revision names nothing, 429 when too many archives are being made.
+pub async fn archive(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: Option<&str>,
+    format: git::ArchiveFormat,
+) -> Result<Archive> {
+    let repository = commits::repository(backend, access)?;
+    let commit = resolve(&repository, access, revision, "File").await?;
+    let named = revision.filter(|text| !text.is_empty());
+    let named = named
+        .or(access.project.default_branch.as_deref())
+        .unwrap_or_default();
+    let prefix = archive_name(&access.project.path, named, &commit.to_string());
+    let archive = git::Archive {
+        commit,
+        format,
+        prefix: prefix.clone(),
+        path: None,
+    };
+    let stream = repository.archive(archive).await.map_err(|error| match error {
+        git::Error::LimitExceeded(_) => Error::RateLimited(ARCHIVE_PAUSE),
+        other => other.into(),
+    })?;
+    let extension = match format {
+        git::ArchiveFormat::Tar => "tar",
+        git::ArchiveFormat::TarGz => "tar.gz",
+        git::ArchiveFormat::Zip => "zip",
+    };
+    Ok(Archive {
+        file_name: format!("{prefix}.{extension}"),
+        stream,
+    })
+}
+
+/// `project-branch-commit`, without the branch where it says no more than the commit or would be too long.
+fn archive_name(project: &str, revision: &str, commit: &str) -> String {
+    let revision = revision.replace('/', "-");
+    if revision == commit || revision.is_empty() || revision.len() > LONGEST_ARCHIVE_REF {
+        format!("{project}-{commit}")
+    } else {
+        format!("{project}-{revision}-{commit}")
+    }
+}
+
+/// What lies between two revisions.
+#[derive(Debug, Clone)]
+pub struct Comparison {
+    /// The commits that the second has and the first has not, the oldest first.
+    pub commits: Vec<git::Commit>,
+    /// What they change.
+    pub diffs: Vec<git::DiffEntry>,
+    /// The changes are not all there: there were too many, or finding them took too long.
+    pub incomplete: bool,
+    /// Both name one commit.
+    pub same_ref: bool,
+}
+
+/// Compares two revisions, `straight` or from where their histories part.
+///
+/// # Errors
+/// 404 when either names nothing.
+pub async fn compare(
+    backend: &Backend,
+    access: &ProjectAccess,
+    from: &str,
+    to: &str,
+    straight: bool,
+) -> Result<Comparison> {
+    let repository = commits::repository(backend, access)?;
+    let from = repository.resolve_commit(from).await?;
+    let to = repository.resolve_commit(to).await?;
+    let found = repository.compare(from, to, straight).await?;
+    Ok(Comparison {
+        commits: repository.commits(found.commits).await?,
+        diffs: found.diff.entries,
+        incomplete: found.timeout || found.diff.truncated,
+        same_ref: found.same_ref,
+    })
+}
+
+/// The authors of the default branch, one for each e-mail address, under the name most of its commits bear.
+///
+/// # Errors
+/// 404 when the repository is switched off, 503 when counting takes too long.
+pub async fn contributors(
+    backend: &Backend,
+    access: &ProjectAccess,
+    order: git::ContributorOrder,
+    descending: bool,
+    page: &PageRequest,
+) -> Result<Page<git::Contributor>> {
+    let repository = commits::repository(backend, access)?;
+    let Some(name) = access.project.default_branch.as_deref() else {
+        return Ok(Page::of(page, Vec::new()));
+    };
+    let tip = match repository.branch(name).await {
+        Ok(branch) => branch.commit,
+        Err(git::Error::BranchNotFound) => return Ok(Page::of(page, Vec::new())),
+        Err(error) => return Err(error.into()),
+    };
+    let counted = repository
+        .contributors(tip, false, git::ContributorOrder::Email)
+        .await?;
+    let mut authors = one_each_address(counted);
+    match order {
+        git::ContributorOrder::Email => {}
+        git::ContributorOrder::Name => authors.sort_by(|a, b| a.name.cmp(&b.name)),
+        git::ContributorOrder::Commits => authors.sort_by_key(|author| author.commits),
+    }
+    if descending {
+        authors.reverse();
+    }
+    Ok(Page::of(page, authors))
+}
+
+/// Joins the entries of one address, which come next to each other, under their most frequent name.
+fn one_each_address(counted: Vec<git::Contributor>) -> Vec<git::Contributor> {
+    let mut most: HashMap<String, u64> = HashMap::new();
+    let mut authors: Vec<git::Contributor> = Vec::new();
+    for entry in counted {
+        let best = most.entry(entry.email.clone()).or_default();
+        match authors.last_mut().filter(|last| last.email == entry.email) {
+            Some(last) => {
+                if entry.commits > *best {
+                    last.name.clone_from(&entry.name);
+                }
+                last.commits += entry.commits;
+            }
+            None => authors.push(entry.clone()),
+        }
+        *best = (*best).max(entry.commits);
+    }
+    authors
+}
+
+/// The best common ancestor of some revisions.
+///
+/// # Errors
+/// 400 when one names nothing, 404 when there is no common ancestor.
+pub async fn merge_base(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revisions: Vec<String>,
+) -> Result<git::Commit> {
+    let repository = commits::repository(backend, access)?;
+    let mut ids = Vec::with_capacity(revisions.len());
+    for revision in revisions {
+        let id = repository.resolve_commit(&revision).await;
+        ids.push(id.map_err(|error| match error {
+            git::Error::RevisionNotFound => Error::Refused(format!("Could not find ref: {revision}").into()),
+            other => other.into(),
+        })?);
+    }
+    let base = repository.merge_base(ids).await?;
+    let base = base.ok_or_else(|| Error::not_found("Merge Base"))?;
+    Ok(repository.commit(base).await?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn author(name: &str, email: &str, commits: u64) -> git::Contributor {
+        git::Contributor {
+            name: name.to_owned(),
+            email: email.to_owned(),
+            commits,
+            ..git::Contributor::default()
+        }
+    }
+
+    #[test]
+    fn authors_of_one_address_are_one_under_the_name_they_use_most() {
+        let counted = vec![
+            author("Ada", "a@x", 2),
+            author("Ada L.", "a@x", 3),
+            author("Bob", "b@x", 1),
+        ];
+        let joined = one_each_address(counted);
+        assert_eq!(joined, [author("Ada L.", "a@x", 5), author("Bob", "b@x", 1)]);
+    }
+
+    #[test]
+    fn archives_are_named_after_project_branch_and_commit() {
+        let id = "570e7b2abdd848b95f2f578043fc23bd6f6fd24d";
+        assert_eq!(
+            archive_name("engine", "feature/x", id),
+            format!("engine-feature-x-{id}")
+        );
+        assert_eq!(archive_name("engine", id, id), format!("engine-{id}"));
+        assert_eq!(
+            archive_name("engine", &"x".repeat(101), id),
+            format!("engine-{id}")
+        );
+    }
+}

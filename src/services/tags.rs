@@ -1,0 +1,149 @@
+//! Tags of a project's repository.
+
+use crate::api::types::{Page, PageRequest};
+use crate::error::{Error, Result};
+use crate::git;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::commits::{self, committing};
+use crate::services::preconditions;
+use crate::services::references::{Moved, moving};
+use crate::services::repositories;
+
+/// A tag with the commit it leads to.
+#[derive(Debug, Clone)]
+pub struct TagDetails {
+    /// The tag.
+    pub tag: git::Tag,
+    /// Its commit; none when it names a tree or blob.
+    pub commit: Option<git::Commit>,
+}
+
+/// Which tags, in which order.
+#[derive(Debug, Clone)]
+pub struct Listing {
+    /// What their names must have (see [`git::TagQuery`]).
+    pub search: Option<String>,
+    /// What to order by.
+    pub order: git::TagOrder,
+    /// Whether the last comes first.
+    pub descending: bool,
+}
+
+/// What a new tag is to be.
+#[derive(Debug, Clone)]
+pub struct NewTag {
+    /// The name.
+    pub name: String,
+    /// What names the commit.
+    pub revision: String,
+    /// Makes it an annotated tag, unless it is blank.
+    pub message: Option<String>,
+}
+
+/// The tags of a repository.
+///
+/// # Errors
+/// 404 when the repository is switched off.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    listing: Listing,
+    page: &PageRequest,
+) -> Result<Page<TagDetails>> {
+    let repository = commits::repository(backend, access)?;
+    let query = git::TagQuery {
+        search: listing.search,
+        order: listing.order,
+        descending: listing.descending,
+        window: repositories::window(page),
+    };
+    let found = repository.tags(query).await?;
+    let found = Page::new(page, found.tags, found.total as u64);
+    Ok(Page {
+        items: details(&repository, found.items).await?,
+        rest: found.rest,
+    })
+}
+
+/// One tag.
+///
+/// # Errors
+/// 404 when it is not there.
+pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<TagDetails> {
+    let repository = commits::repository(backend, access)?;
+    let tag = repository.tag(name).await?;
+    one(&repository, tag).await
+}
+
+/// Makes a tag, in the caller's name when it is an annotated one.
+///
+/// # Errors
+/// 400 for a name that is taken or none can bear and for a revision that names nothing.
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> Result<TagDetails> {
+    let repository = commits::repository(backend, access)?;
+    git::check_tag_name(&new.name).map_err(|_| Error::Refused("Tag name invalid".into()))?;
+    let tagger = access.caller.signed_in()?;
+    let annotation = new
+        .message
+        .filter(|message| !message.trim().is_empty())
+        .map(|message| (message, git::Signature::now(&tagger.name, &tagger.email)));
+    let planned = vec![format!("refs/tags/{}", new.name)];
+    let writer = repository.clone();
+    let tag = moving(backend, committing::mover(access), planned, async move {
+        let made = writer.create_tag(&new.name, &new.revision, annotation).await;
+        let tag = made.map_err(|error| match error {
+            git::Error::ReferenceExists => Error::Refused(format!("Tag {} already exists", new.name).into()),
+            git::Error::RevisionNotFound => {
+                Error::Refused(format!("Target {} is invalid", new.revision).into())
+            }
+            other => repositories::write_failure(other),
+        })?;
+        let moved = Moved::tag(&tag.name, None, Some(tag.target));
+        Ok((tag, vec![moved]))
+    })
+    .await?;
+    one(&repository, tag).await
+}
+
+/// Deletes a tag.
+///
+/// # Errors
+/// 404 when it is not there, 412 when its commit was made after `unmodified_since`, 409 when somebody else
+/// moves it meanwhile.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    name: &str,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let repository = commits::repository(backend, access)?;
+    let tag = repository.tag(name).await?;
+    if let Some(commit) = one(&repository, tag.clone()).await?.commit {
+        preconditions::unmodified_since(unmodified_since, commit.author.time.to_utc())?;
+    }
+    let planned = vec![format!("refs/tags/{name}")];
+    moving(backend, committing::mover(access), planned, async move {
+        let old = repository
+            .delete_tag(&tag.name, Some(tag.target))
+            .await
+            .map_err(repositories::write_failure)?;
+        Ok(((), vec![Moved::tag(&tag.name, Some(old), None)]))
+    })
+    .await
+}
+
+async fn one(repository: &git::Repository, tag: git::Tag) -> Result<TagDetails> {
+    let details = details(repository, vec![tag]).await?;
+    details.into_iter().next().ok_or_else(|| Error::not_found("Tag"))
+}
+
+async fn details(repository: &git::Repository, tags: Vec<git::Tag>) -> Result<Vec<TagDetails>> {
+    let ids = tags.iter().filter_map(|tag| tag.commit).collect();
+    let mut commits = repository.commits(ids).await?.into_iter();
+    let details = tags.into_iter().map(|tag| TagDetails {
+        commit: tag.commit.and_then(|_| commits.next()),
+        tag,
+    });
+    Ok(details.collect())
+}

@@ -1,0 +1,31 @@
+//! Addresses of pages of the server.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// What the path of an address holds as it is: unreserved characters and slashes.
+const PATH: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The page of a branch of the project whose page is `project_url`.
+#[must_use]
+pub fn branch(project_url: &str, name: &str) -> String {
+    format!("{project_url}/-/tree/{}", utf8_percent_encode(name, PATH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_branches_are_escaped_but_for_their_slashes() {
+        assert_eq!(branch("http://h/a/b", "x/y-1.0"), "http://h/a/b/-/tree/x/y-1.0");
+        assert_eq!(
+            branch("http://h/a/b", "ä#?%"),
+            "http://h/a/b/-/tree/%C3%A4%23%3F%25"
+        );
+    }
+}
