@@ -15,7 +15,6 @@ mod compare;
 mod contributors;
 mod diff;
 mod error;
-mod fetch;
 mod history;
 mod import;
 mod layout;

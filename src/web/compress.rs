@@ -11,8 +11,14 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 /// Shorter bodies are not worth it, in bytes.
 const WORTHWHILE: u64 = 1024;
 /// The media types that compress well and are only ever sent whole.
-const TEXTS: [&str; 6] =
-    ["application/json", "application/yaml", "text/html", "text/css", "text/javascript", "image/svg+xml"];
+const TEXTS: [&str; 6] = [
+    "application/json",
+    "application/yaml",
+    "text/html",
+    "text/css",
+    "text/javascript",
+    "image/svg+xml",
+];
 
 /// Compresses answers.
 pub struct Compression;
@@ -39,7 +45,9 @@ impl<E: Endpoint> Endpoint for CompressionEndpoint<E> {
         if !is_text(&response) {
             return Ok(response);
         }
-        response.headers_mut().append(VARY, poem::http::HeaderValue::from_static("Accept-Encoding"));
+        response
+            .headers_mut()
+            .append(VARY, poem::http::HeaderValue::from_static("Accept-Encoding"));
         if !accepted || length(response.headers()).is_some_and(|length| length < WORTHWHILE) {
             return Ok(response);
         }
@@ -49,17 +57,26 @@ impl<E: Endpoint> Endpoint for CompressionEndpoint<E> {
 }
 
 fn accepts_gzip(headers: &HeaderMap) -> bool {
-    let values = headers.get_all(ACCEPT_ENCODING).iter().filter_map(|value| value.to_str().ok());
+    let values = headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
     values.flat_map(|value| value.split(',')).any(|coding| {
         let mut parts = coding.split(';').map(str::trim);
-        let refused = coding.split(';').skip(1).any(|weight| matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00"));
+        let refused = coding
+            .split(';')
+            .skip(1)
+            .any(|weight| matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00"));
         parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip")) && !refused
     })
 }
 
 fn is_text(response: &Response) -> bool {
     let headers = response.headers();
-    let essence = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
     let essence = essence.split(';').next().unwrap_or_default().trim();
     TEXTS.contains(&essence)
         && response.status() != StatusCode::PARTIAL_CONTENT

@@ -27,16 +27,26 @@ const INITIALIZER: &str = include_str!("../../assets/swagger-initializer.js");
 
 /// The routes of the page.
 pub fn routes() -> impl Endpoint<Output = Response> {
-    Route::new().at("/", get(index)).at("/*path", get(embedded)).map_to_response()
+    Route::new()
+        .at("/", get(index))
+        .at("/*path", get(embedded))
+        .map_to_response()
 }
 
 /// The page. At `/docs` without its slash, on which the page's relative links depend, it redirects.
 #[handler]
 fn index(request: &Request) -> Response {
     if !request.original_uri().path().ends_with('/') {
-        return Response::builder().status(StatusCode::FOUND).header(LOCATION, "/docs/").finish();
+        return Response::builder()
+            .status(StatusCode::FOUND)
+            .header(LOCATION, "/docs/")
+            .finish();
     }
-    content(PAGE.as_bytes().to_vec(), "text/html; charset=utf-8", request.headers())
+    content(
+        PAGE.as_bytes().to_vec(),
+        "text/html; charset=utf-8",
+        request.headers(),
+    )
 }
 
 #[handler]
@@ -45,13 +55,21 @@ fn embedded(Path(path): Path<String>, headers: &HeaderMap) -> Response {
 }
 
 fn asset(path: &str, headers: &HeaderMap) -> Response {
-    static CONFIG: LazyLock<Arc<Config<'static>>> = LazyLock::new(|| Arc::new(Config::from("/api/v4/openapi.json")));
+    static CONFIG: LazyLock<Arc<Config<'static>>> =
+        LazyLock::new(|| Arc::new(Config::from("/api/v4/openapi.json")));
     if path == "swagger-initializer.js" {
-        return content(INITIALIZER.as_bytes().to_vec(), "text/javascript; charset=utf-8", headers);
+        return content(
+            INITIALIZER.as_bytes().to_vec(),
+            "text/javascript; charset=utf-8",
+            headers,
+        );
     }
     match utoipa_swagger_ui::serve(path, Arc::clone(&CONFIG)) {
         Ok(Some(file)) => content(file.bytes.into_owned(), &file.content_type, headers),
-        _ => Response::builder().status(StatusCode::NOT_FOUND).content_type("text/plain").body("There is no such page.\n"),
+        _ => Response::builder()
+            .status(StatusCode::NOT_FOUND)
+            .content_type("text/plain")
+            .body("There is no such page.\n"),
     }
 }
 
@@ -62,7 +80,10 @@ fn content(bytes: Vec<u8>, content_type: &str, headers: &HeaderMap) -> Response 
         .header(ETAG, &tag)
         .header(CACHE_CONTROL, "no-cache")
         .header("content-security-policy", POLICY);
-    if headers.get(IF_NONE_MATCH).is_some_and(|known| known.as_bytes() == tag.as_bytes()) {
+    if headers
+        .get(IF_NONE_MATCH)
+        .is_some_and(|known| known.as_bytes() == tag.as_bytes())
+    {
         return builder.status(StatusCode::NOT_MODIFIED).finish();
     }
     builder.content_type(content_type).body(bytes)

@@ -4,6 +4,7 @@ pub mod client;
 pub mod contract;
 pub mod git;
 pub mod places;
+pub mod repository;
 pub mod server;
 
 pub use client::{Answer, Client};
