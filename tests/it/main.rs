@@ -3,6 +3,7 @@
 //! Every answer that any test sees is validated against the contract (`support::contract`). Every scenario runs
 //! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
 
+mod branches;
 mod commits;
 mod git;
 mod metadata;

@@ -1,6 +1,7 @@
 //! What the integration tests share.
 
 pub mod client;
+pub mod code;
 pub mod contract;
 pub mod git;
 pub mod places;

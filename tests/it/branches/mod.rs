@@ -1,0 +1,6 @@
+//! Branches and their protection.
+
+mod protection;
+mod reading;
+mod removal;
+mod writing;
