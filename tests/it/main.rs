@@ -3,5 +3,8 @@
 //! Every answer that any test sees is validated against the contract (`support::contract`). Every scenario runs
 //! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
 
+mod groups;
+mod members;
 mod metadata;
+mod projects;
 mod support;
