@@ -51,7 +51,7 @@ scenario! {
         let tip = repository.resolve_commit("master").await.expect("a commit");
         let file = repository.entry_at(tip, "README.md").await.expect("a look").expect("a file");
         let blob = repository.blob(file.id, 1_000).await.expect("a blob");
-        assert_eq!(blob.content.as_ref(), b"# Engine\n\nSteam\n");
+        assert_eq!(blob.data.as_ref(), b"# Engine\n\nSteam\n");
         let other = json!({"path": "other", "initialize_with_readme": true, "default_branch": "trunk/x"});
         assert_eq!(root.post("/projects", other).await.expect(201).json()["default_branch"], "trunk/x");
     }
