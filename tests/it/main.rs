@@ -6,6 +6,9 @@
 mod branches;
 mod commits;
 mod git;
+mod groups;
+mod members;
 mod metadata;
+mod projects;
 mod repository_files;
 mod support;
