@@ -3,5 +3,10 @@
 //! Every answer that any test sees is validated against the contract (`support::contract`). Every scenario runs
 //! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
 
+mod edge;
+mod impersonation_tokens;
 mod metadata;
+mod personal_access_tokens;
+mod sign_in;
 mod support;
+mod users;

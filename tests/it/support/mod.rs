@@ -2,6 +2,7 @@
 
 pub mod client;
 pub mod contract;
+pub mod people;
 pub mod server;
 
 pub use client::{Answer, Client};
