@@ -8,6 +8,7 @@ use poem::http::header::{
     X_FRAME_OPTIONS,
 };
 use poem::http::{HeaderValue, StatusCode};
+use poem::middleware::SizeLimit;
 use poem::web::{Data, Form, Query};
 use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler, post};
 use serde::Deserialize;
@@ -29,10 +30,11 @@ const FORM_LIMIT: usize = 16 * 1024;
 
 /// The routes below `/users`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
+    // Bodies only: the middleware wants a length, and a GET has none.
+    let limit = || SizeLimit::new(FORM_LIMIT);
     Route::new()
-        .at("/sign_in", get(show).post(submit))
-        .at("/sign_out", post(leave))
-        .with(poem::middleware::SizeLimit::new(FORM_LIMIT))
+        .at("/sign_in", get(show).post(submit.with(limit())))
+        .at("/sign_out", post(leave.with(limit())))
         .data(backend.clone())
         .map_to_response()
 }

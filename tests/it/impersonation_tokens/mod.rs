@@ -81,7 +81,7 @@ scenario! {
             assert_eq!(refused.json()["message"], json!({ "scopes": [text] }));
         }
         let refused = server.root().post(path, json!({ "expires_at": "soon" })).await.expect(400);
-        assert_eq!(refused.message(), "name is missing, expires_at is invalid");
+        assert_eq!(refused.message(), "name is missing, name is empty, expires_at is invalid");
         assert_eq!(server.root().post(path, json!({ "name": "x".repeat(1_100_000) })).await.status, 413);
         let form = server.root().post_form(path, &[("name", "x"), ("scopes[]", "api"), ("scopes[]", "sudo")]).await;
         assert_eq!(form.expect(201).json()["scopes"], json!(["api", "sudo"]));
