@@ -5,10 +5,15 @@
 
 mod branches;
 mod commits;
+mod edge;
 mod git;
 mod groups;
+mod impersonation_tokens;
 mod members;
 mod metadata;
+mod personal_access_tokens;
 mod projects;
 mod repository_files;
+mod sign_in;
 mod support;
+mod users;

@@ -4,6 +4,7 @@ pub mod client;
 pub mod code;
 pub mod contract;
 pub mod git;
+pub mod people;
 pub mod places;
 pub mod repository;
 pub mod server;
