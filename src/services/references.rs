@@ -145,6 +145,7 @@ async fn follow_up(
                 push_access_level: Set(AccessLevel::Maintainer.into()),
                 merge_access_level: Set(AccessLevel::Maintainer.into()),
                 created_at: Set(now()),
+                updated_at: Set(now()),
                 ..Default::default()
             };
             row.insert(transaction).await?;

@@ -5,4 +5,6 @@
 
 mod branches;
 mod metadata;
+mod repositories;
 mod support;
+mod tags;
