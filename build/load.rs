@@ -204,8 +204,11 @@ impl Loader<'_> {
                 return Map::new();
             }
         };
-        match yaml_serde::from_str::<Option<Map<String, Value>>>(&text) {
-            Ok(mapping) => mapping.unwrap_or_default(),
+        // By way of YAML's own mapping, which refuses a key that is written twice.
+        let parsed = yaml_serde::from_str::<Option<yaml_serde::Mapping>>(&text);
+        let parsed = parsed.and_then(|mapping| yaml_serde::from_value(mapping.unwrap_or_default().into()));
+        match parsed {
+            Ok(mapping) => mapping,
             Err(error) => {
                 self.fault(file, "", error.to_string());
                 Map::new()

@@ -1,13 +1,17 @@
 //! The application: the handlers over one backend, and the whole of what a request meets.
 
+use std::collections::BTreeSet;
+
 use poem::{Endpoint, EndpointExt, Route};
-use poem_openapi::OpenApiService;
+use poem_openapi::registry::MetaApi;
+use poem_openapi::{OpenApi, OpenApiService};
 
 use crate::api::contract;
 use crate::api::edge::Edge;
 use crate::config::Settings;
 use crate::services::Backend;
 use crate::web;
+use crate::web::git_http::GitHttp;
 
 /// The handlers' state.
 #[derive(Clone)]
@@ -24,20 +28,44 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         },
         backend.clone(),
     );
-    let api = OpenApiService::new(
-        (
-            contract::BranchesRoutes(edge.clone()),
-            contract::CommitsRoutes(edge.clone()),
-            contract::MetadataRoutes(edge.clone()),
-            contract::RepositoriesRoutes(edge.clone()),
-            contract::RepositoryFilesRoutes(edge.clone()),
-            contract::TagsRoutes(edge),
-        ),
-        "Holdfast API",
-        env!("CARGO_PKG_VERSION"),
-    );
+    let api = OpenApiService::new(contract::routes(edge), "Holdfast API", env!("CARGO_PKG_VERSION"));
     let routes = Route::new()
+        .nest("/docs", web::docs::routes())
+        .at("/api/v4/openapi.json", poem::get(web::docs::json))
+        .at("/api/v4/openapi.yaml", poem::get(web::docs::yaml))
         .nest("/-", web::health::routes(backend))
+        .at("/-/session", web::sign_in::session_route(backend))
+        .nest("/users", web::sign_in::routes(backend))
         .nest("/", api);
-    web::wrap(routes, backend, settings).boxed()
+    let git = GitHttp {
+        backend: backend.clone(),
+        max_push_bytes: settings.max_push_bytes,
+    };
+    web::wrap(routes.with(git), backend, settings).boxed()
+}
+
+/// `method path operationId status` of everything the router knows, for holding it against the document.
+#[must_use]
+pub fn routed() -> BTreeSet<String> {
+    fn known<A: OpenApi>(_: impl FnOnce(Edge<App>) -> A) -> Vec<MetaApi> {
+        A::meta()
+    }
+    let paths = known(contract::routes::<App>)
+        .into_iter()
+        .flat_map(|api| api.paths);
+    let operations = paths.flat_map(|path| {
+        path.operations.into_iter().map(move |operation| {
+            let status = operation
+                .responses
+                .responses
+                .first()
+                .and_then(|response| response.status);
+            let (method, id) = (
+                operation.method.as_str().to_lowercase(),
+                operation.operation_id.unwrap_or_default(),
+            );
+            format!("{method} {} {id} {}", path.path, status.unwrap_or_default())
+        })
+    });
+    operations.collect()
 }

@@ -50,6 +50,9 @@ pub struct Options {
     /// Most Git operations at a time [default: four per core]
     #[arg(long, env = "HOLDFAST_GIT_CONCURRENCY")]
     pub git_concurrency: Option<usize>,
+    /// Largest pack that a push may bring, in bytes [default: 10 GiB]
+    #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
+    pub max_push_bytes: Option<u64>,
     /// Write logs as JSON
     #[arg(long, env = "HOLDFAST_LOG_JSON", num_args = 0..=1, default_missing_value = "true")]
     pub log_json: Option<bool>,
@@ -91,6 +94,8 @@ pub struct Settings {
     pub database_connections: u32,
     /// Most Git operations at a time.
     pub git_concurrency: usize,
+    /// Largest pack that a push may bring.
+    pub max_push_bytes: u64,
 }
 
 /// Why settings are refused.
@@ -116,6 +121,9 @@ pub enum Error {
 
 /// The file that is read when none is named and it exists.
 const DEFAULT_FILE: &str = "holdfast.toml";
+
+/// The largest pack that a push may bring where nothing else is said.
+const MAX_PUSH_BYTES: u64 = 10 << 30;
 
 impl Options {
     /// These options over those of a file: the one named, or `holdfast.toml` when it exists.
@@ -155,6 +163,7 @@ impl Options {
             drain_timeout: self.drain_timeout.or(under.drain_timeout),
             database_connections: self.database_connections.or(under.database_connections),
             git_concurrency: self.git_concurrency.or(under.git_concurrency),
+            max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
             log_json: self.log_json.or(under.log_json),
             log: self.log.or(under.log),
             root_token: self.root_token.or(under.root_token),
@@ -191,6 +200,7 @@ impl Options {
             drain_timeout: Duration::from_secs(self.drain_timeout.unwrap_or(30)),
             database_connections: self.database_connections.unwrap_or(10).max(1),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
+            max_push_bytes: self.max_push_bytes.unwrap_or(MAX_PUSH_BYTES),
         })
     }
 }

@@ -81,7 +81,10 @@ fn complain(text: &str) {
 }
 
 fn log(options: &Options) {
-    let filter = options.log.as_deref().unwrap_or("info,sqlx=warn");
+    let filter = options
+        .log
+        .as_deref()
+        .unwrap_or("info,sqlx=warn,sea_orm_migration=warn");
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let builder = tracing_subscriber::fmt()
         .with_env_filter(filter)

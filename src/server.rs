@@ -2,15 +2,19 @@
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use poem::Server;
 use poem::listener::{Acceptor, Listener, TcpListener};
+use tokio_util::sync::CancellationToken;
 
 use crate::app;
 use crate::config::{Options, Settings};
 use crate::database::{self, Database};
 use crate::git::Store;
+use crate::jobs::{self, Runner};
 use crate::secrets::{Keyring, Secret};
+use crate::services::recovery::{self, Presence};
 use crate::services::setup::{self, Chosen, MadeUp};
 use crate::services::{Backend, Instance, Parts};
 use crate::web::health;
@@ -38,8 +42,8 @@ pub enum Error {
     /// The key file cannot be used.
     #[error("key file: {0}")]
     Keys(#[from] crate::secrets::Error),
-    /// The first administrator cannot be made.
-    #[error("first start: {0}")]
+    /// The first administrator cannot be made, or what a killed server left cannot be finished.
+    #[error("start: {0}")]
     Setup(#[from] crate::error::Error),
 }
 
@@ -100,6 +104,7 @@ pub fn chosen(options: &Options) -> Chosen {
 pub struct Bound<A> {
     acceptor: A,
     settings: Settings,
+    _presence: Presence,
     /// What the services work with.
     pub backend: Backend,
     /// The address it listens on.
@@ -131,15 +136,14 @@ pub async fn bind(
         .into_iter()
         .find_map(|address| address.as_socket_addr().copied());
     let address = local.unwrap_or(settings.listen);
-    let base_url = settings
-        .base_url
-        .clone()
-        .unwrap_or_else(|| format!("http://{address}"));
+    let base_url = public_url(&settings, address);
     let backend = open(&settings, observer, base_url).await?;
+    let presence = recovery::arrive(&backend, &settings.data_dir).await?;
     let made_up = setup::first_start(&backend, chosen).await?;
     Ok(Bound {
         acceptor,
         settings,
+        _presence: presence,
         backend,
         address,
         made_up,
@@ -154,13 +158,28 @@ impl<A: Acceptor + 'static> Bound<A> {
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         let endpoint = app::endpoint(&self.backend, &self.settings);
         let drain = self.settings.drain_timeout;
-        Server::new_with_acceptor(self.acceptor)
+        let stopping = CancellationToken::new();
+        let worker = self
+            .settings
+            .worker
+            .then(|| tokio::spawn(run_jobs(self.backend.clone(), drain, stopping.clone())));
+        let stop = async {
+            stop.await;
+            stopping.cancel();
+        };
+        let served = Server::new_with_acceptor(self.acceptor)
             .run_with_graceful_shutdown(endpoint, stop, Some(drain))
-            .await
-            .map_err(|cause| Error::Io {
-                what: "serving".to_owned(),
-                cause,
-            })?;
+            .await;
+        stopping.cancel();
+        if let Some(worker) = worker {
+            worker
+                .await
+                .map_err(|error| Error::Setup(crate::error::Error::internal(error)))?;
+        }
+        served.map_err(|cause| Error::Io {
+            what: "serving".to_owned(),
+            cause,
+        })?;
         self.backend
             .database
             .clone()
@@ -169,4 +188,48 @@ impl<A: Acceptor + 'static> Bound<A> {
             .map_err(database::Error::from)?;
         Ok(())
     }
+}
+
+/// Runs background jobs and recurring work until `stopping`; what runs then has `drain` to finish.
+async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken) {
+    let options = jobs::Options {
+        drain,
+        ..jobs::Options::default()
+    };
+    let runner = Runner::new(backend.database.clone(), jobs::registry(&backend), options);
+    tokio::join!(
+        runner.run(stopping.clone().cancelled_owned()),
+        jobs::recur(backend, stopping),
+    );
+}
+
+/// Runs only background jobs until `stop` resolves, beside servers that need not.
+///
+/// # Errors
+/// When anything cannot be opened.
+pub async fn work(settings: &Settings, stop: impl Future<Output = ()>) -> Result<(), Error> {
+    let base_url = public_url(settings, settings.listen);
+    let backend = open(settings, None, base_url).await?;
+    let _presence = recovery::arrive(&backend, &settings.data_dir).await?;
+    let stopping = CancellationToken::new();
+    let jobs = run_jobs(backend.clone(), settings.drain_timeout, stopping.clone());
+    let stop = async {
+        stop.await;
+        stopping.cancel();
+    };
+    tokio::join!(jobs, stop);
+    backend
+        .database
+        .clone()
+        .close()
+        .await
+        .map_err(database::Error::from)?;
+    Ok(())
+}
+
+/// The address clients see: the one that was set, or the one that is listened on.
+#[must_use]
+pub fn public_url(settings: &Settings, address: SocketAddr) -> String {
+    let set = settings.base_url.clone();
+    set.unwrap_or_else(|| format!("http://{address}"))
 }

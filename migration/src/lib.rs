@@ -19,6 +19,7 @@ mod m20261121_000005_create_protected_branches;
 mod m20261121_000006_create_commit_comments;
 mod m20261121_000007_create_ref_updates;
 mod m20261121_000008_create_jobs_and_settings;
+mod m20261121_000010_extend_users;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -38,6 +39,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000006_create_commit_comments::Migration),
             Box::new(m20261121_000007_create_ref_updates::Migration),
             Box::new(m20261121_000008_create_jobs_and_settings::Migration),
+            Box::new(m20261121_000010_extend_users::Migration),
         ]
     }
 }

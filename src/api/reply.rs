@@ -2,7 +2,7 @@
 
 use std::marker::PhantomData;
 
-use poem::http::header::CONTENT_TYPE;
+use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use poem::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use poem::{IntoResponse, Response};
 use poem_openapi::ApiResponse;
@@ -45,6 +45,7 @@ fn json_response<T: Serialize>(status: StatusCode, body: &T) -> Result<Response>
     Ok(Response::builder()
         .status(status)
         .content_type("application/json")
+        .header(CONTENT_LENGTH, bytes.len())
         .body(bytes))
 }
 

@@ -20,6 +20,8 @@ pub mod protected_branches;
 pub mod ref_updates;
 pub mod sessions;
 pub mod settings;
+pub mod sign_in_failures;
+pub mod user_identities;
 pub mod users;
 mod visibility;
 

@@ -90,6 +90,8 @@ pub struct Model {
     pub current_sign_in_at: Option<DateTime<Utc>>,
     /// The last day the user did anything.
     pub last_activity_on: Option<NaiveDate>,
+    /// When its removal began; from then on it is invisible.
+    pub deletion_started_at: Option<DateTime<Utc>>,
     /// The admin who made the user.
     pub created_by_id: Option<i64>,
     /// When the row was made.
@@ -109,7 +111,7 @@ impl ActiveModelBehavior for ActiveModel {}
 /// # Errors
 /// Whatever the database reports.
 pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Option<Model>, DbErr> {
-    Entity::find()
+    live()
         .filter(Column::UsernameKey.eq(fold(username)))
         .one(db)
         .await
@@ -120,10 +122,7 @@ pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Op
 /// # Errors
 /// Whatever the database reports.
 pub async fn by_email(db: &impl ConnectionTrait, email: &str) -> Result<Option<Model>, DbErr> {
-    Entity::find()
-        .filter(Column::EmailKey.eq(fold(email)))
-        .one(db)
-        .await
+    live().filter(Column::EmailKey.eq(fold(email))).one(db).await
 }
 
 /// A user by id or name; digits are always an id.
@@ -132,7 +131,12 @@ pub async fn by_email(db: &impl ConnectionTrait, email: &str) -> Result<Option<M
 /// Whatever the database reports.
 pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
     match numeric_id(reference) {
-        Some(id) => Entity::find_by_id(id).one(db).await,
+        Some(id) => live().filter(Column::Id.eq(id)).one(db).await,
         None => by_username(db, reference).await,
     }
+}
+
+/// All users that are not being removed.
+pub fn live() -> Select<Entity> {
+    Entity::find().filter(Column::DeletionStartedAt.is_null())
 }

@@ -116,9 +116,7 @@ impl Repository {
             .config("core.bigFileThreshold", "1m")
             .flag("blob")
             .id(id);
-        let mut process = self
-            .start_under(program, Arc::clone(&self.shared().streams))
-            .await?;
+        let mut process = self.start_transfer(program).await?;
         let source = process.take_stdout().ok_or(Error::Worker)?;
         Ok(BlobStream {
             size,

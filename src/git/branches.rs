@@ -192,7 +192,9 @@ pub(super) fn has_branches(repository: &git2::Repository) -> Result<bool> {
 
 /// Makes HEAD name a branch.
 pub(super) fn point_head(repository: &git2::Repository, name: &str) -> Result<()> {
-    Ok(repository.set_head(&format!("{PREFIX}{name}"))?)
+    refs::unlocked(repository, "HEAD", || {
+        repository.set_head(&format!("{PREFIX}{name}"))
+    })
 }
 
 #[cfg(test)]

@@ -168,17 +168,16 @@ pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
     Commit::parse(id, object.data())
 }
 
-/// Writes a commit and answers its id; the caller has made sure of tree and parents.
+/// The bytes of a commit, as Git stores them.
 ///
 /// NUL bytes are dropped from the message: Git would end it there.
-pub(super) fn write(
-    repository: &git2::Repository,
+pub(super) fn serialise(
     tree: Oid,
     parents: &[Oid],
     message: &str,
     author: &Signature,
     committer: &Signature,
-) -> Result<Oid> {
+) -> Vec<u8> {
     let mut data = format!("tree {tree}\n");
     for parent in parents {
         // Writing to a string cannot fail.
@@ -191,9 +190,7 @@ pub(super) fn write(
         author.to_line(),
         committer.to_line()
     );
-    Ok(repository
-        .odb()?
-        .write(git2::ObjectType::Commit, data.as_bytes())?)
+    data.into_bytes()
 }
 
 /// Splits a commit or tag into its headers (continuation lines dropped) and its message.

@@ -65,7 +65,7 @@ mod tests {
     #[tokio::test]
     async fn comparison_equals_log_and_diff() {
         let sample = Sample::with_history();
-        for (from, to) in [("main~20", "main"), ("main", "side-113"), ("side-53", "main")] {
+        for (from, to) in [("main~20", "main"), ("main", "apart"), ("side-53", "main")] {
             for (straight, dots) in [(false, "..."), (true, "..")] {
                 let (one, other) = (sample.id(from), sample.id(to));
                 let comparison = sample.repository.compare(one, other, straight).await.unwrap();

@@ -3,6 +3,7 @@
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use super::{Error, Result};
 
@@ -16,6 +17,12 @@ const DIRECTORIES: [&str; 7] = [
     "refs/heads",
     "refs/tags",
 ];
+
+/// How the names of directories begin in which repositories are built.
+const STAGED: &str = ".new-";
+
+/// From which age on such a directory is one that nobody builds in any more.
+const LONGEST_CREATION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The configuration of every repository.
 ///
@@ -71,6 +78,29 @@ pub(super) fn write_libgit2_settings(root: &Path) -> Result<()> {
     Ok(sync_directory(root)?)
 }
 
+/// Deletes what creations that were killed left in the root a day ago or longer.
+pub(super) fn sweep(root: &Path) -> Result<()> {
+    for entry in fs::read_dir(root)? {
+        let entry = entry?;
+        if !entry
+            .file_name()
+            .as_encoded_bytes()
+            .starts_with(STAGED.as_bytes())
+        {
+            continue;
+        }
+        // Another node may sweep too, so what is gone meanwhile is no fault.
+        let age = entry
+            .metadata()
+            .and_then(|metadata| metadata.modified())
+            .map(|modified| modified.elapsed());
+        if age.is_ok_and(|age| age.is_ok_and(|age| age > LONGEST_CREATION)) {
+            remove_tree(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
 /// Whether a repository stands at `path`.
 pub(super) fn is_repository(path: &Path) -> bool {
     path.join("HEAD").is_file()
@@ -78,7 +108,7 @@ pub(super) fn is_repository(path: &Path) -> bool {
 
 /// Builds a repository beside the others and renames it to `path`, which lies two directories below `root`.
 pub(super) fn create(root: &Path, path: &Path, default_branch: &str) -> Result<()> {
-    let staged = tempfile::Builder::new().prefix(".new-").tempdir_in(root)?;
+    let staged = tempfile::Builder::new().prefix(STAGED).tempdir_in(root)?;
     for directory in DIRECTORIES {
         fs::create_dir(staged.path().join(directory))?;
     }
@@ -228,6 +258,23 @@ mod tests {
             fixture.repository.branch("main").await,
             Err(Error::BranchNotFound)
         ));
+    }
+
+    #[tokio::test]
+    async fn sweeps_away_what_a_killed_creation_left() {
+        let fixture = Fixture::new("main").await;
+        let left = ["old", "young"].map(|name| fixture.root.path().join(format!(".new-{name}")));
+        for directory in &left {
+            std::fs::create_dir_all(directory.join("objects")).unwrap();
+        }
+        let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(200_000);
+        std::fs::File::open(&left[0])
+            .unwrap()
+            .set_modified(long_ago)
+            .unwrap();
+        let store = Store::new(fixture.root.path(), 2).unwrap();
+        assert_eq!(left.map(|directory| directory.exists()), [false, true]);
+        assert!(store.exists(&fixture.id).await.unwrap());
     }
 
     #[tokio::test]

@@ -256,6 +256,42 @@ mod tests {
         }
     }
 
+    #[tokio::test]
+    async fn refuses_every_name_that_fsck_refuses() {
+        use rand::RngExt;
+        let fixture = crate::git::testing::Fixture::new("main").await;
+        let tokens = [
+            ".git", "GIT", ".", "g", "it", "~1", "~2", "\\", ":", " ", "\u{200c}", "\u{feff}", "x", ".g",
+            "iT",
+        ];
+        let mut random = rand::rng();
+        let mut pick = || -> String {
+            (0..random.random_range(1..5))
+                .map(|_| tokens[random.random_range(0..tokens.len())])
+                .collect()
+        };
+        let names: std::collections::BTreeSet<String> = (0..4000).map(|_| pick()).collect();
+        let blob = fixture.git_stdin(&["hash-object", "-w", "--stdin"], b"");
+        let blob = blob.trim();
+        let trees: String = names
+            .iter()
+            .map(|name| format!("100644 blob {blob}\t{name}\0\0"))
+            .collect();
+        let trees = fixture.git_stdin(&["mktree", "--batch", "-z"], trees.as_bytes());
+        let output = fixture.command(&["fsck", "--no-dangling"]).output().unwrap();
+        let faults = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(trees.lines().count(), names.len());
+        let mut refused = 0;
+        for (name, tree) in names.iter().zip(trees.lines()) {
+            if faults.contains(tree) {
+                refused += 1;
+                // A single dot is dropped rather than refused.
+                assert!(name == "." || TreePath::parse(name).is_err(), "{name:?}");
+            }
+        }
+        assert!(refused > 20, "{refused} of {}: {faults}", names.len());
+    }
+
     #[test]
     fn links_may_not_stand_for_files_that_git_reads() {
         for name in [

@@ -13,6 +13,10 @@ const LOCKED_PATIENCE: Duration = Duration::from_secs(1);
 /// The longest name of a file in bytes, on every file system that repositories are kept on.
 const LONGEST_FILE_NAME: usize = 255;
 
+/// From which age on a lock file is one that a crash left behind. Its maker needs it for milliseconds; the rest
+/// allows for large packed references and for clocks that differ between nodes.
+const FORGOTTEN: Duration = Duration::from_secs(5 * 60);
+
 /// A stretch of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
@@ -117,7 +121,9 @@ pub(super) fn create(repository: &git2::Repository, name: &str, to: Oid) -> Resu
     if collides(repository, name)? {
         return Err(Error::ReferenceExists);
     }
-    match unlocked(|| repository.reference(name, to, false, "").map(drop)) {
+    match unlocked(repository, name, || {
+        repository.reference(name, to, false, "").map(drop)
+    }) {
         Err(Error::Git2(error)) if error.code() == git2::ErrorCode::Exists => Err(Error::ReferenceExists),
         result => result,
     }
@@ -128,9 +134,11 @@ pub(super) fn create(repository: &git2::Repository, name: &str, to: Oid) -> Resu
 /// # Errors
 /// [`Error::StaleReference`] when it does not.
 pub(super) fn advance(repository: &git2::Repository, name: &str, from: Oid, to: Oid) -> Result<()> {
-    let result = unlocked(|| match repository.reference_matching(name, to, true, from, "") {
-        Ok(_) => Ok(()),
-        Err(error) => Err(error),
+    let result = unlocked(repository, name, || {
+        match repository.reference_matching(name, to, true, from, "") {
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        }
     });
     stale(result)
 }
@@ -140,7 +148,7 @@ pub(super) fn advance(repository: &git2::Repository, name: &str, from: Oid, to: 
 /// # Errors
 /// [`Error::StaleReference`] when it does not.
 pub(super) fn delete(repository: &git2::Repository, name: &str, from: Oid) -> Result<()> {
-    let result = unlocked(|| {
+    let result = unlocked(repository, name, || {
         let mut reference = repository.find_reference(name)?;
         if reference.target() != Some(from) {
             return Err(git2::Error::new(
@@ -169,12 +177,22 @@ fn stale(result: Result<()>) -> Result<()> {
     }
 }
 
-/// Repeats a change while another process holds the reference's lock file for its moment.
-fn unlocked(change: impl Fn() -> std::result::Result<(), git2::Error>) -> Result<()> {
+/// Repeats a change to a reference while another process holds its lock file for a moment, and clears away a lock
+/// that a crash left behind. The caller has the write lock, so nobody else clears at the same time.
+pub(super) fn unlocked(
+    repository: &git2::Repository,
+    name: &str,
+    change: impl Fn() -> std::result::Result<(), git2::Error>,
+) -> Result<()> {
     let deadline = Instant::now() + LOCKED_PATIENCE;
     loop {
         match change() {
             Err(error) if error.code() == git2::ErrorCode::Locked => {
+                let cleared = clear_forgotten(&repository.path().join(format!("{name}.lock")))?
+                    | clear_forgotten(&repository.path().join("packed-refs.lock"))?;
+                if cleared {
+                    continue;
+                }
                 if Instant::now() >= deadline {
                     return Err(Error::Timeout);
                 }
@@ -183,6 +201,21 @@ fn unlocked(change: impl Fn() -> std::result::Result<(), git2::Error>) -> Result
             result => return Ok(result?),
         }
     }
+}
+
+/// Removes a lock file that is too old for its maker to be alive; answers whether it did.
+fn clear_forgotten(path: &Path) -> Result<bool> {
+    let modified = match std::fs::metadata(path).and_then(|metadata| metadata.modified()) {
+        Ok(modified) => modified,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(error.into()),
+    };
+    let is_forgotten = modified.elapsed().is_ok_and(|age| age > FORGOTTEN);
+    if is_forgotten {
+        tracing::warn!(path = %path.display(), "removing a lock file that a crash left behind");
+        std::fs::remove_file(path)?;
+    }
+    Ok(is_forgotten)
 }
 
 /// Whether the name would be a directory of an existing reference, or lie below one.
@@ -263,7 +296,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waits_for_a_lock_of_git_and_gives_up_on_a_forgotten_one() {
+    async fn waits_for_a_lock_of_git_and_clears_a_forgotten_one() {
         let fixture = Fixture::new("main").await;
         let first = testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
         let second = testing::commit(&fixture.repository, "main", &[("a", "2")]).await;
@@ -275,12 +308,35 @@ mod tests {
             fixture.repository.git2(advance).await,
             Err(Error::Timeout)
         ));
+        let held = lock.clone();
         let release = tokio::task::spawn_blocking(move || {
             std::thread::sleep(std::time::Duration::from_millis(50));
-            std::fs::remove_file(lock).unwrap();
+            std::fs::remove_file(held).unwrap();
         });
         fixture.repository.git2(advance).await.unwrap();
         release.await.unwrap();
         assert_eq!(fixture.git(&["rev-parse", "main"]).trim(), first.to_string());
+
+        let hours_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+        for left_behind in [lock, fixture.path().join("packed-refs.lock")] {
+            std::fs::File::create(&left_behind)
+                .unwrap()
+                .set_modified(hours_ago)
+                .unwrap();
+        }
+        fixture
+            .repository
+            .delete_branch("main", Some(first))
+            .await
+            .unwrap();
+        fixture
+            .repository
+            .create_branch("main", &second.to_string())
+            .await
+            .unwrap();
+        assert_eq!(
+            fixture.git(&["for-each-ref", "--format=%(objectname)"]).trim(),
+            second.to_string()
+        );
     }
 }

@@ -25,7 +25,7 @@ pub(super) const PATHS: [&str; 9] = [
 
 /// A store with one repository in a directory of its own, which goes away with it.
 pub(super) struct Sample {
-    _directory: TempDir,
+    directory: TempDir,
     pub(super) store: Store,
     pub(super) repository: Repository,
 }
@@ -38,7 +38,7 @@ impl Sample {
         let repository = store.repository(&RepositoryId::of_project(1));
         std::fs::create_dir_all(repository.path()).unwrap();
         let sample = Self {
-            _directory: directory,
+            directory,
             store,
             repository,
         };
@@ -55,7 +55,7 @@ impl Sample {
 
     /// A directory beside the repositories.
     pub(super) fn scratch(&self) -> PathBuf {
-        self._directory.path().to_owned()
+        self.directory.path().to_owned()
     }
 
     /// Feeds a stream to `git fast-import`.
@@ -182,6 +182,48 @@ fn history() -> Vec<u8> {
             );
         }
     }
+    // Four parents need more room than a record of the commit-graph has.
+    let merged = [13, 33, 53]
+        .map(|round| format!("merge refs/heads/side-{round}\n"))
+        .concat();
+    let date = 1_600_000_000 + (ROUNDS * 100) as i64;
+    commit(
+        &mut stream,
+        "main",
+        mark + 1,
+        date,
+        "Octopus\n",
+        &format!("{merged}{}", changes(&mut numbers, 0)),
+    );
+    for round in 0..3 {
+        let change = changes(&mut numbers, round);
+        commit(
+            &mut stream,
+            "main",
+            mark + 2 + round,
+            date + 100,
+            "After\n",
+            &change,
+        );
+    }
+    // A branch that is never merged, with dates among those of the main line.
+    for step in 0..4 {
+        let from = if step == 0 {
+            "from refs/heads/side-93\n"
+        } else {
+            ""
+        };
+        let change = changes(&mut numbers, step);
+        let date = 1_600_009_000 + step as i64 * 700;
+        commit(
+            &mut stream,
+            "apart",
+            mark + 10 + step,
+            date,
+            "Apart\n",
+            &format!("{from}{change}"),
+        );
+    }
     (stream + &tags).into_bytes()
 }
 
@@ -201,10 +243,11 @@ fn changes(numbers: &mut Numbers, round: usize) -> String {
     let lines: String = (0..40)
         .map(|line| format!("line {line} {}\n", numbers.below(6) * (line % 3)))
         .collect();
-    let content = if path == "logo.bin" {
-        format!("\0{lines}")
-    } else {
-        lines
+    let content = match path {
+        "logo.bin" => format!("\0{lines}"),
+        // Its mode changes alone.
+        "run.sh" => "#!/bin/sh\n".to_owned(),
+        _ => lines,
     };
     let mode = if path == "run.sh" && round.is_multiple_of(2) {
         "100755"

@@ -14,9 +14,6 @@ use super::{Error, Oid, Result, layout};
 /// How many repositories keep open handles at once.
 const OPEN_REPOSITORIES: u64 = 128;
 
-/// How many large blobs may be sent at once.
-const BLOB_STREAMS: usize = 64;
-
 /// How many SHA-256 digests of file contents are remembered (about 100 bytes each).
 const REMEMBERED_DIGESTS: u64 = 50_000;
 
@@ -54,8 +51,6 @@ pub(super) struct Shared {
     root: PathBuf,
     /// Bounds the blocking threads that Git work may take at once.
     pub(super) permits: Arc<Semaphore>,
-    /// Bounds the programs that send large blobs; apart from the permits, since slow readers hold them long.
-    pub(super) streams: Arc<Semaphore>,
     /// The queues of writers, one a repository.
     pub(super) locks: Locks,
     /// SHA-256 of file contents in hex, by blob id.
@@ -75,9 +70,9 @@ impl Store {
         std::fs::create_dir_all(&root)?;
         let root = root.canonicalize()?;
         layout::write_libgit2_settings(&root)?;
+        layout::sweep(&root)?;
         let shared = Shared {
             root,
-            streams: Arc::new(Semaphore::new(BLOB_STREAMS)),
             locks: Locks::default(),
             ancestry: moka::sync::Cache::new(REMEMBERED_ANCESTRY),
             digests: moka::sync::Cache::new(REMEMBERED_DIGESTS),

@@ -20,7 +20,7 @@ use super::{Error, Repository, Result};
 const TRANSFERS: usize = 64;
 /// How long a client waits for its turn.
 const TURN: Duration = Duration::from_secs(30);
-/// How long a client may send nothing in the middle of its request.
+/// How long a client may send nothing in the middle of its request, or take nothing of its answer.
 const IDLE: Duration = Duration::from_secs(120);
 /// How much is read at once, in bytes.
 const CHUNK: usize = 64 * 1024;
@@ -131,6 +131,8 @@ async fn converse<R: AsyncRead + Unpin>(
         let mut pumped = pin!(pump(exchange.body, exchange.body_limit, stdin));
         let mut forwarded = pin!(forward(stdout, sender, exchange.durable));
         tokio::select! {
+            // A push that is there whole is carried out, even if the client left in the same moment.
+            biased;
             // The program has said all it will; a client is only ready to listen when it has sent all.
             done = &mut forwarded => {
                 done?;
@@ -186,20 +188,25 @@ async fn forward(
     durable: bool,
 ) -> Result<()> {
     let Some(mut stdout) = stdout else { return Ok(()) };
+    let mut listened_to = true;
     loop {
         let mut chunk = BytesMut::with_capacity(CHUNK);
         if stdout.read_buf(&mut chunk).await? == 0 {
             return Ok(());
         }
-        match send(sender, chunk.freeze()).await {
-            Err(error) if !durable => return Err(error),
-            _ => {}
+        if listened_to && let Err(error) = send(sender, chunk.freeze()).await {
+            if !durable {
+                return Err(error);
+            }
+            listened_to = false;
         }
     }
 }
 
+/// Hands a chunk over; a client that takes none for long has gone away without saying so.
 async fn send(sender: &mpsc::Sender<io::Result<Bytes>>, chunk: Bytes) -> Result<()> {
-    sender.send(Ok(chunk)).await.map_err(|_| gone())
+    let sent = tokio::time::timeout(IDLE, sender.send(Ok(chunk))).await;
+    sent.map_err(|_| Error::Timeout)?.map_err(|_| gone())
 }
 
 fn gone() -> Error {

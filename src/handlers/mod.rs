@@ -2,7 +2,14 @@
 
 mod branches;
 mod commits;
+mod group_members;
+mod groups;
+mod impersonation_tokens;
 mod metadata;
+mod personal_access_tokens;
+mod project_members;
+mod projects;
 mod repositories;
 mod repository_files;
 mod tags;
+mod users;

@@ -7,11 +7,15 @@
 //!
 //! Why this is not a library: `docs/adr/0004-own-job-queue.md`.
 
+pub mod create_repository;
 pub mod delete_merged_branches;
+pub mod delete_project;
+pub mod delete_user;
 pub mod maintain_repository;
 mod queue;
 mod registry;
 mod runner;
+mod scheduler;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +27,7 @@ use serde::{Serialize, de::DeserializeOwned};
 pub use queue::{Backlog, EnqueueError, backlog, enqueue, enqueue_at, purge_dead};
 pub use registry::registry;
 pub use runner::{Options, Runner};
+pub use scheduler::run as recur;
 
 /// Something to be done later: what is needed to do it, and the rules for doing it.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {

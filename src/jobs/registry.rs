@@ -1,15 +1,19 @@
 //! Which job is run by what: the one list of all kinds.
 
-use super::Registry;
-use super::delete_merged_branches;
-use super::maintain_repository;
+use super::{
+    Registry, create_repository, delete_merged_branches, delete_project, delete_user, maintain_repository,
+};
 use crate::services::Backend;
 
 /// The handlers of all jobs over one backend.
 #[must_use]
 pub fn registry(backend: &Backend) -> Registry {
-    let (merged, upkeep) = (backend.clone(), backend.clone());
+    let own = || backend.clone();
+    let (creation, merged, project, user, upkeep) = (own(), own(), own(), own(), own());
     Registry::default()
+        .handle(move |job, _| create_repository::run(creation.clone(), job))
         .handle(move |job, _| delete_merged_branches::run(merged.clone(), job))
+        .handle(move |job, _| delete_project::run(project.clone(), job))
+        .handle(move |job, _| delete_user::run(user.clone(), job))
         .handle(move |job, _| maintain_repository::run(upkeep.clone(), job))
 }

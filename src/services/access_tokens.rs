@@ -1,14 +1,20 @@
 //! Tokens that stand for a user (specification 5): made, listed, taken back. Only their digests are kept.
 
 use chrono::NaiveDate;
-use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+    Select,
+};
 
-use crate::entities::access_tokens::{self, Kind};
+use crate::api::types::{Page, PageRequest};
+use crate::entities::access_tokens::{self, Column, Entity, Kind, Model};
 use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::secrets::Token;
-use crate::services::Backend;
+use crate::services::authentication::Caller;
+use crate::services::{Backend, counting, preconditions};
 
 /// What secret scanners know the tokens by.
 const PREFIX: &str = "hfpat-";
@@ -36,11 +42,17 @@ pub struct NewToken {
 ///
 /// # Errors
 /// 400 when there is no scope or an unknown one.
-pub async fn create(backend: &Backend, new: NewToken) -> Result<(access_tokens::Model, String)> {
+pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)> {
     if new.scopes.is_empty() {
         return Err(Error::attribute("scopes", "can't be blank"));
     }
-    if new.scopes.iter().any(|scope| !SCOPES.contains(&scope.as_str())) {
+    let mut scopes: Vec<&str> = Vec::with_capacity(new.scopes.len());
+    for scope in &new.scopes {
+        if !scopes.contains(&scope.as_str()) {
+            scopes.push(scope);
+        }
+    }
+    if scopes.iter().any(|scope| !SCOPES.contains(scope)) {
         return Err(Error::attribute("scopes", "can only contain available scopes"));
     }
     let secret = new
@@ -51,7 +63,7 @@ pub async fn create(backend: &Backend, new: NewToken) -> Result<(access_tokens::
         name: Set(new.name),
         kind: Set(new.kind),
         digest: Set(crate::secrets::digest(&secret)),
-        scopes: Set(new.scopes.join(" ")),
+        scopes: Set(scopes.join(" ")),
         revoked: Set(false),
         expires_at: Set(new.expires_at),
         created_by_id: Set(new.created_by_id),
@@ -59,4 +71,154 @@ pub async fn create(backend: &Backend, new: NewToken) -> Result<(access_tokens::
         ..Default::default()
     };
     Ok((row.insert(backend.database.write()).await?, secret))
+}
+
+/// Which tokens a list holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Activity {
+    /// All of them.
+    #[default]
+    Any,
+    /// Those that work.
+    Active,
+    /// Those that were revoked or have expired.
+    Inactive,
+}
+
+/// A page of a user's impersonation tokens, in the order they were made.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn impersonation_list(
+    backend: &Backend,
+    user_id: i64,
+    activity: Activity,
+    page: &PageRequest,
+) -> Result<Page<Model>> {
+    paged(
+        backend,
+        access_tokens::of_user(user_id, Kind::Impersonation),
+        activity,
+        page,
+    )
+    .await
+}
+
+/// One impersonation token of a user.
+///
+/// # Errors
+/// 404.
+pub async fn impersonation(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
+    let found = access_tokens::of_user(user_id, Kind::Impersonation)
+        .filter(Column::Id.eq(id))
+        .one(backend.database.read())
+        .await?;
+    found.ok_or_else(|| Error::not_found("Impersonation Token"))
+}
+
+/// Takes an impersonation token back; its row stays. Doing so twice is no error.
+///
+/// # Errors
+/// 404, and 412 when the token is newer than the caller's date.
+pub async fn revoke_impersonation(
+    backend: &Backend,
+    user_id: i64,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let token = impersonation(backend, user_id, id).await?;
+    preconditions::unmodified_since(unmodified_since, token.created_at)?;
+    revoke(backend, token.id).await
+}
+
+/// A page of personal tokens: the caller's, or whichever an administrator asks for.
+///
+/// # Errors
+/// 401 for others who ask for somebody else's (facts on personal tokens).
+pub async fn personal_list(
+    backend: &Backend,
+    caller: &Caller,
+    user_id: Option<i64>,
+    activity: Activity,
+    page: &PageRequest,
+) -> Result<Page<Model>> {
+    let own = caller.signed_in()?.id;
+    let wanted = match user_id {
+        Some(id) if id != own && !caller.is_admin() => return Err(Error::Unauthorized),
+        Some(id) => Some(id),
+        None => (!caller.is_admin()).then_some(own),
+    };
+    let tokens = match wanted {
+        Some(id) => access_tokens::of_user(id, Kind::Personal),
+        None => Entity::find()
+            .filter(Column::Kind.eq(Kind::Personal))
+            .order_by_asc(Column::Id),
+    };
+    paged(backend, tokens, activity, page).await
+}
+
+/// The token that a request was made with.
+///
+/// # Errors
+/// 404 when it was made with something else.
+pub fn own(caller: &Caller) -> Result<Model> {
+    let token = caller.access_token().cloned();
+    token.ok_or_else(|| Error::not_found("Personal Access Token"))
+}
+
+/// Takes a personal token back; its row stays. Doing so twice is no error.
+///
+/// # Errors
+/// 404 for an id without a token, 400 for somebody else's unless an administrator calls, 412 when the token is
+/// newer than the caller's date.
+pub async fn revoke_personal(
+    backend: &Backend,
+    caller: &Caller,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let found = Entity::find_by_id(id)
+        .filter(Column::Kind.eq(Kind::Personal))
+        .one(backend.database.read())
+        .await?;
+    let token = found.ok_or_else(|| Error::not_found("Personal Access Token"))?;
+    if token.user_id != caller.signed_in()?.id && !caller.is_admin() {
+        return Err(Error::Refused("400 Bad request".into()));
+    }
+    preconditions::unmodified_since(unmodified_since, token.created_at)?;
+    revoke(backend, token.id).await
+}
+
+async fn revoke(backend: &Backend, id: i64) -> Result<()> {
+    Entity::update_many()
+        .col_expr(Column::Revoked, Expr::value(true))
+        .filter(Column::Id.eq(id))
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}
+
+async fn paged(
+    backend: &Backend,
+    tokens: Select<Entity>,
+    activity: Activity,
+    page: &PageRequest,
+) -> Result<Page<Model>> {
+    let today = now().date_naive();
+    let expired = || Column::ExpiresAt.is_not_null().and(Column::ExpiresAt.lt(today));
+    let tokens = match activity {
+        Activity::Any => tokens,
+        Activity::Active => tokens
+            .filter(Column::Revoked.eq(false))
+            .filter(Column::ExpiresAt.is_null().or(Column::ExpiresAt.gte(today))),
+        Activity::Inactive => tokens.filter(Column::Revoked.eq(true).or(expired())),
+    };
+    let db = backend.database.read();
+    let total = counting::bounded(db, &tokens).await?;
+    let rows = tokens
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    Ok(Page::new(page, rows, total))
 }

@@ -8,12 +8,24 @@ pub mod access_tokens;
 pub mod authentication;
 pub mod branches;
 pub mod commits;
+pub mod counting;
 pub mod files;
+pub mod git_access;
+pub mod groups;
+pub mod imports;
+pub mod listing;
+pub mod members;
+pub mod namespaces;
+pub mod naming;
 pub mod preconditions;
+pub mod projects;
 pub mod push_rules;
+pub mod pushes;
 pub mod raw;
+pub mod recovery;
 pub mod references;
 pub mod repositories;
+pub mod sessions;
 pub mod setup;
 pub mod tags;
 pub mod users;
@@ -88,6 +100,8 @@ impl From<git::Error> for Error {
             git::Error::RevisionNotFound => Self::not_found("Commit"),
             git::Error::BranchNotFound => Self::not_found("Branch"),
             git::Error::TagNotFound => Self::not_found("Tag"),
+            git::Error::Protocol(text) => Self::Refused(text.into()),
+            git::Error::RepositoryMissing => Self::not_found("Repository"),
             git::Error::Timeout => Self::TimedOut,
             git::Error::LimitExceeded(text) => Self::Refused(text.into()),
             other => Self::internal(other),

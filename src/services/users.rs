@@ -1,15 +1,28 @@
-//! Users: made by administrators, each with a personal namespace of the same path.
+//! Users: made and changed by administrators, each with a personal namespace of the same path.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, IntoActiveModel};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, QueryFilter,
+};
 
 use crate::database::Violation;
-use crate::entities::{Visibility, fold, namespace_ancestors, namespaces, now, users};
+use crate::entities::users::State;
+use crate::entities::{
+    Visibility, fold, namespace_ancestors, namespaces, now, sessions, user_identities, users,
+};
 use crate::error::{Error, Result};
 use crate::secrets;
 use crate::services::Backend;
+use crate::services::access::UserAccess;
+
+pub mod deletion;
+pub mod listing;
+pub mod names;
 
 /// Fewest characters of a password.
 const MIN_PASSWORD: usize = 8;
+/// Most characters of a password: hashing more would only cost time.
+const MAX_PASSWORD: usize = 128;
 
 /// What a new user starts with.
 #[derive(Debug, Clone, Default)]
@@ -26,16 +39,134 @@ pub struct NewUser {
     pub admin: bool,
 }
 
-/// Makes a user and the personal namespace.
+/// What an administrator may say of a user beside the name; what is absent stays as it is.
+#[derive(Debug, Clone, Default)]
+pub struct Details {
+    /// A contact.
+    pub skype: Option<String>,
+    /// A contact.
+    pub linkedin: Option<String>,
+    /// A contact.
+    pub twitter: Option<String>,
+    /// A web site.
+    pub website_url: Option<String>,
+    /// The employer.
+    pub organization: Option<String>,
+    /// What the user tells of themself.
+    pub bio: Option<String>,
+    /// Where the user lives.
+    pub location: Option<String>,
+    /// The address that others may see.
+    pub public_email: Option<String>,
+    /// How many projects the personal namespace may hold.
+    pub projects_limit: Option<i64>,
+    /// The id at an identity provider.
+    pub extern_uid: Option<String>,
+    /// That provider; goes with `extern_uid`.
+    pub provider: Option<String>,
+    /// Whether the user runs the instance.
+    pub admin: Option<bool>,
+    /// Whether the user may create groups at the top level.
+    pub can_create_group: Option<bool>,
+    /// Whether internal projects are private to the user.
+    pub external: Option<bool>,
+    /// Whether the profile is hidden.
+    pub private_profile: Option<bool>,
+    /// Whether the address counts as confirmed.
+    pub confirmed: Option<bool>,
+    /// The administrator who makes the user.
+    pub created_by_id: Option<i64>,
+}
+
+/// How a user gets a password.
+#[derive(Debug, Clone)]
+pub enum Password {
+    /// This one.
+    Chosen(String),
+    /// None that anybody knows: nobody signs in with one until an administrator chooses it.
+    Unknown,
+}
+
+/// What is to change about a user; what is absent stays as it is.
+#[derive(Debug, Clone, Default)]
+pub struct Changes {
+    /// The name in paths; the personal namespace follows.
+    pub username: Option<String>,
+    /// The name that is shown.
+    pub name: Option<String>,
+    /// The address for mail.
+    pub email: Option<String>,
+    /// The password; it must be changed again at the next sign-in, and open sessions end.
+    pub password: Option<Password>,
+    /// The rest.
+    pub details: Details,
+}
+
+impl Password {
+    /// The password that the attributes of a request ask for; one that nobody knows beats a chosen one.
+    #[must_use]
+    pub fn asked(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Option<Self> {
+        match (reset == Some(true) || random == Some(true), chosen) {
+            (true, _) => Some(Self::Unknown),
+            (false, Some(password)) => Some(Self::Chosen(password)),
+            (false, None) => None,
+        }
+    }
+
+    /// The password of a new user, who must have one.
+    ///
+    /// # Errors
+    /// 400 when nothing was said of it, or only what it is not.
+    pub fn required(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Result<Self> {
+        if chosen.is_none() && reset.is_none() && random.is_none() {
+            return Err(Error::parameter(
+                "password, reset_password, force_random_password are missing, at least one parameter must be provided",
+            ));
+        }
+        Self::asked(chosen, reset, random).ok_or_else(|| Error::attribute("password", "can't be blank"))
+    }
+
+    /// The password, where one was chosen.
+    #[must_use]
+    pub fn into_chosen(self) -> Option<String> {
+        match self {
+            Self::Chosen(password) => Some(password),
+            Self::Unknown => None,
+        }
+    }
+
+    async fn hash(self) -> Result<Option<String>> {
+        match self {
+            Self::Chosen(password) => hash_password(password).await.map(Some),
+            Self::Unknown => Ok(None),
+        }
+    }
+}
+
+/// Makes a user and the personal namespace; the address counts as confirmed.
 ///
 /// # Errors
 /// 409 when the name or address is taken, 400 when the password is too short or the name no path.
 pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
-    let hash = match &new.password {
-        Some(password) => Some(hash_password(password.clone()).await?),
+    let confirmed = Details {
+        confirmed: Some(true),
+        ..Details::default()
+    };
+    register(backend, new, confirmed).await
+}
+
+/// Makes a user, as an administrator describes them, and the personal namespace.
+///
+/// # Errors
+/// As [`create`]; 400 also for half an identity or one that somebody has, and for numbers out of range.
+pub async fn register(backend: &Backend, new: NewUser, details: Details) -> Result<users::Model> {
+    names::check_username(&new.username)?;
+    names::check_email(&new.email)?;
+    let hash = match new.password {
+        Some(password) => Password::Chosen(password).hash().await?,
         None => None,
     };
-    let row = users::ActiveModel {
+    let mut row = users::ActiveModel {
         username: Set(new.username.clone()),
         username_key: Set(fold(&new.username)),
         name: Set(new.name),
@@ -43,14 +174,19 @@ pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
         email_key: Set(fold(&new.email)),
         password_hash: Set(hash),
         admin: Set(new.admin),
-        confirmed_at: Set(Some(now())),
+        created_by_id: Set(details.created_by_id),
         created_at: Set(now()),
         updated_at: Set(now()),
         ..Default::default()
     };
+    let identity = apply(&mut row, details)?;
     backend
         .database
-        .transaction(async |transaction| insert(transaction, row).await)
+        .transaction(async |transaction| {
+            let user = insert(transaction, row).await?;
+            identify(transaction, user.id, identity).await?;
+            Ok(user)
+        })
         .await
 }
 
@@ -59,20 +195,138 @@ async fn insert(transaction: &DatabaseTransaction, row: users::ActiveModel) -> R
     let namespace = namespaces::ActiveModel {
         kind: Set(namespaces::Kind::User),
         owner_id: Set(Some(user.id)),
-        name: Set(user.name.clone()),
-        name_key: Set(fold(&user.username)),
-        path: Set(user.username.clone()),
-        full_path: Set(user.username.clone()),
-        full_path_key: Set(user.username_key.clone()),
-        description: Set(String::new()),
         visibility: Set(Visibility::Public),
+        description: Set(String::new()),
         created_at: Set(now()),
-        updated_at: Set(now()),
-        ..Default::default()
+        ..named(&user)
     };
     let namespace = namespace.insert(transaction).await.map_err(taken)?;
     namespace_ancestors::insert(transaction, namespace.id, None).await?;
     Ok(user)
+}
+
+/// What the personal namespace takes over from its user.
+fn named(user: &users::Model) -> namespaces::ActiveModel {
+    namespaces::ActiveModel {
+        name: Set(user.name.clone()),
+        name_key: Set(user.username_key.clone()),
+        path: Set(user.username.clone()),
+        full_path: Set(user.username.clone()),
+        full_path_key: Set(user.username_key.clone()),
+        updated_at: Set(now()),
+        ..Default::default()
+    }
+}
+
+/// Changes a user; a new name moves the personal namespace in the same transaction.
+///
+/// # Errors
+/// As [`register`].
+pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> Result<users::Model> {
+    let id = user.id;
+    let mut row = user.into_active_model();
+    if let Some(username) = changes.username {
+        names::check_username(&username)?;
+        row.username_key = Set(fold(&username));
+        row.username = Set(username);
+    }
+    if let Some(email) = changes.email {
+        names::check_email(&email)?;
+        // Without a word on it, a new address is one that nobody has confirmed.
+        if row.email_key.as_ref() != &fold(&email) {
+            row.confirmed_at = Set(None);
+        }
+        row.email_key = Set(fold(&email));
+        row.email = Set(email);
+    }
+    if let Some(name) = changes.name {
+        row.name = Set(name);
+    }
+    let new_password = changes.password.is_some();
+    if let Some(password) = changes.password {
+        row.password_hash = Set(password.hash().await?);
+        row.password_change_required = Set(true);
+    }
+    let identity = apply(&mut row, changes.details)?;
+    row.updated_at = Set(now());
+    backend
+        .database
+        .transaction(async |transaction| {
+            let user = row.update(transaction).await.map_err(taken)?;
+            namespaces::Entity::update_many()
+                .set(named(&user))
+                .filter(namespaces::Column::OwnerId.eq(id))
+                .exec(transaction)
+                .await
+                .map_err(taken)?;
+            identify(transaction, id, identity).await?;
+            if new_password {
+                end_sessions(transaction, id).await?;
+            }
+            Ok(user)
+        })
+        .await
+}
+
+/// Sets what is given on a row; gives the identity, provider first, that belongs beside it.
+fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(String, String)>> {
+    let identity = match (details.provider, details.extern_uid) {
+        (Some(provider), Some(uid)) => Some((provider, uid)),
+        (None, None) => None,
+        _ => {
+            return Err(Error::parameter(
+                "extern_uid, provider provide all or none of parameters",
+            ));
+        }
+    };
+    if let Some(limit) = details.projects_limit {
+        let too_many = || {
+            let text = format!("must be less than or equal to {}", i32::MAX);
+            Error::attribute("projects_limit", text)
+        };
+        row.projects_limit = Set(i32::try_from(limit).map_err(|_| too_many())?);
+    }
+    macro_rules! set {
+        ($($field:ident),*; $($optional:ident),*) => {
+            $(if let Some(value) = details.$field { row.$field = Set(value); })*
+            $(if let Some(value) = details.$optional { row.$optional = Set(Some(value)); })*
+        };
+    }
+    set!(skype, linkedin, twitter, website_url, admin, can_create_group, external, private_profile;
+        organization, bio, location, public_email);
+    if let Some(confirmed) = details.confirmed {
+        row.confirmed_at = Set(confirmed.then(now));
+    }
+    Ok(identity)
+}
+
+/// Notes an account at a provider; a user has one at each.
+async fn identify(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    identity: Option<(String, String)>,
+) -> Result<()> {
+    let Some((provider, extern_uid)) = identity else {
+        return Ok(());
+    };
+    user_identities::Entity::delete_many()
+        .filter(user_identities::Column::UserId.eq(user_id))
+        .filter(user_identities::Column::Provider.eq(provider.as_str()))
+        .exec(transaction)
+        .await?;
+    let row = user_identities::ActiveModel {
+        user_id: Set(user_id),
+        provider: Set(provider),
+        extern_uid: Set(extern_uid),
+        ..Default::default()
+    };
+    row.insert(transaction).await.map_err(|error| {
+        match Violation::is_unique(&error, "uq_user_identities_provider_extern_uid") {
+            true => Error::attribute("identities.extern_uid", "has already been taken"),
+            false => error.into(),
+        }
+    })?;
+    Ok(())
 }
 
 /// Says which of the unique attributes is taken.
@@ -82,30 +336,116 @@ fn taken(error: DbErr) -> Error {
             Error::Conflict("Email has already been taken".into())
         }
         Some(Violation::Unique(_)) => Error::Conflict("Username has already been taken".into()),
+        _ if matches!(error, DbErr::RecordNotUpdated) => Error::not_found("User"),
         _ => error.into(),
     }
+}
+
+/// Shuts a user out; `false` when they were shut out already.
+///
+/// # Errors
+/// 403 for callers who mean themselves, and for users whom the directory shut out.
+pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
+    let user = &access.user;
+    if access.caller.as_user().is_some_and(|caller| caller.id == user.id) {
+        return Err(Error::forbidden_because(
+            "The API initiating user cannot be blocked by the API",
+        ));
+    }
+    refuse_directory(user)?;
+    let (from, id) = ([State::Active, State::Deactivated], user.id);
+    backend
+        .database
+        .transaction(async |transaction| {
+            end_sessions(transaction, id).await?;
+            change_state(transaction, id, &from, State::Blocked).await
+        })
+        .await
+}
+
+/// Lets a user in again; `false` when they were not shut out.
+///
+/// # Errors
+/// 403 for users whom the directory shut out, and for those put to rest, who wake by signing in.
+pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
+    refuse_directory(user)?;
+    if user.state == State::Deactivated {
+        return Err(Error::forbidden_because(
+            "Deactivated users cannot be unblocked by the API",
+        ));
+    }
+    let id = user.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            change_state(transaction, id, &[State::Blocked], State::Active).await
+        })
+        .await
+}
+
+fn refuse_directory(user: &users::Model) -> Result<()> {
+    match user.state {
+        State::LdapBlocked => Err(Error::forbidden_because(
+            "LDAP blocked users cannot be modified by the API",
+        )),
+        _ => Ok(()),
+    }
+}
+
+async fn change_state(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    from: &[State],
+    to: State,
+) -> Result<bool> {
+    let change = users::ActiveModel {
+        state: Set(to),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    let done = users::Entity::update_many()
+        .set(change)
+        .filter(users::Column::Id.eq(user_id))
+        .filter(users::Column::State.is_in(from.iter().copied()))
+        .exec(transaction)
+        .await?;
+    Ok(done.rows_affected > 0)
+}
+
+async fn end_sessions(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
+    sessions::Entity::delete_many()
+        .filter(sessions::Column::UserId.eq(user_id))
+        .exec(transaction)
+        .await?;
+    Ok(())
 }
 
 /// Hashes a password off the async threads.
 ///
 /// # Errors
-/// 400 when it is too short.
+/// 400 when it is too short or too long.
 pub async fn hash_password(password: String) -> Result<String> {
-    if password.chars().count() < MIN_PASSWORD {
+    let length = password.chars().count();
+    if length < MIN_PASSWORD {
         let text = format!("is too short (minimum is {MIN_PASSWORD} characters)");
+        return Err(Error::attribute("password", text));
+    }
+    if length > MAX_PASSWORD {
+        let text = format!("is too long (maximum is {MAX_PASSWORD} characters)");
         return Err(Error::attribute("password", text));
     }
     let hash = tokio::task::spawn_blocking(move || secrets::hash_password(&password));
     Ok(hash.await.map_err(Error::internal)??)
 }
 
-/// Replaces a user's password.
+/// Replaces a user's password by one that the user chose.
 ///
 /// # Errors
 /// As [`hash_password`].
 pub async fn set_password(backend: &Backend, user: users::Model, password: String) -> Result<users::Model> {
     let mut row = user.into_active_model();
     row.password_hash = Set(Some(hash_password(password).await?));
+    row.password_change_required = Set(false);
     row.updated_at = Set(now());
     Ok(row.update(backend.database.write()).await?)
 }

@@ -3,13 +3,14 @@
 use crate::api::contract::{
     Author, Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType, UserState,
 };
-use crate::api::types::MaybeUndefined;
+use crate::api::types::{MaybeUndefined, Timestamp};
 use crate::entities::commit_comments::LineType;
 use crate::entities::users;
 use crate::git::{self, DiffEntry, Stats};
 use crate::services::access::ProjectAccess;
 use crate::services::commits::comments::Written;
 use crate::services::commits::listing::{Listed, RefKind};
+use crate::views::users as user_view;
 
 /// How many digits a short id has.
 const SHORT: usize = 8;
@@ -124,24 +125,19 @@ pub fn comment((comment, writer): Written, base_url: &str) -> CommitComment {
 
 fn author(user: users::Model, base_url: &str) -> Author {
     Author {
-        avatar_url: user
-            .avatar
-            .map(|file| format!("{base_url}/uploads/-/system/user/avatar/{}/{file}", user.id)),
-        web_url: format!("{base_url}/{}", user.username),
+        avatar_url: user_view::avatar_url(base_url, &user),
+        web_url: user_view::web_url(base_url, &user),
+        state: user_view::state(user.state),
         id: user.id,
         username: user.username,
         name: user.name,
-        state: match user.state {
-            users::State::Active | users::State::Deactivated => UserState::Active,
-            users::State::Blocked | users::State::LdapBlocked => UserState::Blocked,
-        },
         email: user.email,
         created_at: user.created_at.into(),
     }
 }
 
 /// Who stands for a user that is gone.
-fn ghost(created_at: crate::api::types::Timestamp, base_url: &str) -> Author {
+fn ghost(created_at: Timestamp, base_url: &str) -> Author {
     Author {
         id: 0,
         username: "ghost".to_owned(),

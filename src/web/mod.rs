@@ -1,8 +1,12 @@
 //! What is not REST, and what every request passes: request ids, logs, limits, and the last word on errors.
 
+mod compress;
+pub mod docs;
 mod errors;
+pub mod git_http;
 mod headers;
 pub mod health;
+pub mod sign_in;
 mod trace;
 
 use poem::{Endpoint, EndpointExt, Response};
@@ -23,6 +27,7 @@ where
         .with(headers::Headers {
             compat: settings.compat,
         })
+        .with(compress::Compression)
         .with(trace::Trace)
         .data(BaseUrl(backend.instance.base_url.as_str().into()))
         .map_to_response()

@@ -4,7 +4,10 @@
 //! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
 
 mod branches;
+mod commits;
+mod git;
 mod metadata;
 mod repositories;
+mod repository_files;
 mod support;
 mod tags;

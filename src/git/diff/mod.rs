@@ -25,6 +25,8 @@ const PATCH_BYTES: usize = 100 * 1024;
 const TIME_LIMIT: Duration = Duration::from_secs(30);
 /// How many commits may be asked for their statistics at once.
 const STATS_AT_ONCE: usize = 1_000;
+/// How much the program may print about them, in bytes: a line for each changed file.
+const STATS_BYTES: usize = 256 * 1024 * 1024;
 
 /// The options of every diff with text: full ids, no colours, no programs of the repository's choosing.
 const OPTIONS: [&str; 13] = [
@@ -179,6 +181,7 @@ impl Repository {
             let program = Program::new("diff-tree")
                 .flags(&flags)
                 .input(input.into_bytes())
+                .output_limit(STATS_BYTES)
                 .time_limit(TIME_LIMIT);
             let output = self.run(program).await?;
             for (commit, stats) in parse::numstat(&output.stdout) {

@@ -36,44 +36,38 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
     /// Reads the diff up to its end or a limit.
     pub(super) async fn read(&mut self) -> Result<Diff> {
         let mut diff = Diff::default();
-        // The raw part is read whole even when it is long: the patches come after it, in its order.
         let mut files = self.raw().await?.into_iter();
-        let (mut lines, mut bytes) = (0, 0);
-        let mut current: Option<DiffEntry> = None;
+        let (mut lines, mut bytes, mut size) = (0, 0, 0);
+        let mut current: Option<Box<DiffEntry>> = None;
         let mut in_hunks = false;
-        let mut size = 0;
         loop {
             let line = self.source.line(b'\n', self.limits.patch_bytes).await?;
             let starts_file = line
                 .as_ref()
                 .is_none_or(|line| line.bytes.starts_with(b"diff --git "));
             let Some(line) = line.filter(|_| !starts_file) else {
-                if let Some(done) = current
-                    .take()
-                    .filter(|entry| self.only.is_none_or(|path| path == entry.new_path))
-                {
+                if let Some(done) = current.take() {
                     bytes += done.diff.len();
                     if bytes > self.limits.bytes || lines > self.limits.lines {
                         diff.truncated = true;
                         return Ok(diff);
                     }
-                    diff.entries.push(done);
+                    diff.entries.push(*done);
                 }
                 let Some(next) = files.next() else {
-                    self.at_end = self.source.line(b'\n', 0).await?.is_none();
+                    self.at_end = true;
                     return Ok(diff);
                 };
                 if diff.entries.len() >= self.limits.files {
                     diff.truncated = true;
                     return Ok(diff);
                 }
-                (current, in_hunks, size) = (Some(next), false, 0);
+                (current, in_hunks, size) = (next, false, 0);
                 continue;
             };
             let Some(entry) = &mut current else { continue };
-            let wanted = self.only.is_none_or(|path| path == entry.new_path);
             in_hunks |= line.bytes.starts_with(b"@@") || line.bytes.starts_with(b"Binary files ");
-            if !in_hunks || !wanted {
+            if !in_hunks {
                 continue;
             }
             size += line.len;
@@ -87,8 +81,11 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
         }
     }
 
-    /// The entries of the raw part, without their patches.
-    async fn raw(&mut self) -> Result<Vec<DiffEntry>> {
+    /// The entries of the raw part, without their patches; `None` for those that are not wanted.
+    ///
+    /// It is read whole even when it is long, for the patches come after it, in its order; no more entries are
+    /// kept than it takes to see that there are too many.
+    async fn raw(&mut self) -> Result<Vec<Option<Box<DiffEntry>>>> {
         let mut files = Vec::new();
         loop {
             let header = self.field().await?;
@@ -119,19 +116,28 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
             };
             if *status == "T" {
                 // What changes its kind has two patches: one takes the old away, one adds the new.
-                files.push(DiffEntry {
+                let old = DiffEntry {
                     b_mode: mode("0"),
                     deleted_file: true,
                     ..entry.clone()
-                });
-                files.push(DiffEntry {
+                };
+                let new = DiffEntry {
                     a_mode: mode("0"),
                     new_file: true,
                     ..entry
-                });
+                };
+                self.keep(&mut files, old);
+                self.keep(&mut files, new);
             } else {
-                files.push(entry);
+                self.keep(&mut files, entry);
             }
+        }
+    }
+
+    fn keep(&self, files: &mut Vec<Option<Box<DiffEntry>>>, entry: DiffEntry) {
+        if files.len() <= self.limits.files {
+            let is_wanted = self.only.is_none_or(|path| path == entry.new_path);
+            files.push(is_wanted.then(|| Box::new(entry)));
         }
     }
 

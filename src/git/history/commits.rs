@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use gix::objs::{CommitRefIter, Find};
 
@@ -18,6 +19,7 @@ pub(super) struct Commits {
     loaded: Vec<Loaded>,
     nodes: HashMap<Oid, Node>,
     buffer: Vec<u8>,
+    deadline: Instant,
 }
 
 /// A commit outside the graph.
@@ -31,13 +33,25 @@ struct Loaded {
 }
 
 impl Commits {
-    pub(super) fn new(graph: Arc<Graph>, objects: gix::Repository) -> Self {
+    /// The commits of a repository, for a question that may take `time_limit`.
+    pub(super) fn new(graph: Arc<Graph>, objects: gix::Repository, time_limit: Duration) -> Self {
+        let deadline = Instant::now() + time_limit;
         Self {
             graph,
             objects,
             loaded: Vec::new(),
             nodes: HashMap::new(),
             buffer: Vec::new(),
+            deadline,
+        }
+    }
+
+    /// Stops a question that has taken too long; called before each object is read.
+    pub(super) fn check_time(&self) -> Result<()> {
+        if Instant::now() < self.deadline {
+            Ok(())
+        } else {
+            Err(Error::Timeout)
         }
     }
 
@@ -73,6 +87,7 @@ impl Commits {
     }
 
     fn load(&mut self, id: Oid) -> Result<Loaded> {
+        self.check_time()?;
         let data = self
             .objects
             .objects

@@ -9,10 +9,12 @@ mod bloom;
 mod commits;
 mod graph;
 mod paths;
+mod range;
 mod walk;
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use commits::{Commits, gix_error};
 use graph::Graph;
@@ -22,6 +24,8 @@ use super::{Error, Oid, Repository, Result};
 
 /// How many answers of each kind one repository keeps.
 const KEPT_ANSWERS: u64 = 4096;
+/// How long one question may take; only those without a commit-graph come near it.
+const WALK_TIME_LIMIT: Duration = Duration::from_secs(30);
 
 /// Which commits a listing is about (specification 4.2).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
@@ -76,7 +80,7 @@ pub struct Containing {
 
 /// What one open repository holds for questions about history.
 pub(super) struct History {
-    objects: OnceLock<gix::ThreadSafeRepository>,
+    objects: Mutex<Option<Objects>>,
     graph: Mutex<Arc<Graph>>,
     last_commits: moka::sync::Cache<(Oid, String), Option<Oid>>,
     counts: moka::sync::Cache<(Selection, usize), usize>,
@@ -84,10 +88,16 @@ pub(super) struct History {
     pub(super) stats: moka::sync::Cache<Oid, Stats>,
 }
 
+/// An open object database, and when its directory of packs had last changed.
+struct Objects {
+    packed: Option<SystemTime>,
+    repository: gix::ThreadSafeRepository,
+}
+
 impl Default for History {
     fn default() -> Self {
         Self {
-            objects: OnceLock::new(),
+            objects: Mutex::default(),
             graph: Mutex::default(),
             last_commits: moka::sync::Cache::new(KEPT_ANSWERS),
             counts: moka::sync::Cache::new(KEPT_ANSWERS),
@@ -103,17 +113,28 @@ impl History {
         *graph = Graph::load(path, &graph);
         let snapshot = Arc::clone(&graph);
         drop(graph);
-        let objects = match self.objects.get() {
-            Some(objects) => objects,
-            None => {
-                let options = gix::open::Options::isolated()
-                    .open_path_as_is(true)
-                    .with(gix::sec::Trust::Full);
-                let opened = gix::ThreadSafeRepository::open_opts(path, options).map_err(gix_error)?;
-                self.objects.get_or_init(|| opened)
-            }
-        };
-        Ok(Commits::new(snapshot, objects.to_thread_local()))
+        Ok(Commits::new(snapshot, self.objects(path)?, WALK_TIME_LIMIT))
+    }
+
+    /// A handle on the object database, opened anew when packs have come or gone: gix has room for a few more
+    /// than there were when it opened, and fails beyond that.
+    fn objects(&self, path: &Path) -> Result<gix::Repository> {
+        let packed = path
+            .join("objects/pack")
+            .metadata()
+            .and_then(|metadata| metadata.modified())
+            .ok();
+        let mut held = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(objects) = held.as_ref().filter(|objects| objects.packed == packed) {
+            return Ok(objects.repository.to_thread_local());
+        }
+        let options = gix::open::Options::isolated()
+            .open_path_as_is(true)
+            .with(gix::sec::Trust::Full);
+        let repository = gix::ThreadSafeRepository::open_opts(path, options).map_err(gix_error)?;
+        let local = repository.to_thread_local();
+        *held = Some(Objects { packed, repository });
+        Ok(local)
     }
 }
 
@@ -131,7 +152,7 @@ impl Repository {
     /// One page of commits.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when a tip or hidden id is no commit.
+    /// [`Error::ObjectNotFound`] when a tip or hidden id is no commit, [`Error::Timeout`] after half a minute.
     pub async fn list_commits(&self, page: ListCommits) -> Result<Vec<Oid>> {
         self.history(move |commits, _| {
             let nodes = walk::nodes(commits, &page.selection, page.offset, page.limit)?;

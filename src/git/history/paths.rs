@@ -79,6 +79,7 @@ impl PathFilter {
 
     fn step(&self, commits: &Commits, tree: Option<Oid>, name: &[u8], last: bool) -> Result<Option<Entry>> {
         let Some(tree) = tree else { return Ok(None) };
+        commits.check_time()?;
         let entry = entry_of(commits.objects(), tree, name)?;
         Ok(entry.filter(|(kind, id)| {
             let wanted = !(last && self.directory) || matches!(kind, EntryKind::Tree | EntryKind::Commit);

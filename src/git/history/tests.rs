@@ -17,6 +17,8 @@ fn samples() -> [Sample; 3] {
         partial.git(&["update-ref", "-d", line.split(' ').next().unwrap()]);
     }
     partial.git(&[
+        "-c",
+        "commitGraph.changedPathsVersion=2",
         "commit-graph",
         "write",
         "--reachable",
@@ -64,9 +66,9 @@ async fn lists_what_git_log_lists() {
         );
         let topo = Selection {
             order: Order::Topo,
-            ..from(&sample, &["main", "side-113"])
+            ..from(&sample, &["main", "apart"])
         };
-        let expected = sample.ids(&["log", "--format=%H", "--topo-order", "main", "side-113"]);
+        let expected = sample.ids(&["log", "--format=%H", "--topo-order", "main", "apart"]);
         assert_eq!(listed(&sample, topo).await, expected);
     }
 }
@@ -76,7 +78,7 @@ async fn lists_ranges_and_dates_as_git_does() {
     for sample in samples() {
         for (hidden, tip) in [
             ("main~30", "main"),
-            ("main", "side-113"),
+            ("main", "apart"),
             ("side-23", "main"),
             ("v53", "v73"),
         ] {
@@ -159,14 +161,26 @@ async fn follows_paths_as_git_does() {
 #[tokio::test]
 async fn follows_paths_within_a_range_as_git_does() {
     for sample in samples() {
-        for path in PATHS {
-            let mut range = Selection {
-                hidden: vec![sample.id("side-53")],
-                ..from(&sample, &["main"])
-            };
-            range.path = Some(path.to_owned());
-            let expected = sample.ids(&["log", "--format=%H", "side-53..main", "--", path]);
-            assert_eq!(listed(&sample, range).await, expected, "{path}");
+        let mut borders = vec!["side-53".to_owned(), "apart".to_owned(), "main~31".to_owned()];
+        for merge in sample
+            .ids(&["rev-list", "--merges", "main"])
+            .into_iter()
+            .step_by(4)
+        {
+            borders.extend([format!("{merge}^1"), format!("{merge}^2")]);
+        }
+        for border in borders {
+            for path in ["README.md", "run.sh", "src"] {
+                let hidden = vec![sample.id(&border)];
+                let path_of = Some(path.to_owned());
+                let range = Selection {
+                    hidden,
+                    path: path_of,
+                    ..from(&sample, &["main"])
+                };
+                let expected = sample.ids(&["log", "--format=%H", &format!("{border}..main"), "--", path]);
+                assert_eq!(listed(&sample, range).await, expected, "{path} from {border}");
+            }
         }
     }
 }
@@ -241,7 +255,7 @@ async fn finds_the_merge_bases_git_finds() {
             "side-33",
             "side-63~1",
             "v73",
-            "side-113",
+            "apart",
             "main~90",
         ];
         for one in revisions {
@@ -296,4 +310,84 @@ async fn refuses_tips_that_are_no_commits() {
         let answer = sample.repository.count_commits(selection, 10).await;
         assert!(matches!(answer, Err(Error::ObjectNotFound)), "{answer:?}");
     }
+}
+
+#[tokio::test]
+async fn filters_spare_most_commits_the_look_at_their_trees() {
+    let sample = Sample::with_history();
+    sample.repository.write_commit_graph().await.unwrap();
+    let graph = Graph::load(&sample.repository.path(), &Arc::default());
+    let commits = sample.ids(&["rev-list", "--all"]);
+    assert_eq!(graph.len() as usize, commits.len());
+    for path in ["README.md", "src/deep/er/lib.rs", "docs/übung.md", "never/there"] {
+        let keys = bloom::PathKeys::new(path.as_bytes());
+        let changing = sample.ids(&[
+            "log",
+            "--all",
+            "--full-history",
+            "--no-merges",
+            "--format=%H",
+            "--",
+            path,
+        ]);
+        let mut looked_at = 0;
+        for commit in &commits {
+            let position = graph.find(*commit).unwrap();
+            assert_eq!(graph.id(position), Some(*commit));
+            let may_change = graph.may_change(position, &keys);
+            looked_at += usize::from(may_change);
+            assert!(
+                may_change || !changing.contains(commit),
+                "{commit} changes {path}"
+            );
+        }
+        assert!(
+            looked_at < changing.len() + commits.len() / 10,
+            "{looked_at} looks for {path}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn slow_question_is_given_up() {
+    let sample = Sample::with_history();
+    let options = gix::open::Options::isolated();
+    let objects = gix::open_opts(sample.repository.path(), options).unwrap();
+    let mut commits = Commits::new(Arc::default(), objects, Duration::ZERO);
+    let answer = commits.node(sample.id("main"));
+    assert!(matches!(answer, Err(Error::Timeout)), "{answer:?}");
+}
+
+#[test]
+fn damaged_graph_is_an_error_or_passed_over_but_never_a_panic() {
+    let sample = Sample::with_history();
+    sample.git(&["commit-graph", "write", "--reachable", "--changed-paths"]);
+    let path = sample.repository.path();
+    let file = path.join("objects/info/commit-graph");
+    let whole = std::fs::read(&file).unwrap();
+    let keys = bloom::PathKeys::new(b"src/main.rs");
+    let mut loaded = 0;
+    for at in (0..whole.len()).step_by(31) {
+        let mut bytes = whole.clone();
+        bytes[at] ^= 0xff;
+        bytes.truncate(if at % 2 == 0 {
+            whole.len()
+        } else {
+            whole.len() - at / 2
+        });
+        std::fs::remove_file(&file).unwrap();
+        std::fs::write(&file, bytes).unwrap();
+        let graph = Graph::load(&path, &Arc::default());
+        loaded += usize::from(graph.len() > 0);
+        for position in (0..graph.len()).take(200) {
+            let mut parents = Vec::new();
+            let _ = graph.parents(position, &mut parents);
+            assert!(parents.iter().all(|parent| *parent < graph.len()));
+            let _ = graph.may_change(position, &keys);
+            if let Some(id) = graph.id(position) {
+                let _ = graph.find(id);
+            }
+        }
+    }
+    assert!(loaded > 0);
 }

@@ -316,6 +316,76 @@ impl AsyncRead for Endless {
     }
 }
 
+/// A body that breaks off where `bytes` end.
+fn broken_off(bytes: Vec<u8>) -> impl AsyncRead + Send + 'static {
+    let broken = futures_util::stream::iter([
+        Ok(Bytes::from(bytes)),
+        Err(std::io::Error::other("connection lost")),
+    ]);
+    tokio_util::io::StreamReader::new(broken)
+}
+
+#[tokio::test]
+async fn push_cut_off_in_the_middle_changes_nothing() {
+    let sample = Sample::with_history();
+    let before = sample.git(&["for-each-ref"]);
+    let main = sample.id("main");
+    let line = format!("{main} {} refs/heads/main\0report-status", "1".repeat(40));
+    let body = format!("{:04x}{line}0000PACK\0\0\0\u{2}\0\0\0\u{9}", line.len() + 4).into_bytes();
+    let push = sample
+        .repository
+        .open_push(broken_off(body), false)
+        .await
+        .unwrap();
+    assert_eq!(push.commands()[0].old, Some(main));
+    let received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let answer = received.outcome.applied().await;
+    assert!(matches!(answer, Err(Error::Io(_))), "{answer:?}");
+    assert_eq!(sample.git(&["for-each-ref"]), before);
+}
+
+/// Clients try out their credentials with a push of nothing before they send a large one.
+#[tokio::test]
+async fn push_of_nothing_is_answered_with_nothing() {
+    let sample = Sample::with_history();
+    let push = sample.repository.open_push(&b"0000"[..], false).await.unwrap();
+    assert!(push.commands().is_empty());
+    let received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    assert!(received.response.collect(1024).await.unwrap().is_empty());
+    assert_eq!(received.outcome.applied().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn push_is_finished_for_a_client_that_left_after_sending_it() {
+    let sample = Sample::with_history();
+    let (main, zero) = (sample.id("main"), "0".repeat(40));
+    let line = format!("{zero} {main} refs/heads/copy\0report-status");
+    let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
+    // A pack of no objects: its header and the SHA-1 of that.
+    let header = b"PACK\0\0\0\x02\0\0\0\0";
+    body.extend_from_slice(header);
+    body.extend(hex::decode("029d08823bd8a8eab510ad6ac75c823cfd3ed31e").unwrap());
+    let push = sample
+        .repository
+        .open_push(Cursor::new(body), false)
+        .await
+        .unwrap();
+    let mut received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let first = received.response.next().await.unwrap().unwrap();
+    assert!(!first.is_empty());
+    drop(received.response);
+    let applied = received.outcome.applied().await.unwrap();
+    assert_eq!(
+        applied,
+        [RefCommand {
+            old: None,
+            new: Some(main),
+            reference: "refs/heads/copy".to_owned()
+        }]
+    );
+    assert_eq!(sample.id("refs/heads/copy"), main);
+}
+
 #[tokio::test]
 async fn fetch_ends_when_the_client_goes_away() {
     let sample = Sample::with_history();

@@ -4,8 +4,8 @@ use git2::ObjectType;
 
 use super::super::path::may_be_symlink;
 use super::super::{ActionError, Oid, Result, TreePath};
-use super::Action;
 use super::tree::{Found, MemoryTree};
+use super::{Action, ObjectBatch};
 
 /// The mode of a new file.
 const REGULAR: i32 = 0o100_644;
@@ -25,7 +25,7 @@ const SYMLINK: i32 = 0o120_000;
 /// The mode of a submodule.
 const SUBMODULE: i32 = 0o160_000;
 
-/// An action with its paths checked and its content stored.
+/// An action with its paths checked and its content in a batch.
 pub(super) enum Step {
     Create {
         path: TreePath,
@@ -49,13 +49,12 @@ pub(super) enum Step {
     },
 }
 
-/// Checks all paths, then stores all contents.
-pub(super) fn store(repository: &git2::Repository, actions: &[Action]) -> Result<Vec<Step>> {
+/// Checks all paths and takes the contents into a batch.
+pub(super) fn prepare(actions: Vec<Action>, batch: &mut ObjectBatch) -> Result<Vec<Step>> {
     let paths: Vec<(TreePath, Option<TreePath>)> = actions.iter().map(paths).collect::<Result<_>>()?;
-    let odb = repository.odb()?;
-    let blob = |content: &[u8]| odb.write(ObjectType::Blob, content);
+    let mut blob = |content| batch.add(ObjectType::Blob, content);
     let mut steps = Vec::with_capacity(actions.len());
-    for (action, (path, previous)) in actions.iter().zip(paths) {
+    for (action, (path, previous)) in actions.into_iter().zip(paths) {
         steps.push(match action {
             Action::Create { content, .. } => Step::Create {
                 path,
@@ -66,7 +65,7 @@ pub(super) fn store(repository: &git2::Repository, actions: &[Action]) -> Result
                 id: blob(content)?,
             },
             Action::Move { content, .. } => {
-                let id = content.as_deref().map(blob).transpose()?;
+                let id = content.map(&mut blob).transpose()?;
                 Step::Move {
                     from: previous.ok_or(ActionError::PathEmpty)?,
                     to: path,
@@ -74,10 +73,7 @@ pub(super) fn store(repository: &git2::Repository, actions: &[Action]) -> Result
                 }
             }
             Action::Delete { .. } => Step::Delete { path },
-            Action::Chmod { executable, .. } => Step::Chmod {
-                path,
-                executable: *executable,
-            },
+            Action::Chmod { executable, .. } => Step::Chmod { path, executable },
         });
     }
     Ok(steps)

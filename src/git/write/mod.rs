@@ -1,6 +1,7 @@
 //! Commits made without a checkout: actions on a tree in memory, then objects, then the branch.
 
 mod apply;
+mod batch;
 mod tree;
 
 use bytes::Bytes;
@@ -8,7 +9,8 @@ use bytes::Bytes;
 use super::{ActionError, Error, Oid, Repository, Result, Signature, TreePath};
 use super::{branches, check_branch_name, commit, refs};
 use apply::Step;
-pub(super) use tree::MemoryTree;
+use batch::{ObjectBatch, PACKED_FROM};
+use tree::MemoryTree;
 
 /// How many actions one commit may have.
 const MOST_ACTIONS: usize = 10_000;
@@ -118,19 +120,17 @@ impl Repository {
         if request.actions.len() > MOST_ACTIONS {
             return Err(Error::LimitExceeded("the commit has too many actions"));
         }
-        // Contents need no lock: should the rest fail, they are loose objects that nothing refers to.
-        let (request, steps, expected) = self
+        let (request, steps, expected, batch) = self
             .git2(move |repository| {
                 let expected = expectations(&request.actions)?;
-                let steps = apply::store(repository, &request.actions)?;
-                Ok((
-                    CommitRequest {
-                        actions: Vec::new(),
-                        ..request
-                    },
-                    steps,
-                    expected,
-                ))
+                let mut batch = ObjectBatch::default();
+                let (actions, request) = split(request);
+                let steps = apply::prepare(actions, &mut batch)?;
+                // Storing contents needs no lock: should the rest fail, nothing refers to them.
+                if batch.len() < PACKED_FROM {
+                    batch.flush(&repository.odb()?)?;
+                }
+                Ok((request, steps, expected, batch))
             })
             .await?;
 
@@ -144,9 +144,20 @@ impl Repository {
         if let Some(parent) = base.parent {
             self.check_unchanged(parent, expected).await?;
         }
+        let (branch, base, commit, pack) = self
+            .git2(move |repository| {
+                let mut batch = batch;
+                let commit = build(repository, &request, &base, &steps, &mut batch)?;
+                let pack = batch.flush(&repository.odb()?)?;
+                Ok((request.branch, base, commit, pack))
+            })
+            .await?;
+        if let Some(pack) = pack {
+            self.store_pack(pack).await?;
+        }
         self.git2(move |repository| {
             let _guard = guard;
-            finish(repository, &request, &base, &steps)
+            publish(repository, &branch, base.old, base.parent, commit)
         })
         .await
     }
@@ -228,13 +239,19 @@ impl Base {
     }
 }
 
-/// Builds the tree and the commit and moves the branch.
-fn finish(
+/// Takes the actions out of a request.
+fn split(mut request: CommitRequest) -> (Vec<Action>, CommitRequest) {
+    (std::mem::take(&mut request.actions), request)
+}
+
+/// Builds the trees and the commit into a batch and answers the commit's id.
+fn build(
     repository: &git2::Repository,
     request: &CommitRequest,
     base: &Base,
     steps: &[Step],
-) -> Result<CommitResult> {
+    batch: &mut ObjectBatch,
+) -> Result<Oid> {
     let before = match base.parent {
         Some(parent) => Some(commit::read(repository, parent)?.tree),
         None => None,
@@ -243,21 +260,20 @@ fn finish(
     for step in steps {
         apply::apply(&mut tree, step)?;
     }
-    let after = tree.write()?;
+    let after = tree.write(batch)?;
     let unchanged = before.map_or(tree.is_empty()?, |before| before == after);
     if unchanged && !request.allow_empty {
         return Err(Error::EmptyChange);
     }
     let parents: Vec<Oid> = base.parent.into_iter().collect();
-    let commit = commit::write(
-        repository,
+    let data = commit::serialise(
         after,
         &parents,
         &request.message,
         &request.author,
         &request.committer,
-    )?;
-    publish(repository, &request.branch, base.old, base.parent, commit)
+    );
+    batch.add(git2::ObjectType::Commit, data)
 }
 
 /// Moves a branch from `old` to a new commit, or creates it there.

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::super::trees::{self, EntryKind};
 use super::super::{ActionError, Error, Oid, Result, TreePath};
+use super::ObjectBatch;
 
 /// The mode of a directory as trees store it.
 const DIRECTORY_MODE: i32 = 0o040_000;
@@ -114,10 +115,9 @@ impl<'r> MemoryTree<'r> {
         Ok(self.root.read(self.repository)?.is_empty())
     }
 
-    /// Writes what changed and answers the id of the root.
-    pub(in super::super) fn write(&mut self) -> Result<Oid> {
-        let odb = self.repository.odb()?;
-        self.root.write(&odb)
+    /// Adds what changed to a batch and answers the id of the root.
+    pub(in super::super) fn write(&mut self, batch: &mut ObjectBatch) -> Result<Oid> {
+        self.root.write(batch)
     }
 }
 
@@ -161,7 +161,7 @@ impl Directory {
         Ok(())
     }
 
-    fn write(&mut self, odb: &git2::Odb<'_>) -> Result<Oid> {
+    fn write(&mut self, batch: &mut ObjectBatch) -> Result<Oid> {
         if let Some(id) = self.id {
             return Ok(id);
         }
@@ -173,7 +173,7 @@ impl Directory {
                     // Git sorts a directory as if its name ended in a slash.
                     let mut key = name.clone();
                     key.push(b'/');
-                    stored.push((key, name, DIRECTORY_MODE, below.write(odb)?));
+                    stored.push((key, name, DIRECTORY_MODE, below.write(batch)?));
                 }
             }
         }
@@ -185,7 +185,7 @@ impl Directory {
             data.push(0);
             data.extend_from_slice(id.as_bytes());
         }
-        let id = odb.write(git2::ObjectType::Tree, &data)?;
+        let id = batch.add(git2::ObjectType::Tree, data)?;
         self.id = Some(id);
         Ok(id)
     }

@@ -1,16 +1,15 @@
 //! Comments on commits and on the lines they change (specification 4.2).
 
-use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
-};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 
-use crate::api::types::{MAX_COUNTED, Page, PageRequest};
+use crate::api::types::{Page, PageRequest};
 use crate::entities::commit_comments::{self, LineType};
 use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::git::{LineSide, Oid, Repository};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::counting;
 
 /// A comment and who wrote it; nobody when the user is gone.
 pub type Written = (commit_comments::Model, Option<users::Model>);
@@ -46,12 +45,10 @@ pub async fn list(
         .limit(page.limit().saturating_add(1))
         .all(database)
         .await?;
-    let counted = commit_comments::Entity::find()
+    let all = commit_comments::Entity::find()
         .filter(commit_comments::Column::ProjectId.eq(access.project.id))
-        .filter(commit_comments::Column::Sha.eq(sha))
-        .limit(MAX_COUNTED + 1)
-        .count(database)
-        .await?;
+        .filter(commit_comments::Column::Sha.eq(sha));
+    let counted = counting::bounded(database, &all).await?;
     Ok(Page::new(page, rows, counted))
 }
 

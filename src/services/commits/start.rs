@@ -41,7 +41,7 @@ pub(super) async fn find(
         if other.project.id != access.project.id {
             let id = other_start(backend, access, &other, from_branch.unwrap_or(branch), from_sha).await?;
             let other = repository_of(backend, other.project.id);
-            repository.copy_commit(&other, id).await?;
+            repository.import_commit(&other, id).await?;
             return Ok(Start::Sha(id));
         }
     }

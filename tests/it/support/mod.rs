@@ -3,6 +3,9 @@
 pub mod client;
 pub mod code;
 pub mod contract;
+pub mod git;
+pub mod places;
+pub mod repository;
 pub mod server;
 
 pub use client::{Answer, Client};

@@ -75,6 +75,8 @@ impl TestServer {
             data_dir: Some(data.path().to_owned()),
             database_url: database.as_ref().map(|database| database.url.clone()),
             database_connections: options.database_connections.or(Some(4)),
+            // Statements are counted in tests, and jobs would add theirs.
+            no_worker: options.no_worker.or(Some(true)),
             ..options
         };
         let statements = Arc::new(Statements::default());

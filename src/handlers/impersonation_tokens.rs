@@ -1,0 +1,65 @@
+//! Tokens that an administrator makes for another user.
+
+use crate::api::contract::{
+    CreateImpersonationTokenRequest, GetImpersonationTokenRequest, ImpersonationToken,
+    ImpersonationTokensApi, ListImpersonationTokensRequest, RevokeImpersonationTokenRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::entities::access_tokens::Kind;
+use crate::error::Result;
+use crate::handlers::personal_access_tokens::activity;
+use crate::services::access::UserAccess;
+use crate::services::access_tokens::{self, NewToken};
+use crate::views;
+
+impl ImpersonationTokensApi for App {
+    async fn list_impersonation_tokens(
+        &self,
+        access: UserAccess,
+        request: ListImpersonationTokensRequest,
+    ) -> Result<Page<ImpersonationToken>> {
+        let state = activity(request.state);
+        let page =
+            access_tokens::impersonation_list(&self.backend, access.user.id, state, &request.page).await?;
+        Ok(page.map(|token| views::access_tokens::impersonation(token, None)))
+    }
+
+    async fn create_impersonation_token(
+        &self,
+        access: UserAccess,
+        request: CreateImpersonationTokenRequest,
+    ) -> Result<ImpersonationToken> {
+        let body = request.body;
+        let new = NewToken {
+            user_id: access.user.id,
+            name: body.name,
+            kind: Kind::Impersonation,
+            scopes: body.scopes.unwrap_or_default(),
+            expires_at: body.expires_at.take(),
+            created_by_id: access.caller.as_user().map(|user| user.id),
+            secret: None,
+        };
+        let (token, secret) = access_tokens::create(&self.backend, new).await?;
+        Ok(views::access_tokens::impersonation(token, Some(secret)))
+    }
+
+    async fn get_impersonation_token(
+        &self,
+        access: UserAccess,
+        request: GetImpersonationTokenRequest,
+    ) -> Result<ImpersonationToken> {
+        let id = request.impersonation_token_id;
+        let token = access_tokens::impersonation(&self.backend, access.user.id, id).await?;
+        Ok(views::access_tokens::impersonation(token, None))
+    }
+
+    async fn revoke_impersonation_token(
+        &self,
+        access: UserAccess,
+        request: RevokeImpersonationTokenRequest,
+    ) -> Result<()> {
+        let (id, since) = (request.impersonation_token_id, request.if_unmodified_since);
+        access_tokens::revoke_impersonation(&self.backend, access.user.id, id, since.as_deref()).await
+    }
+}

@@ -1,0 +1,68 @@
+//! Tokens that stand for a user.
+
+use crate::api::contract::{
+    CreatePersonalAccessTokenRequest, ListPersonalAccessTokensRequest, PersonalAccessToken,
+    PersonalAccessTokensApi, RevokePersonalAccessTokenRequest, TokenState,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::entities::access_tokens::Kind;
+use crate::error::Result;
+use crate::services::access::{InstanceAccess, UserAccess};
+use crate::services::access_tokens::{self, Activity, NewToken};
+use crate::views;
+
+/// Which tokens a list is to hold.
+pub(super) fn activity(state: Option<TokenState>) -> Activity {
+    match state {
+        None | Some(TokenState::All) => Activity::Any,
+        Some(TokenState::Active) => Activity::Active,
+        Some(TokenState::Inactive) => Activity::Inactive,
+    }
+}
+
+impl PersonalAccessTokensApi for App {
+    async fn list_personal_access_tokens(
+        &self,
+        access: InstanceAccess,
+        request: ListPersonalAccessTokensRequest,
+    ) -> Result<Page<PersonalAccessToken>> {
+        let (user, state) = (request.user_id, activity(request.state));
+        let page =
+            access_tokens::personal_list(&self.backend, &access.caller, user, state, &request.page).await?;
+        Ok(page.map(|token| views::access_tokens::personal(token, None)))
+    }
+
+    async fn get_own_personal_access_token(&self, access: InstanceAccess) -> Result<PersonalAccessToken> {
+        let token = access_tokens::own(&access.caller)?;
+        Ok(views::access_tokens::personal(token, None))
+    }
+
+    async fn revoke_personal_access_token(
+        &self,
+        access: InstanceAccess,
+        request: RevokePersonalAccessTokenRequest,
+    ) -> Result<()> {
+        let since = request.if_unmodified_since;
+        access_tokens::revoke_personal(&self.backend, &access.caller, request.id, since.as_deref()).await
+    }
+
+    async fn create_personal_access_token(
+        &self,
+        access: UserAccess,
+        request: CreatePersonalAccessTokenRequest,
+    ) -> Result<PersonalAccessToken> {
+        let body = request.body;
+        let new = NewToken {
+            user_id: access.user.id,
+            name: body.name,
+            kind: Kind::Personal,
+            scopes: body.scopes.unwrap_or_default(),
+            expires_at: body.expires_at.take(),
+            created_by_id: access.caller.as_user().map(|user| user.id),
+            secret: None,
+        };
+        let (token, secret) = access_tokens::create(&self.backend, new).await?;
+        Ok(views::access_tokens::personal(token, Some(secret)))
+    }
+}

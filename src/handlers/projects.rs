@@ -1,0 +1,229 @@
+//! Projects: made, read, listed, changed, archived and removed.
+
+use crate::api::contract::{
+    CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, ListProjectsRequest,
+    ListUserProjectsRequest, Message, Project, ProjectOrder, ProjectsApi, SortDirection,
+    UpdateProjectRequest,
+};
+use crate::api::types::{Page, PageRequest, Timestamp};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{InstanceAccess, ProjectAccess, UserAccess};
+use crate::services::projects::{self, Change, Filter, NewProject, Order, Settings};
+use crate::views::project::{Parts, project};
+
+/// The settings in a body; those that make a project and those that change one have the same.
+macro_rules! settings {
+    ($body:expr) => {
+        Settings {
+            description: $body.description,
+            tag_list: $body.tag_list,
+            issues_enabled: $body.issues_enabled,
+            merge_requests_enabled: $body.merge_requests_enabled,
+            wiki_enabled: $body.wiki_enabled,
+            jobs_enabled: $body.jobs_enabled,
+            snippets_enabled: $body.snippets_enabled,
+            container_registry_enabled: $body.container_registry_enabled,
+            issues_access_level: $body.issues_access_level.map(Into::into),
+            repository_access_level: $body.repository_access_level.map(Into::into),
+            merge_requests_access_level: $body.merge_requests_access_level.map(Into::into),
+            forking_access_level: $body.forking_access_level.map(Into::into),
+            wiki_access_level: $body.wiki_access_level.map(Into::into),
+            builds_access_level: $body.builds_access_level.map(Into::into),
+            snippets_access_level: $body.snippets_access_level.map(Into::into),
+            merge_method: $body.merge_method.map(Into::into),
+            request_access_enabled: $body.request_access_enabled,
+            lfs_enabled: $body.lfs_enabled,
+            packages_enabled: $body.packages_enabled,
+            service_desk_enabled: $body.service_desk_enabled,
+            resolve_outdated_diff_discussions: $body.resolve_outdated_diff_discussions,
+            shared_runners_enabled: $body.shared_runners_enabled,
+            public_jobs: $body.public_jobs,
+            ci_default_git_depth: $body.ci_default_git_depth,
+            ci_config_path: $body.ci_config_path,
+            only_allow_merge_if_pipeline_succeeds: $body.only_allow_merge_if_pipeline_succeeds,
+            only_allow_merge_if_all_discussions_are_resolved: $body
+                .only_allow_merge_if_all_discussions_are_resolved,
+            remove_source_branch_after_merge: $body.remove_source_branch_after_merge,
+            autoclose_referenced_issues: $body.autoclose_referenced_issues,
+            suggestion_commit_message: $body.suggestion_commit_message,
+            auto_devops_enabled: $body.auto_devops_enabled,
+            auto_devops_deploy_strategy: $body.auto_devops_deploy_strategy.map(Into::into),
+            approvals_before_merge: $body.approvals_before_merge,
+            mirror: $body.mirror,
+            mirror_trigger_builds: $body.mirror_trigger_builds,
+            only_mirror_protected_branches: $body.only_mirror_protected_branches,
+            mirror_overwrites_diverged_branches: $body.mirror_overwrites_diverged_branches,
+            external_authorization_classification_label: $body.external_authorization_classification_label,
+            repository_storage: $body.repository_storage,
+        }
+    };
+}
+
+/// The filters that both lists have.
+macro_rules! filter {
+    ($request:expr) => {
+        Filter {
+            archived: $request.archived,
+            visibility: $request.visibility.map(Into::into),
+            search: $request.search,
+            owned: $request.owned,
+            membership: $request.membership,
+            starred: $request.starred,
+            with_issues_enabled: $request.with_issues_enabled,
+            with_merge_requests_enabled: $request.with_merge_requests_enabled,
+            with_programming_language: $request.with_programming_language,
+            min_access_level: $request.min_access_level,
+            id_after: $request.id_after,
+            id_before: $request.id_before,
+            custom_attributes: $request
+                .custom_attributes
+                .is_some_and(|wanted| !wanted.is_empty()),
+            order: order($request.order_by),
+            ascending: $request.sort == Some(SortDirection::Asc),
+            ..Filter::default()
+        }
+    };
+}
+
+/// What is shown of each project of a list.
+macro_rules! parts {
+    ($request:expr) => {
+        Parts {
+            simple: $request.simple,
+            permissions: true,
+            statistics: $request.statistics,
+            custom_attributes: $request.with_custom_attributes,
+            ..Parts::default()
+        }
+    };
+}
+
+fn order(order: Option<ProjectOrder>) -> Order {
+    match order {
+        None | Some(ProjectOrder::CreatedAt) => Order::CreatedAt,
+        Some(ProjectOrder::Id) => Order::Id,
+        Some(ProjectOrder::Name) => Order::Name,
+        Some(ProjectOrder::Path) => Order::Path,
+        Some(ProjectOrder::UpdatedAt) => Order::UpdatedAt,
+        Some(ProjectOrder::LastActivityAt) => Order::LastActivityAt,
+    }
+}
+
+impl App {
+    async fn projects(
+        &self,
+        access: InstanceAccess,
+        filter: Filter,
+        page: PageRequest,
+        parts: Parts,
+    ) -> Result<Page<Project>> {
+        let page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
+        Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
+    }
+
+    /// The answer to whoever changed a project: without roles, with secrets where `secrets` says so.
+    async fn changed(&self, access: ProjectAccess, secrets: bool) -> Result<Project> {
+        let row = projects::read(&self.backend, access, secrets).await?;
+        let parts = Parts {
+            import_error: secrets,
+            ..Parts::default()
+        };
+        Ok(project(&self.backend.instance, &row, parts))
+    }
+}
+
+impl ProjectsApi for App {
+    async fn list_projects(
+        &self,
+        access: InstanceAccess,
+        request: ListProjectsRequest,
+    ) -> Result<Page<Project>> {
+        let parts = parts!(request);
+        let filter = Filter {
+            search_namespaces: request.search_namespaces,
+            checksum_failed: request.wiki_checksum_failed || request.repository_checksum_failed,
+            last_activity_after: request.last_activity_after.map(Timestamp::to_utc),
+            last_activity_before: request.last_activity_before.map(Timestamp::to_utc),
+            ..filter!(request)
+        };
+        self.projects(access, filter, request.page, parts).await
+    }
+
+    async fn list_user_projects(
+        &self,
+        access: UserAccess,
+        request: ListUserProjectsRequest,
+    ) -> Result<Page<Project>> {
+        let parts = parts!(request);
+        let filter = Filter {
+            of_user: Some(access.user.id),
+            owned: false,
+            membership: false,
+            ..filter!(request)
+        };
+        let access = InstanceAccess {
+            caller: access.caller,
+        };
+        self.projects(access, filter, request.page, parts).await
+    }
+
+    async fn create_project(&self, access: InstanceAccess, request: CreateProjectRequest) -> Result<Project> {
+        let body = request.body;
+        let new = NewProject {
+            settings: settings!(body),
+            name: body.name,
+            path: body.path,
+            namespace_id: body.namespace_id,
+            visibility: body.visibility.map(Into::into),
+            default_branch: body.default_branch,
+            with_readme: body.initialize_with_readme,
+        };
+        let made = projects::create(&self.backend, &access.caller, new).await?;
+        self.changed(made, true).await
+    }
+
+    async fn get_project(&self, access: ProjectAccess, request: GetProjectRequest) -> Result<Project> {
+        let row = projects::read(&self.backend, access, true).await?;
+        let parts = Parts {
+            simple: false,
+            permissions: true,
+            statistics: request.statistics,
+            import_error: true,
+            license: request.license,
+            custom_attributes: request.with_custom_attributes,
+        };
+        Ok(project(&self.backend.instance, &row, parts))
+    }
+
+    async fn update_project(&self, access: ProjectAccess, request: UpdateProjectRequest) -> Result<Project> {
+        let body = request.body;
+        let change = Change {
+            settings: settings!(body),
+            name: body.name,
+            path: body.path,
+            visibility: body.visibility.map(Into::into),
+            default_branch: body.default_branch,
+            mirror_user_id: body.mirror_user_id,
+        };
+        let changed = projects::edit(&self.backend, access, change).await?;
+        self.changed(changed, true).await
+    }
+
+    async fn delete_project(&self, access: ProjectAccess, request: DeleteProjectRequest) -> Result<Message> {
+        projects::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
+        Ok(Message {
+            message: "202 Accepted".to_owned(),
+        })
+    }
+
+    async fn archive_project(&self, access: ProjectAccess) -> Result<Project> {
+        let changed = projects::set_archived(&self.backend, access, true).await?;
+        self.changed(changed, false).await
+    }
+
+    async fn unarchive_project(&self, access: ProjectAccess) -> Result<Project> {
+        let changed = projects::set_archived(&self.backend, access, false).await?;
+        self.changed(changed, false).await
+    }
+}

@@ -1,0 +1,145 @@
+//! User accounts.
+
+use crate::api::contract::{
+    CreateUserRequest, CurrentUser, DeleteUserRequest, ListUsersRequest, SortDirection, UpdateUserRequest,
+    User, UserCreate, UserOrder, UserUpdate, UsersApi,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{InstanceAccess, UserAccess};
+use crate::services::preconditions;
+use crate::services::users::listing::{self, Filter, Sorting};
+use crate::services::users::{self, Changes, Details, NewUser, Password, deletion};
+use crate::views;
+
+impl UsersApi for App {
+    async fn get_current_user(&self, access: InstanceAccess) -> Result<CurrentUser> {
+        let user = access.caller.signed_in()?;
+        let known = listing::circumstances(&self.backend, user.id).await?;
+        Ok(views::users::current(
+            user.clone(),
+            known,
+            &self.backend.instance.base_url,
+        ))
+    }
+
+    async fn list_users(&self, access: InstanceAccess, request: ListUsersRequest) -> Result<Page<User>> {
+        let page = request.page;
+        let found = listing::list(&self.backend, &access.caller, filter(request), &page).await?;
+        Ok(found.map(|profile| views::users::user(profile, &self.backend.instance.base_url)))
+    }
+
+    async fn create_user(&self, access: InstanceAccess, request: CreateUserRequest) -> Result<User> {
+        let creator = access.caller.as_user().map(|user| user.id);
+        let (new, details) = new_user(request.body, creator)?;
+        let made = users::register(&self.backend, new, details).await?;
+        let profile = listing::whole(&self.backend, made).await?;
+        Ok(views::users::user(profile, &self.backend.instance.base_url))
+    }
+
+    async fn get_user(&self, access: UserAccess) -> Result<User> {
+        let profile = listing::read(&self.backend, &access.caller, access.user).await?;
+        Ok(views::users::user(profile, &self.backend.instance.base_url))
+    }
+
+    async fn update_user(&self, access: UserAccess, request: UpdateUserRequest) -> Result<User> {
+        let changed = users::update(&self.backend, access.user, changes(request.body)).await?;
+        let profile = listing::whole(&self.backend, changed).await?;
+        Ok(views::users::user(profile, &self.backend.instance.base_url))
+    }
+
+    async fn delete_user(&self, access: UserAccess, request: DeleteUserRequest) -> Result<()> {
+        preconditions::unmodified_since(request.if_unmodified_since.as_deref(), access.user.updated_at)?;
+        deletion::delete(&self.backend, &access.user, request.hard_delete).await
+    }
+
+    async fn block_user(&self, access: UserAccess) -> Result<bool> {
+        users::block(&self.backend, &access).await
+    }
+
+    async fn unblock_user(&self, access: UserAccess) -> Result<bool> {
+        users::unblock(&self.backend, &access.user).await
+    }
+}
+
+fn filter(request: ListUsersRequest) -> Filter {
+    let sorting = request.order_by.map_or(Sorting::Id, |order| match order {
+        UserOrder::Id => Sorting::Id,
+        UserOrder::Name => Sorting::Name,
+        UserOrder::Username => Sorting::Username,
+        UserOrder::CreatedAt => Sorting::CreatedAt,
+        UserOrder::UpdatedAt => Sorting::UpdatedAt,
+    });
+    let ascending = matches!(request.sort, Some(SortDirection::Asc));
+    Filter {
+        username: request.username,
+        search: request.search,
+        active: request.active,
+        blocked: request.blocked,
+        external: request.external,
+        extern_uid: request.extern_uid,
+        provider: request.provider,
+        created_after: request.created_after.map(|time| time.to_utc()),
+        created_before: request.created_before.map(|time| time.to_utc()),
+        order: Some((sorting, ascending)),
+    }
+}
+
+/// The attributes that a new and a changed account have in common.
+macro_rules! details {
+    ($body:ident) => {
+        Details {
+            skype: $body.skype,
+            linkedin: $body.linkedin,
+            twitter: $body.twitter,
+            website_url: $body.website_url,
+            organization: $body.organization,
+            bio: $body.bio,
+            location: $body.location,
+            public_email: $body.public_email,
+            projects_limit: $body.projects_limit,
+            extern_uid: $body.extern_uid,
+            provider: $body.provider,
+            admin: $body.admin,
+            can_create_group: $body.can_create_group,
+            external: $body.external,
+            private_profile: $body.private_profile,
+            confirmed: None,
+            created_by_id: None,
+        }
+    };
+}
+
+fn new_user(body: UserCreate, created_by_id: Option<i64>) -> Result<(NewUser, Details)> {
+    let password = Password::required(body.password, body.reset_password, body.force_random_password)?;
+    // The deprecated attribute asks for a confirmation; the newer one for none.
+    let confirmed = body.skip_confirmation.or(body.confirm.map(|asked| !asked));
+    let new = NewUser {
+        username: body.username,
+        name: body.name,
+        email: body.email,
+        password: password.into_chosen(),
+        admin: body.admin == Some(true),
+    };
+    let details = Details {
+        confirmed,
+        created_by_id,
+        ..details!(body)
+    };
+    Ok((new, details))
+}
+
+fn changes(body: UserUpdate) -> Changes {
+    let skip = body.email.is_some() && body.skip_reconfirmation == Some(true);
+    Changes {
+        username: body.username,
+        name: body.name,
+        email: body.email,
+        password: Password::asked(body.password, body.reset_password, body.force_random_password),
+        details: Details {
+            confirmed: skip.then_some(true),
+            ..details!(body)
+        },
+    }
+}

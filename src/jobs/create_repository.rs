@@ -1,0 +1,40 @@
+//! Makes the repository of a project whose server was killed between the row and the repository.
+
+use chrono::TimeDelta;
+use sea_orm::{ColumnTrait, PaginatorTrait, QueryFilter};
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, Job};
+use crate::entities::projects;
+use crate::services::Backend;
+use crate::services::projects::ensure_repository;
+
+/// Makes the repository of a project unless it is there.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CreateRepository {
+    /// The project.
+    pub project_id: i64,
+    /// The branch that HEAD names.
+    pub default_branch: String,
+}
+
+impl CreateRepository {
+    /// How long the request that made the row has for making the repository itself.
+    pub const GRACE: TimeDelta = TimeDelta::minutes(1);
+}
+
+impl Job for CreateRepository {
+    const KIND: &'static str = "create_repository";
+}
+
+/// Runs the job; a project that is gone needs no repository.
+///
+/// # Errors
+/// When the file system or the database fails; the job is tried again then.
+pub async fn run(backend: Backend, job: CreateRepository) -> Result<(), Failure> {
+    let wanted = projects::live().filter(projects::Column::Id.eq(job.project_id));
+    if wanted.count(backend.database.read()).await? > 0 {
+        ensure_repository(&backend, job.project_id, &job.default_branch).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! Removes a user who is out of sight already, with the personal namespace and its projects.
+
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, Job};
+use crate::entities::{commit_comments, namespace_ancestors, namespaces, projects, users};
+use crate::git::RepositoryId;
+use crate::services::Backend;
+
+/// Removes a user for good. Every step finds what earlier ones left, so it may be killed at any point.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct DeleteUser {
+    /// The user.
+    pub user_id: i64,
+    /// Whether what they wrote goes too.
+    pub hard: bool,
+    /// The groups that go with the user.
+    pub groups: Vec<i64>,
+}
+
+impl Job for DeleteUser {
+    const KIND: &'static str = "delete_user";
+
+    fn dedup_key(&self) -> Option<String> {
+        Some(self.user_id.to_string())
+    }
+}
+
+/// Runs the job.
+///
+/// # Errors
+/// When Git or the database fails; the job is tried again then.
+pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
+    for group in &job.groups {
+        remove_tree(&backend, *group).await?;
+    }
+    if let Some(personal) = namespaces::of_user(backend.database.read(), job.user_id).await? {
+        remove_tree(&backend, personal.id).await?;
+    }
+    if job.hard {
+        commit_comments::Entity::delete_many()
+            .filter(commit_comments::Column::AuthorId.eq(job.user_id))
+            .exec(backend.database.write())
+            .await?;
+    }
+    users::Entity::delete_many()
+        .filter(users::Column::Id.eq(job.user_id))
+        // Only one that was taken out of sight: the payload is not proof enough.
+        .filter(users::Column::DeletionStartedAt.is_not_null())
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}
+
+/// Removes a namespace and everything below it, deepest first. Files go before their rows: a row without files
+/// is found again, files without a row are not.
+async fn remove_tree(backend: &Backend, root: i64) -> Result<(), Failure> {
+    let ids = namespace_ancestors::descendant_ids(backend.database.read(), root).await?;
+    for id in ids.into_iter().rev() {
+        let found = projects::Entity::find()
+            .filter(projects::Column::NamespaceId.eq(id))
+            .order_by_asc(projects::Column::Id)
+            .all(backend.database.read())
+            .await?;
+        for project in found {
+            backend
+                .repositories
+                .remove(&RepositoryId::of_project(project.id))
+                .await?;
+            projects::Entity::delete_by_id(project.id)
+                .exec(backend.database.write())
+                .await?;
+        }
+        namespaces::Entity::delete_by_id(id)
+            .exec(backend.database.write())
+            .await?;
+    }
+    Ok(())
+}

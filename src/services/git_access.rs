@@ -1,0 +1,156 @@
+//! Who may clone from and push to a project over Git's own protocol (specification 5, facts on repositories 0.3).
+//!
+//! A client that sends no credentials is asked for them wherever something is not open to everybody, the same
+//! whether it exists or not; one that sent good ones is told that what it may not see is not there.
+
+use std::sync::LazyLock;
+
+use tokio::sync::Semaphore;
+
+use crate::entities::projects::FeatureAccess;
+use crate::entities::users;
+use crate::error::{Error, Result};
+use crate::git::Service;
+use crate::policy::{Access, Minimum, On, Role};
+use crate::secrets;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::authentication::{Caller, by_token, refuse_shut_out};
+
+/// The name and password of HTTP's Basic scheme.
+pub struct Basic {
+    /// A user name or address; of no matter when the password is a token.
+    pub name: String,
+    /// A token, or the user's password.
+    pub password: String,
+}
+
+/// Passwords that are hashed at a time, each of which takes a processor and 19 MiB for a while.
+const HASHES: usize = 4;
+static HASHING: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(HASHES));
+
+/// The longest password that is looked at, in bytes.
+const LONGEST_PASSWORD: usize = 1024;
+
+/// Reading the code of a project: open as the project is, for Reporters where it is private.
+const READ_CODE: Access = Access {
+    on: On::Project,
+    min: Minimum::Reporter,
+    anonymous: true,
+    archived: true,
+    first: false,
+};
+
+/// Finds out who calls.
+///
+/// # Errors
+/// 401 for credentials that are unknown or no longer good, 403 for accounts that are shut out.
+pub async fn identify(backend: &Backend, credentials: Option<Basic>) -> Result<Caller> {
+    let Some(Basic { name, password }) = credentials else {
+        return Ok(Caller::anonymous());
+    };
+    if password.len() > LONGEST_PASSWORD {
+        return Err(Error::Unauthorized);
+    }
+    let caller = match by_token(backend, &password).await {
+        Err(Error::Unauthorized) => by_password(backend, &name, password).await?,
+        found => found?,
+    };
+    if let Some(user) = caller.as_user() {
+        refuse_shut_out(user)?;
+    }
+    Ok(caller)
+}
+
+async fn by_password(backend: &Backend, name: &str, password: String) -> Result<Caller> {
+    // No database keeps the character, and PostgreSQL does not even take it.
+    if name.is_empty() || name.contains('\0') {
+        return Err(Error::Unauthorized);
+    }
+    let database = backend.database.read();
+    let user = match users::by_username(database, name).await? {
+        Some(user) => Some(user),
+        None => users::by_email(database, name).await?,
+    };
+    let hash = user.as_ref().and_then(|user| user.password_hash.clone());
+    let permit = HASHING.acquire().await.map_err(Error::internal)?;
+    let verified =
+        tokio::task::spawn_blocking(move || secrets::verify_password(&password, hash.as_deref())).await;
+    drop(permit);
+    match (verified.map_err(Error::internal)??, user) {
+        (true, Some(user)) => Ok(Caller::user(user)),
+        _ => Err(Error::Unauthorized),
+    }
+}
+
+/// Admits a caller to one of the two services on the project with this path.
+///
+/// # Errors
+/// 401 for callers who might be let in with credentials, 404 for what others may not see, 403 for what they may
+/// not do, with a text to be shown to them.
+pub async fn admit(
+    backend: &Backend,
+    caller: Caller,
+    full_path: &str,
+    service: Service,
+) -> Result<ProjectAccess> {
+    let scopes: &[&str] = match service {
+        Service::UploadPack => &["api", "read_repository", "write_repository"],
+        Service::ReceivePack => &["api", "write_repository"],
+    };
+    if !caller.covers(scopes) {
+        let reason = format!("The token needs one of these scopes: {}", scopes.join(", "));
+        return Err(Error::forbidden_because(reason));
+    }
+    let known = caller.is_signed_in();
+    if service == Service::ReceivePack && !known || full_path.contains('\0') {
+        return Err(if known { hidden() } else { Error::Unauthorized });
+    }
+    let outcome = match ProjectAccess::find(backend, caller, full_path).await {
+        Ok(access) => decide(&access, service).map(|()| access),
+        Err(error) => Err(error),
+    };
+    match outcome {
+        Err(Error::NotFound(_) | Error::Forbidden(_)) if !known => Err(Error::Unauthorized),
+        outcome => outcome,
+    }
+}
+
+fn hidden() -> Error {
+    Error::not_found("Project")
+}
+
+/// Role, feature and archive, in this order.
+fn decide(access: &ProjectAccess, service: Service) -> Result<()> {
+    let project = &access.project;
+    let standing = access.caller.standing(access.role);
+    if !standing.may(READ_CODE, project.visibility) {
+        return Err(Error::forbidden_because(
+            "You are not allowed to download code from this project.",
+        ));
+    }
+    let open = match project.repository_access_level {
+        FeatureAccess::Enabled => true,
+        FeatureAccess::Private => standing.holds(Role::Guest),
+        FeatureAccess::Disabled => false,
+    };
+    if !open {
+        return Err(Error::forbidden_because(
+            "The repository of this project is not available to you.",
+        ));
+    }
+    if service == Service::UploadPack {
+        return Ok(());
+    }
+    if !access.holds(Role::Developer) {
+        return Err(Error::forbidden_because(
+            "You are not allowed to push code to this project.",
+        ));
+    }
+    if project.archived {
+        return Err(Error::forbidden_because(
+            "You cannot push to this project: it is archived and therefore read-only.",
+        ));
+    }
+    Ok(())
+}

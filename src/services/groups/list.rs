@@ -1,0 +1,194 @@
+//! Lists of groups.
+
+use std::collections::HashMap;
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, FromQueryResult, JoinType, QueryFilter,
+    QueryOrder, QuerySelect, QueryTrait, Select,
+};
+
+use super::Row;
+use crate::api::types::{Page, PageRequest};
+use crate::entities::access::{groups_with_level, visible_groups};
+use crate::entities::namespaces::{self, Column};
+use crate::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
+use crate::error::Result;
+use crate::services::Backend;
+use crate::services::authentication::Caller;
+use crate::services::listing::{bounded_count, containing, lower_contains};
+use crate::services::namespaces::full_names;
+
+/// What groups are ordered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The name.
+    #[default]
+    Name,
+    /// The last part of the path.
+    Path,
+    /// The id.
+    Id,
+}
+
+/// Which groups are wanted; all conditions hold together.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Not these.
+    pub skip_groups: Vec<i64>,
+    /// All that the caller may see, not only those the caller is a member of; when absent true for administrators
+    /// and without a caller.
+    pub all_available: Option<bool>,
+    /// Part of the name or path.
+    pub search: Option<String>,
+    /// Only those where the caller is Owner.
+    pub owned: bool,
+    /// Only those where the caller has at least this role.
+    pub min_access_level: Option<i64>,
+    /// Only those that are in no other.
+    pub top_level_only: bool,
+    /// Add sizes, for administrators.
+    pub statistics: bool,
+    /// What to order by.
+    pub order: Order,
+    /// The greatest first.
+    pub descending: bool,
+}
+
+/// What the projects of a group take, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// The repositories.
+    pub repository_size: i64,
+}
+
+/// One page of groups.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn list(
+    backend: &Backend,
+    caller: &Caller,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let select = filter.select(caller);
+    let total = bounded_count(db, select.clone().into_query()).await?;
+    let found = select
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    let page = Page::new(page, found, total);
+    let ids: Vec<i64> = page.items.iter().map(|group| group.id).collect();
+    let mut names = full_names(db, ids.iter().copied()).await?;
+    let sizes = match filter.statistics && caller.is_admin() {
+        true => Some(sizes(db, &ids).await?),
+        false => None,
+    };
+    Ok(page.map(|group| Row {
+        full_name: names.remove(&group.id).unwrap_or_default(),
+        sizes: sizes
+            .as_ref()
+            .map(|sizes| sizes.get(&group.id).copied().unwrap_or_default()),
+        group,
+    }))
+}
+
+impl Filter {
+    fn select(&self, caller: &Caller) -> Select<namespaces::Entity> {
+        let direction = if self.descending {
+            sea_orm::Order::Desc
+        } else {
+            sea_orm::Order::Asc
+        };
+        let column = match self.order {
+            Order::Name => Column::NameKey,
+            Order::Path => Column::Path,
+            Order::Id => Column::Id,
+        };
+        let select = namespaces::Entity::find()
+            .filter(visible_groups(caller.viewer(), now().date_naive()))
+            .filter(self.of_caller(caller))
+            .filter(self.of_group())
+            .order_by(column, direction);
+        match self.order {
+            Order::Id => select,
+            _ => select.order_by_asc(Column::Id),
+        }
+    }
+
+    fn of_caller(&self, caller: &Caller) -> Condition {
+        let level = self.min_access_level.and_then(|level| i32::try_from(level).ok());
+        let level = level.and_then(|level| AccessLevel::try_from(level).ok());
+        let least = if self.owned {
+            Some(AccessLevel::Owner)
+        } else {
+            level
+        };
+        let Some(user) = caller.as_user() else {
+            let never = || Condition::all().add(Expr::val(1).eq(0));
+            return Condition::all().add_option(least.map(|_| never()));
+        };
+        let all = self.all_available.unwrap_or(user.admin);
+        let least = least.or((!all).then_some(AccessLevel::Guest));
+        Condition::all().add_option(least.map(|least| groups_with_level(user.id, least, now().date_naive())))
+    }
+
+    fn of_group(&self) -> Condition {
+        let found = |text: String| {
+            Condition::any()
+                .add(Expr::col((namespaces::Entity, Column::NameKey)).like(containing(&text)))
+                .add(lower_contains((namespaces::Entity, Column::Path), &text))
+        };
+        let search = self.search.as_deref().map(fold).filter(|text| !text.is_empty());
+        let skipped =
+            (!self.skip_groups.is_empty()).then(|| Column::Id.is_not_in(self.skip_groups.iter().copied()));
+        Condition::all()
+            .add_option(skipped)
+            .add_option(search.map(found))
+            .add_option(self.top_level_only.then(|| Column::ParentId.is_null()))
+    }
+}
+
+#[derive(FromQueryResult)]
+struct Sum {
+    group_id: i64,
+    repository_size: i64,
+}
+
+/// The sizes of all projects in and below groups, in one statement.
+async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, Sizes>> {
+    use namespace_ancestors::Column as Ancestor;
+
+    let within = namespace_ancestors::Entity::belongs_to(projects::Entity)
+        .from(Ancestor::NamespaceId)
+        .to(projects::Column::NamespaceId)
+        .into();
+    let sum = Expr::col((projects::Entity, projects::Column::RepositorySize))
+        .sum()
+        .cast_as("bigint");
+    let rows = namespace_ancestors::Entity::find()
+        .select_only()
+        .column_as(Ancestor::AncestorId, "group_id")
+        .column_as(sum, "repository_size")
+        .join(JoinType::InnerJoin, within)
+        .filter(Ancestor::AncestorId.is_in(ids.iter().copied()))
+        .filter(projects::Column::DeletionStartedAt.is_null())
+        .group_by(Ancestor::AncestorId)
+        .into_model::<Sum>()
+        .all(db)
+        .await?;
+    Ok(rows
+        .into_iter()
+        .map(|row| {
+            (
+                row.group_id,
+                Sizes {
+                    repository_size: row.repository_size,
+                },
+            )
+        })
+        .collect())
+}

@@ -1,0 +1,27 @@
+//! Groups that hold projects and other groups.
+
+mod create;
+mod list;
+mod read;
+
+pub use create::{NewGroup, create};
+pub use list::{Filter, Order, Sizes, list};
+pub use read::{Detail, read};
+
+use crate::entities::namespaces;
+
+/// A group with what is always shown of it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The group.
+    pub group: namespaces::Model,
+    /// The names of all groups above and of this one, separated by ` / `.
+    pub full_name: String,
+    /// The sizes of its projects, where they were asked for.
+    pub sizes: Option<Sizes>,
+}
+
+/// The place that a group's token is encrypted for.
+fn runners_token_place(group_id: i64) -> String {
+    format!("namespaces.runners_token:{group_id}")
+}

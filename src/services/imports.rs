@@ -1,0 +1,162 @@
+//! Bringing a repository of this machine into a project (design 8, `admin import-repo`).
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+
+use crate::entities::ref_updates::Kind;
+use crate::entities::{Visibility, fold, namespaces, now, projects};
+use crate::error::{Error, Result};
+use crate::git::{self, Oid, Repository, RepositoryId, TagOrder, TagQuery, Window};
+use crate::services::Backend;
+use crate::services::references::{self, Moved, Mover};
+
+/// What `HEAD` names in a repository before the import says otherwise.
+const FIRST_BRANCH: &str = "main";
+
+/// Takes over the branches and tags of the repository at `source` into the project with this path, which is made
+/// in an existing namespace when it is not there. Git copies from disk to disk; nothing is held in memory.
+///
+/// # Errors
+/// 404 for a namespace that is not there, 400 for a path that cannot be a project's, 409 for one that is taken;
+/// whatever Git says of the source.
+pub async fn import(
+    backend: &Backend,
+    full_path: &str,
+    visibility: Visibility,
+    source: PathBuf,
+) -> Result<projects::Model> {
+    let project = match projects::by_full_path(backend.database.read(), full_path).await? {
+        Some((project, _)) => project,
+        None => make_project(backend, full_path, visibility).await?,
+    };
+    let id = RepositoryId::of_project(project.id);
+    // A row whose repository is missing is what an import leaves that was killed in between.
+    let repository = match backend.repositories.create(&id, FIRST_BRANCH).await {
+        Err(git::Error::RepositoryExists) => backend.repositories.repository(&id),
+        made => made?,
+    };
+    let mover = Mover {
+        project_id: project.id,
+        user_id: None,
+        kind: Kind::Push,
+    };
+    let default_branch = project.default_branch.clone();
+    let work = async move {
+        let before = references_of(&repository).await?;
+        repository.import(&source).await?;
+        if let Some(name) = &default_branch
+            && repository.branch(name).await.is_ok()
+        {
+            repository.set_default_branch(name).await?;
+        }
+        Ok(((), difference(&before, &references_of(&repository).await?)))
+    };
+    let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
+    references::moving(backend, mover, planned, work).await?;
+    let found = projects::by_reference(backend.database.read(), &project.id.to_string()).await?;
+    found
+        .map(|(project, _)| project)
+        .ok_or_else(|| Error::not_found("Project"))
+}
+
+async fn make_project(backend: &Backend, full_path: &str, visibility: Visibility) -> Result<projects::Model> {
+    let (above, path) = full_path
+        .rsplit_once('/')
+        .ok_or_else(|| Error::Refused("The path of a project is NAMESPACE/NAME".into()))?;
+    if !is_project_path(path) {
+        return Err(Error::Refused(
+            "The name of a project has letters, digits, '_', '-' and '.', begins with a letter, digit or '_', \
+             and does not end in '.git' or '.atom'"
+                .into(),
+        ));
+    }
+    let namespace = namespaces::by_full_path(backend.database.read(), above)
+        .await?
+        .ok_or_else(|| Error::not_found("Namespace"))?;
+    let row = projects::ActiveModel {
+        namespace_id: Set(namespace.id),
+        creator_id: Set(namespace.owner_id),
+        name: Set(path.to_owned()),
+        name_key: Set(fold(path)),
+        path: Set(path.to_owned()),
+        path_key: Set(fold(path)),
+        visibility: Set(visibility.min(namespace.visibility)),
+        last_activity_at: Set(now()),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            namespaces::lock(transaction, namespace.id).await?;
+            if namespaces::path_taken(transaction, full_path).await? {
+                return Err(Error::Conflict("The path has already been taken".into()));
+            }
+            Ok(row.insert(transaction).await?)
+        })
+        .await
+}
+
+fn is_project_path(path: &str) -> bool {
+    let lower = path.to_ascii_lowercase();
+    path.len() <= 255
+        && path.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && path
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
+        && !lower.ends_with(".git")
+        && !lower.ends_with(".atom")
+}
+
+/// Every branch and tag, and what it points at.
+async fn references_of(repository: &Repository) -> Result<BTreeMap<String, Oid>> {
+    let all = Window {
+        offset: 0,
+        limit: usize::MAX,
+    };
+    let branches = repository.branches(None, all).await?.branches.into_iter();
+    let mut found: BTreeMap<String, Oid> = branches
+        .map(|branch| (format!("refs/heads/{}", branch.name), branch.commit))
+        .collect();
+    let query = TagQuery {
+        search: None,
+        order: TagOrder::Name,
+        descending: false,
+        window: all,
+    };
+    let tags = repository.tags(query).await?.tags.into_iter();
+    found.extend(tags.map(|tag| (format!("refs/tags/{}", tag.name), tag.target)));
+    Ok(found)
+}
+
+/// What is new or stands elsewhere; an import deletes nothing.
+fn difference(before: &BTreeMap<String, Oid>, after: &BTreeMap<String, Oid>) -> Vec<Moved> {
+    let moved = after
+        .iter()
+        .filter(|(reference, id)| before.get(*reference) != Some(*id));
+    moved
+        .map(|(reference, id)| Moved {
+            reference: reference.clone(),
+            old: before.get(reference).map(Oid::to_string),
+            new: Some(id.to_string()),
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_could_mislead_are_no_project() {
+        for path in ["p", "P.1", "_x-y", "1"] {
+            assert!(is_project_path(path), "{path}");
+        }
+        for path in ["", "-p", ".p", "a b", "a/b", "x.git", "x.ATOM", "ä", "a\0"] {
+            assert!(!is_project_path(path), "{path}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! The role a user has from above, below which no membership of their own may go.
+
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+
+use super::Place;
+use crate::entities::members::{self, Source};
+use crate::entities::{AccessLevel, namespace_ancestors, namespaces, now};
+use crate::error::{Error, Result};
+
+/// Refuses a role below the one that the user inherits.
+///
+/// # Errors
+/// 400 that names the group the higher role comes from.
+pub(super) async fn refuse_below(
+    db: &impl ConnectionTrait,
+    place: &Place,
+    user_id: i64,
+    level: AccessLevel,
+) -> Result<()> {
+    let nearest = match place.source {
+        Source::Group(_) => 1,
+        Source::Project(_) => 0,
+    };
+    let above = namespace_ancestors::Entity::find()
+        .select_only()
+        .column(namespace_ancestors::Column::AncestorId)
+        .filter(namespace_ancestors::Column::NamespaceId.eq(place.namespace.id))
+        .filter(namespace_ancestors::Column::Depth.gte(nearest));
+    let highest = members::Entity::find()
+        .find_also_related(namespaces::Entity)
+        .filter(members::Column::UserId.eq(user_id))
+        .filter(members::Column::NamespaceId.in_subquery(sea_orm::QueryTrait::into_query(above)))
+        .filter(
+            Condition::any()
+                .add(members::Column::ExpiresAt.is_null())
+                .add(members::Column::ExpiresAt.gt(now().date_naive())),
+        )
+        .order_by_desc(members::Column::AccessLevel)
+        .one(db)
+        .await?;
+    match highest {
+        Some((member, Some(group))) if member.access_level > level => {
+            let text = format!(
+                "should be greater than or equal to {} inherited membership from group {}",
+                member.access_level.word(),
+                group.name
+            );
+            Err(Error::attribute("access_level", text))
+        }
+        _ => Ok(()),
+    }
+}

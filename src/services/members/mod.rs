@@ -1,0 +1,292 @@
+//! Members of groups and projects (specification 2.16 and 4.16).
+
+mod inherited;
+mod listing;
+
+use chrono::NaiveDate;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait,
+    IntoActiveModel, QueryFilter,
+};
+
+pub use listing::{MemberFilter, any, direct, list, list_all};
+
+use crate::api::types::MaybeUndefined;
+use crate::database::Violation;
+use crate::entities::members::{self, Source};
+use crate::entities::{AccessLevel, namespace_ancestors, namespaces, now, projects, users};
+use crate::error::{Error, Result};
+use crate::policy::Tier;
+use crate::services::Backend;
+use crate::services::access::{GroupAccess, ProjectAccess};
+use crate::services::authentication::Caller;
+use crate::services::listing::unmodified_since;
+
+/// A user with a role.
+#[derive(Debug, Clone)]
+pub struct Membership {
+    /// Who.
+    pub user: users::Model,
+    /// With which role.
+    pub access_level: AccessLevel,
+    /// The day it ends.
+    pub expires_at: Option<NaiveDate>,
+}
+
+/// The group or project whose members are asked for, as far as the caller was admitted to it.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// The group or project.
+    pub source: Source,
+    /// The group, or the namespace of the project.
+    pub namespace: namespaces::Model,
+    caller: Caller,
+    manages: bool,
+}
+
+impl From<GroupAccess> for Place {
+    fn from(access: GroupAccess) -> Self {
+        Self {
+            source: Source::Group(access.group.id),
+            manages: access.holds(AccessLevel::Owner),
+            namespace: access.group,
+            caller: access.caller,
+        }
+    }
+}
+
+impl From<ProjectAccess> for Place {
+    fn from(access: ProjectAccess) -> Self {
+        Self {
+            source: Source::Project(access.project.id),
+            manages: access.holds(AccessLevel::Maintainer),
+            namespace: access.namespace,
+            caller: access.caller,
+        }
+    }
+}
+
+impl Place {
+    /// The role that an integer names, if members here may have it.
+    fn level(&self, number: i64) -> Result<AccessLevel> {
+        let highest = match self.source {
+            Source::Group(_) => AccessLevel::Owner,
+            Source::Project(_) => AccessLevel::Maintainer,
+        };
+        i32::try_from(number)
+            .ok()
+            .and_then(|number| AccessLevel::try_from(number).ok())
+            .filter(|level| *level <= highest)
+            .ok_or_else(|| Error::attribute("access_level", "is not included in the list"))
+    }
+
+    /// Whether the user owns the personal namespace that the project lies in.
+    fn is_owner_of_personal_project(&self, user_id: i64) -> bool {
+        matches!(self.source, Source::Project(_)) && self.namespace.owner_id == Some(user_id)
+    }
+}
+
+/// Makes a user a member.
+///
+/// # Errors
+/// 409 for a direct member, 404 for an unknown user, 400 for a role that is none or too low, 405 where the
+/// group takes no members into its projects.
+pub async fn add(
+    backend: &Backend,
+    place: &Place,
+    user_id: i64,
+    level: i64,
+    expires_at: Option<NaiveDate>,
+) -> Result<Membership> {
+    let locked = place.namespace.membership_lock && backend.instance.plan >= Tier::Starter;
+    if locked && matches!(place.source, Source::Project(_)) {
+        return Err(Error::NotAllowed("405 Method Not Allowed".into()));
+    }
+    let creator = place.caller.signed_in()?.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            if members::direct(transaction, place.source, user_id)
+                .await?
+                .is_some()
+            {
+                return Err(already());
+            }
+            let user = users::Entity::find_by_id(user_id).one(transaction).await?;
+            let user = user.ok_or_else(|| Error::not_found("User"))?;
+            let level = place.level(level)?;
+            inherited::refuse_below(transaction, place, user_id, level).await?;
+            let (namespace_id, project_id) = match place.source {
+                Source::Group(id) => (Some(id), None),
+                Source::Project(id) => (None, Some(id)),
+            };
+            let row = members::ActiveModel {
+                user_id: Set(user_id),
+                namespace_id: Set(namespace_id),
+                project_id: Set(project_id),
+                access_level: Set(level),
+                expires_at: Set(expires_at),
+                created_by_id: Set(Some(creator)),
+                created_at: Set(now()),
+                updated_at: Set(now()),
+                ..Default::default()
+            };
+            let row = row.insert(transaction).await.map_err(|error| {
+                match Violation::of(&error) {
+                    Some(Violation::Unique(_)) => already(),
+                    // The user or the place went away in the meantime.
+                    Some(Violation::ForeignKey(_)) => Error::not_found("User"),
+                    _ => error.into(),
+                }
+            })?;
+            Ok(Membership {
+                user,
+                access_level: row.access_level,
+                expires_at: row.expires_at,
+            })
+        })
+        .await
+}
+
+fn already() -> Error {
+    Error::Conflict("Member already exists".into())
+}
+
+/// Changes the role and the last day of a direct member; `Undefined` keeps the day.
+///
+/// # Errors
+/// 404 for who is no direct member, 400 as [`add`], 403 for the last Owner of a group, the owner of a personal
+/// project, and members that the directory keeps.
+pub async fn edit(
+    backend: &Backend,
+    place: &Place,
+    user_id: i64,
+    level: i64,
+    expires_at: MaybeUndefined<NaiveDate>,
+) -> Result<Membership> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let (member, user) = locked_member(transaction, place, user_id).await?;
+            let level = place.level(level)?;
+            inherited::refuse_below(transaction, place, user_id, level).await?;
+            refuse_indispensable(transaction, place, &member).await?;
+            if member.ldap && !member.r#override {
+                return Err(Error::forbidden());
+            }
+            let mut row = member.into_active_model();
+            row.access_level = Set(level);
+            match expires_at {
+                MaybeUndefined::Undefined => {}
+                MaybeUndefined::Null => row.expires_at = Set(None),
+                MaybeUndefined::Value(day) => row.expires_at = Set(Some(day)),
+            }
+            row.updated_at = Set(now());
+            let row = row.update(transaction).await?;
+            Ok(Membership {
+                user,
+                access_level: row.access_level,
+                expires_at: row.expires_at,
+            })
+        })
+        .await
+}
+
+/// Ends a direct membership. With a group, the user's own memberships below it end too.
+///
+/// # Errors
+/// 404 for who is no direct member; 403 without the right to, for the last Owner of a group, and for the owner
+/// of a personal project; 412 when the membership changed after the date.
+pub async fn remove(
+    backend: &Backend,
+    place: &Place,
+    user_id: i64,
+    if_unmodified_since: Option<&str>,
+) -> Result<()> {
+    let caller = place.caller.signed_in()?.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let (member, _) = locked_member(transaction, place, user_id).await?;
+            if caller != user_id && !place.manages {
+                return Err(Error::forbidden());
+            }
+            refuse_indispensable(transaction, place, &member).await?;
+            unmodified_since(if_unmodified_since, member.updated_at)?;
+            members::Entity::delete_by_id(member.id).exec(transaction).await?;
+            match place.source {
+                Source::Group(id) => end_below(transaction, id, user_id).await,
+                Source::Project(_) => Ok(()),
+            }
+        })
+        .await
+}
+
+/// A direct member, with the group locked so that two Owners cannot go at the same time.
+async fn locked_member(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    user_id: i64,
+) -> Result<(members::Model, users::Model)> {
+    namespaces::lock(transaction, place.namespace.id).await?;
+    let found = members::of(place.source)
+        .filter(members::Column::UserId.eq(user_id))
+        .one(transaction)
+        .await?;
+    match found {
+        Some((member, Some(user))) => Ok((member, user)),
+        _ => Err(Error::not_found("")),
+    }
+}
+
+/// Refuses changes to the last Owner of a group and to the owner of a personal project.
+async fn refuse_indispensable(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    member: &members::Model,
+) -> Result<()> {
+    if place.is_owner_of_personal_project(member.user_id) {
+        return Err(Error::forbidden());
+    }
+    let Source::Group(group) = place.source else {
+        return Ok(());
+    };
+    if member.access_level != AccessLevel::Owner {
+        return Ok(());
+    }
+    let today = now().date_naive();
+    let counted = member.expires_at.is_none_or(|day| day > today);
+    let others = members::owners(transaction, group, today).await? - u64::from(counted);
+    if others == 0 {
+        return Err(Error::forbidden());
+    }
+    Ok(())
+}
+
+/// Ends a user's own memberships of groups and projects below a group.
+async fn end_below(transaction: &DatabaseTransaction, group: i64, user_id: i64) -> Result<()> {
+    use sea_orm::{QuerySelect, QueryTrait};
+
+    let below = || {
+        namespace_ancestors::Entity::find()
+            .select_only()
+            .column(namespace_ancestors::Column::NamespaceId)
+            .filter(namespace_ancestors::Column::AncestorId.eq(group))
+            .into_query()
+    };
+    let projects = projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(projects::Column::NamespaceId.in_subquery(below()))
+        .into_query();
+    members::Entity::delete_many()
+        .filter(members::Column::UserId.eq(user_id))
+        .filter(
+            Condition::any()
+                .add(members::Column::NamespaceId.in_subquery(below()))
+                .add(members::Column::ProjectId.in_subquery(projects)),
+        )
+        .exec(transaction)
+        .await?;
+    Ok(())
+}

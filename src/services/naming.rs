@@ -1,0 +1,213 @@
+//! What groups and projects may be called: the rules for names and for the last part of a path.
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+/// What is wrong with a name of a project.
+const PROJECT_NAME: &str = "can contain only letters, digits, emojis, '_', '.', dash, space. \
+                            It must start with letter, digit, emoji or '_'.";
+/// What is wrong with a name of a group.
+const GROUP_NAME: &str = "can contain only letters, digits, emojis, '_', '.', dash, space, parenthesis. \
+                          It must start with letter, digit, emoji or '_'.";
+/// What is wrong with a path.
+const PATH: &str = "can contain only letters, digits, '_', '-' and '.'. \
+                    Cannot start with '-' or end in '.', '.git' or '.atom'";
+/// What is wrong with a word that routes need for themselves.
+const RESERVED: &str = "is a reserved name";
+/// What is wrong with a text of more than [`MAX_LENGTH`] characters.
+const TOO_LONG: &str = "is too long (maximum is 255 characters)";
+/// Most characters of a name and of a path.
+const MAX_LENGTH: usize = 255;
+
+/// First parts of paths that the server uses itself.
+const TOP_LEVEL_WORDS: [&str; 40] = [
+    "-",
+    ".well-known",
+    "abuse_reports",
+    "admin",
+    "api",
+    "apple-touch-icon.png",
+    "assets",
+    "dashboard",
+    "deploy.html",
+    "docs",
+    "explore",
+    "favicon.ico",
+    "favicon.png",
+    "files",
+    "groups",
+    "health_check",
+    "help",
+    "import",
+    "invites",
+    "jwt",
+    "login",
+    "metrics",
+    "oauth",
+    "openapi.json",
+    "openapi.yaml",
+    "profile",
+    "profiles",
+    "projects",
+    "public",
+    "robots.txt",
+    "s",
+    "search",
+    "sitemap",
+    "snippets",
+    "unsubscribes",
+    "uploads",
+    "users",
+    "v2",
+    "version",
+    "whats_new",
+];
+
+/// Later parts of paths that pages of a project use.
+const INNER_WORDS: [&str; 18] = [
+    "-",
+    "badges",
+    "blame",
+    "blob",
+    "builds",
+    "commits",
+    "create",
+    "create_dir",
+    "edit",
+    "files",
+    "find_file",
+    "new",
+    "preview",
+    "raw",
+    "refs",
+    "tree",
+    "update",
+    "wikis",
+];
+
+/// Emoji and what joins and modifies them.
+const EMOJI: &str = r"\p{Extended_Pictographic}\p{Emoji_Modifier}\x{1F1E6}-\x{1F1FF}\x{200D}\x{FE0F}";
+
+/// The pattern of names that may have these further characters.
+fn pattern(further: &str) -> Option<Regex> {
+    Regex::new(&format!(
+        r"\A[\p{{L}}\p{{N}}_{EMOJI}][\p{{L}}\p{{M}}\p{{N}}_.\- {further}{EMOJI}]*\z"
+    ))
+    .ok()
+}
+
+static PROJECT_NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(""));
+static GROUP_NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| pattern("()"));
+
+/// The fault of a project's name, if it has one.
+#[must_use]
+pub fn project_name_fault(name: &str) -> Option<&'static str> {
+    name_fault(name, PROJECT_NAMES.as_ref(), PROJECT_NAME)
+}
+
+/// The fault of a group's name, if it has one.
+#[must_use]
+pub fn group_name_fault(name: &str) -> Option<&'static str> {
+    name_fault(name, GROUP_NAMES.as_ref(), GROUP_NAME)
+}
+
+fn name_fault(name: &str, pattern: Option<&Regex>, text: &'static str) -> Option<&'static str> {
+    if name.chars().count() > MAX_LENGTH {
+        return Some(TOO_LONG);
+    }
+    let fits = pattern.is_some_and(|pattern| pattern.is_match(name));
+    (!fits).then_some(text)
+}
+
+/// The fault of the last part of a path, if it has one; `top` when nothing stands above it.
+#[must_use]
+pub fn path_fault(path: &str, top: bool) -> Option<&'static str> {
+    if path.chars().count() > MAX_LENGTH {
+        return Some(TOO_LONG);
+    }
+    let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
+    let folded = path.to_ascii_lowercase();
+    let refused = path.is_empty()
+        || !path.bytes().all(allowed)
+        || folded.starts_with('-')
+        || [".", ".git", ".atom"].iter().any(|end| folded.ends_with(end));
+    if refused {
+        return Some(PATH);
+    }
+    let words: &[&str] = if top { &TOP_LEVEL_WORDS } else { &INNER_WORDS };
+    words.contains(&folded.as_str()).then_some(RESERVED)
+}
+
+/// The path that a project gets by its name: `Foo Project` becomes `foo-project`.
+#[must_use]
+pub fn path_of_name(name: &str) -> String {
+    let mut path = String::with_capacity(name.len());
+    for character in name.chars().flat_map(char::to_lowercase) {
+        if character.is_ascii_alphanumeric() || "_.".contains(character) {
+            path.push(character);
+        } else if !path.ends_with('-') {
+            path.push('-');
+        }
+    }
+    path.trim_matches('-').to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_take_letters_of_all_scripts_and_emoji() {
+        for name in [
+            "Engine",
+            "Ünïcode Näme",
+            "日本語",
+            "🚀 rocket",
+            "_x",
+            "a.b-c d",
+            "1",
+        ] {
+            assert_eq!(project_name_fault(name), None, "{name}");
+            assert_eq!(group_name_fault(name), None, "{name}");
+        }
+        assert_eq!(group_name_fault("Engines (old)"), None);
+        assert_eq!(project_name_fault("Engines (old)"), Some(PROJECT_NAME));
+    }
+
+    #[test]
+    fn names_refuse_markup_line_breaks_and_leading_marks() {
+        for name in ["", "-x", " x", ".x", "<script>", "a\nb", "a/b", "a\u{202e}b"] {
+            assert_eq!(project_name_fault(name), Some(PROJECT_NAME), "{name:?}");
+        }
+        assert_eq!(project_name_fault(&"x".repeat(256)), Some(TOO_LONG));
+        assert_eq!(project_name_fault(&"ä".repeat(255)), None);
+    }
+
+    #[test]
+    fn paths_refuse_what_files_and_routes_would_trip_over() {
+        for path in [
+            "", ".", "..", "-a", "a.", "a.git", "a.ATOM", "a/b", "ä", "a b", "a%2Fb", "a\0",
+        ] {
+            assert_eq!(path_fault(path, false), Some(PATH), "{path:?}");
+        }
+        for path in ["a", ".a", "_", "a-b.c", "A9"] {
+            assert_eq!(path_fault(path, false), None, "{path:?}");
+        }
+    }
+
+    #[test]
+    fn reserved_words_depend_on_the_place() {
+        assert_eq!(path_fault("Admin", true), Some(RESERVED));
+        assert_eq!(path_fault("admin", false), None);
+        assert_eq!(path_fault("blob", false), Some(RESERVED));
+        assert_eq!(path_fault("blob", true), None);
+    }
+
+    #[test]
+    fn the_path_of_a_name_is_lower_case_with_dashes() {
+        assert_eq!(path_of_name("Foo Project"), "foo-project");
+        assert_eq!(path_of_name("🚀 Big -- Rocket!"), "big-rocket");
+        assert_eq!(path_of_name("日本"), "");
+    }
+}

@@ -1,0 +1,387 @@
+//! Making projects: the row and what belongs to it first, then the repository.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
+    EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
+};
+
+use super::Settings;
+use super::row::runners_token_place;
+use super::settings::replace_topics;
+use crate::database::Violation;
+use crate::entities::access::group_level;
+use crate::entities::namespaces::{self, Kind, ProjectCreation};
+use crate::entities::{AccessLevel, Visibility, fold, members, now, projects, ref_updates, users};
+use crate::error::{Error, Result};
+use crate::git::{self, Action, CommitRequest, RepositoryId, Signature, Start};
+use crate::jobs::{self, create_repository::CreateRepository};
+use crate::secrets::Token;
+use crate::services::access::ProjectAccess;
+use crate::services::authentication::Caller;
+use crate::services::references::{self, Moved, Mover};
+use crate::services::{Backend, naming};
+
+/// The default branch of projects that ask for no other.
+const DEFAULT_BRANCH: &str = "master";
+
+/// What a new project is to be.
+#[derive(Debug, Clone, Default)]
+pub struct NewProject {
+    /// The name; the path when absent.
+    pub name: Option<String>,
+    /// The last part of the path; made from the name when absent.
+    pub path: Option<String>,
+    /// The namespace; the caller's own when absent.
+    pub namespace_id: Option<i64>,
+    /// Who may see it; members only when absent.
+    pub visibility: Option<Visibility>,
+    /// The branch that HEAD names.
+    pub default_branch: Option<String>,
+    /// Whether to make a first commit.
+    pub with_readme: bool,
+    /// All else.
+    pub settings: Settings,
+}
+
+/// Makes a project with its repository.
+///
+/// The row comes first, in a transaction with a job that makes the repository should this server be killed before it
+/// did; when the repository cannot be made, the row is taken back.
+///
+/// # Errors
+/// 400 for names, paths, namespaces and values that do not do; 403 beyond the caller's limit of projects.
+pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Result<ProjectAccess> {
+    let user = caller.signed_in()?.clone();
+    let (name, path) = names(new.name, new.path)?;
+    let branch = new.default_branch.unwrap_or_else(|| DEFAULT_BRANCH.to_owned());
+    git::check_branch_name(&branch)
+        .map_err(|_| Error::attribute("default_branch", "is not a valid branch name"))?;
+    let topics = new.settings.topics()?.unwrap_or_default();
+    let mut row = projects::ActiveModel {
+        creator_id: Set(Some(user.id)),
+        name_key: Set(fold(&name)),
+        path_key: Set(fold(&path)),
+        name: Set(name),
+        path: Set(path),
+        visibility: Set(new.visibility.unwrap_or(Visibility::Private)),
+        last_activity_at: Set(now()),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    new.settings.apply(backend, caller, &mut row)?;
+    let namespace_id = match new.namespace_id {
+        Some(id) => id,
+        None => own_namespace(backend, user.id).await?,
+    };
+    let branch_of_row = branch.clone();
+    let (project, namespace) = backend
+        .database
+        .transaction(async |transaction| {
+            let namespace = namespace(transaction, caller, &user, namespace_id).await?;
+            row.namespace_id = Set(namespace.id);
+            let project = insert(backend, transaction, &namespace, row).await?;
+            replace_topics(transaction, project.id, topics).await?;
+            add_maintainer(transaction, &namespace, &project, &user).await?;
+            let job = CreateRepository {
+                project_id: project.id,
+                default_branch: branch_of_row,
+            };
+            jobs::enqueue_at(transaction, &job, now() + CreateRepository::GRACE)
+                .await
+                .map_err(Error::internal)?;
+            Ok::<_, Error>((project, namespace))
+        })
+        .await?;
+    if let Err(error) = fill(backend, &project, &user, &branch, new.with_readme).await {
+        take_back(backend, project.id).await?;
+        return Err(error);
+    }
+    ProjectAccess::find(backend, caller.clone(), &project.id.to_string())
+        .await
+        .map(|access| ProjectAccess { namespace, ..access })
+}
+
+/// The name and path, each from the other when absent.
+fn names(name: Option<String>, path: Option<String>) -> Result<(String, String)> {
+    let (name, path) = match (name, path) {
+        (Some(name), Some(path)) => (name, path),
+        (Some(name), None) => {
+            let path = naming::path_of_name(&name);
+            (name, path)
+        }
+        (None, Some(path)) => (path.clone(), path),
+        (None, None) => {
+            let text = "name, path are missing, at least one parameter must be provided";
+            return Err(Error::parameter(text));
+        }
+    };
+    check_names(Some(&name), Some(&path))?;
+    Ok((name, path))
+}
+
+/// Holds a name and a path to the rules, and tells all faults.
+pub(super) fn check_names(name: Option<&str>, path: Option<&str>) -> Result<()> {
+    let faults = [
+        ("name", name.and_then(naming::project_name_fault)),
+        ("path", path.and_then(|path| naming::path_fault(path, false))),
+    ];
+    refuse(faults)
+}
+
+/// One error of all faults there are.
+pub(super) fn refuse<const N: usize>(faults: [(&'static str, Option<&'static str>); N]) -> Result<()> {
+    let faults: std::collections::BTreeMap<_, _> = faults
+        .into_iter()
+        .filter_map(|(field, fault)| Some((field.into(), vec![fault?.into()])))
+        .collect();
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::InvalidAttributes(faults))
+    }
+}
+
+async fn own_namespace(backend: &Backend, user_id: i64) -> Result<i64> {
+    let namespace = namespaces::of_user(backend.database.read(), user_id).await?;
+    namespace.map(|namespace| namespace.id).ok_or_else(no_namespace)
+}
+
+fn no_namespace() -> Error {
+    Error::attribute("namespace", "is not valid")
+}
+
+/// The namespace, locked, when the caller may make projects in it; what may not be seen answers alike.
+async fn namespace(
+    transaction: &DatabaseTransaction,
+    caller: &Caller,
+    user: &users::Model,
+    id: i64,
+) -> Result<namespaces::Model> {
+    let namespace = namespaces::lock(transaction, id)
+        .await?
+        .filter(|namespace| namespace.deletion_started_at.is_none())
+        .ok_or_else(no_namespace)?;
+    let may = match namespace.kind {
+        Kind::User => namespace.owner_id == Some(user.id) || user.admin,
+        Kind::Group => {
+            let role = group_level(transaction, user.id, id, now().date_naive()).await?;
+            let standing = caller.standing(role);
+            match namespace.project_creation_level {
+                ProjectCreation::Noone => false,
+                ProjectCreation::Maintainer => standing.holds(AccessLevel::Maintainer),
+                ProjectCreation::Developer => standing.holds(AccessLevel::Developer),
+            }
+        }
+    };
+    if !may {
+        return Err(no_namespace());
+    }
+    if namespace.owner_id == Some(user.id) {
+        refuse_beyond_limit(transaction, &namespace, user).await?;
+    }
+    Ok(namespace)
+}
+
+async fn refuse_beyond_limit(
+    db: &impl ConnectionTrait,
+    namespace: &namespaces::Model,
+    user: &users::Model,
+) -> Result<()> {
+    let limit = u64::try_from(user.projects_limit).unwrap_or(0);
+    let count = projects::live()
+        .filter(projects::Column::NamespaceId.eq(namespace.id))
+        .count(db)
+        .await?;
+    if count < limit {
+        return Ok(());
+    }
+    let text =
+        format!("Your project limit is {limit} projects! Please contact your administrator to increase it");
+    Err(Error::forbidden_because(text))
+}
+
+/// Refuses a visibility beyond that of the group.
+pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility) -> Result<()> {
+    if namespace.kind == Kind::User || wanted <= namespace.visibility {
+        return Ok(());
+    }
+    let word = |visibility| crate::api::contract::Visibility::from(visibility).as_str();
+    let text = format!(
+        "{} is not allowed in a {} group.",
+        word(wanted),
+        word(namespace.visibility)
+    );
+    Err(Error::attribute("visibility_level", text))
+}
+
+/// Refuses a name or a path that something in the namespace, which is locked, has already.
+pub(super) async fn refuse_taken(
+    db: &impl ConnectionTrait,
+    namespace: &namespaces::Model,
+    name: Option<&str>,
+    path: Option<&str>,
+) -> Result<()> {
+    const TAKEN: &str = "has already been taken";
+    let name_taken = match name {
+        Some(name) => {
+            projects::Entity::find()
+                .filter(projects::Column::NamespaceId.eq(namespace.id))
+                .filter(projects::Column::NameKey.eq(fold(name)))
+                .count(db)
+                .await?
+                > 0
+        }
+        None => false,
+    };
+    let path_taken = match path {
+        Some(path) => namespaces::path_taken(db, &format!("{}/{path}", namespace.full_path)).await?,
+        None => false,
+    };
+    refuse([
+        ("name", name_taken.then_some(TAKEN)),
+        ("path", path_taken.then_some(TAKEN)),
+    ])
+}
+
+async fn insert(
+    backend: &Backend,
+    transaction: &DatabaseTransaction,
+    namespace: &namespaces::Model,
+    row: projects::ActiveModel,
+) -> Result<projects::Model> {
+    check_visibility(namespace, *row.visibility.as_ref())?;
+    refuse_taken(
+        transaction,
+        namespace,
+        Some(row.name.as_ref()),
+        Some(row.path.as_ref()),
+    )
+    .await?;
+    let project = row.insert(transaction).await.map_err(taken)?;
+    let token = Token::generate("");
+    let encrypted = backend
+        .keyring
+        .encrypt(token.expose(), &runners_token_place(project.id))?;
+    let mut row = project.into_active_model();
+    row.runners_token_encrypted = Set(Some(encrypted));
+    Ok(row.update(transaction).await?)
+}
+
+/// Says which of the unique attributes is taken.
+pub(super) fn taken(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(name)) if name.ends_with("path_key") => {
+            Error::attribute("path", "has already been taken")
+        }
+        Some(Violation::Unique(_)) => Error::attribute("name", "has already been taken"),
+        _ => error.into(),
+    }
+}
+
+/// Makes the creator, or the owner of the personal namespace, a Maintainer; not one whose role in the group is that
+/// high already, since a membership may not be lower than the inherited one.
+async fn add_maintainer(
+    transaction: &DatabaseTransaction,
+    namespace: &namespaces::Model,
+    project: &projects::Model,
+    user: &users::Model,
+) -> Result<()> {
+    let user_id = namespace.owner_id.unwrap_or(user.id);
+    let inherited = match namespace.kind {
+        Kind::User => None,
+        Kind::Group => group_level(transaction, user_id, namespace.id, now().date_naive()).await?,
+    };
+    if inherited >= Some(AccessLevel::Maintainer) {
+        return Ok(());
+    }
+    let row = members::ActiveModel {
+        user_id: Set(user_id),
+        project_id: Set(Some(project.id)),
+        access_level: Set(AccessLevel::Maintainer),
+        created_by_id: Set(Some(user.id)),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    row.insert(transaction).await?;
+    Ok(())
+}
+
+/// Makes the repository, and the first commit when one is wanted.
+async fn fill(
+    backend: &Backend,
+    project: &projects::Model,
+    user: &users::Model,
+    branch: &str,
+    with_readme: bool,
+) -> Result<()> {
+    ensure_repository(backend, project.id, branch).await?;
+    if !with_readme {
+        return Ok(());
+    }
+    let mover = Mover {
+        project_id: project.id,
+        user_id: Some(user.id),
+        kind: ref_updates::Kind::Api,
+    };
+    let author = Signature::now(user.name.clone(), user.email.clone());
+    let request = CommitRequest {
+        branch: branch.to_owned(),
+        start: Start::Head,
+        force: false,
+        allow_empty: false,
+        message: "Initial commit".to_owned(),
+        committer: author.clone(),
+        author,
+        actions: vec![Action::Create {
+            path: "README.md".to_owned(),
+            content: readme(project).into(),
+        }],
+    };
+    let repository = backend
+        .repositories
+        .repository(&RepositoryId::of_project(project.id));
+    let planned = vec![format!("refs/heads/{branch}")];
+    let branch = branch.to_owned();
+    references::moving(backend, mover, planned, async move {
+        let result = repository.commit_actions(request).await?;
+        Ok(((), vec![Moved::branch(&branch, result.old, Some(result.commit))]))
+    })
+    .await
+}
+
+fn readme(project: &projects::Model) -> String {
+    match project.description.as_deref().filter(|text| !text.is_empty()) {
+        Some(description) => format!("# {}\n\n{description}\n", project.name),
+        None => format!("# {}\n", project.name),
+    }
+}
+
+/// Makes the repository of a project unless it is there.
+///
+/// # Errors
+/// What the file system says.
+pub async fn ensure_repository(
+    backend: &Backend,
+    project_id: i64,
+    default_branch: &str,
+) -> Result<(), git::Error> {
+    let id = RepositoryId::of_project(project_id);
+    match backend.repositories.create(&id, default_branch).await {
+        Ok(_) | Err(git::Error::RepositoryExists) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Removes a project whose repository could not be made or filled.
+async fn take_back(backend: &Backend, project_id: i64) -> Result<()> {
+    projects::Entity::delete_by_id(project_id)
+        .exec(backend.database.write())
+        .await?;
+    backend
+        .repositories
+        .remove(&RepositoryId::of_project(project_id))
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Removing projects (specification 3.3): hidden at once, then erased by a job.
+
+use chrono::{Days, NaiveDate};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter};
+
+use crate::entities::{now, projects, settings};
+use crate::error::{Error, Result};
+use crate::git::RepositoryId;
+use crate::jobs::{self, delete_project::DeleteProject};
+use crate::policy::Tier;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::listing::unmodified_since;
+
+/// The setting that says how many days a deleted project can still be restored.
+const DELAY: &str = "deletion_adjourned_period";
+
+/// Begins the removal of a project, or marks it where the plan and the instance's settings delay removals.
+///
+/// # Errors
+/// 412 when the project changed after the date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    if_unmodified_since: Option<&str>,
+) -> Result<()> {
+    unmodified_since(if_unmodified_since, access.project.updated_at)?;
+    let project_id = access.project.id;
+    let delay = delay(backend).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let update = projects::Entity::update_many().filter(projects::Column::Id.eq(project_id));
+            let (update, marked_on, due) = match delay {
+                None => {
+                    let hidden = update
+                        .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
+                        .filter(projects::Column::DeletionStartedAt.is_null());
+                    (hidden, None, now())
+                }
+                Some(days) => {
+                    let today = now().date_naive();
+                    let marked = update
+                        .col_expr(projects::Column::MarkedForDeletionOn, Expr::value(today))
+                        .filter(projects::Column::MarkedForDeletionOn.is_null());
+                    (marked, Some(today), now() + days)
+                }
+            };
+            if update.exec(transaction).await?.rows_affected == 0 {
+                // Somebody else was faster.
+                return Ok(());
+            }
+            let job = DeleteProject {
+                project_id,
+                marked_on,
+            };
+            jobs::enqueue_at(transaction, &job, due)
+                .await
+                .map_err(Error::internal)
+        })
+        .await
+}
+
+/// How long removals are delayed; `None` when they begin at once.
+async fn delay(backend: &Backend) -> Result<Option<Days>> {
+    if backend.instance.plan < Tier::Premium {
+        return Ok(None);
+    }
+    let value = settings::get(backend.database.read(), DELAY).await?;
+    let days = value.and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+    Ok((days > 0).then(|| Days::new(days)))
+}
+
+/// Erases a project whose removal began, or whose mark of that day is due. Whatever was erased by an attempt that was
+/// killed is no obstacle: the repository goes first, and the row with all that refers to it in one statement.
+///
+/// # Errors
+/// Whatever the database or the file system reports.
+pub async fn erase(backend: &Backend, project_id: i64, marked_on: Option<NaiveDate>) -> Result<()> {
+    let db = backend.database.write();
+    if let Some(day) = marked_on {
+        projects::Entity::update_many()
+            .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
+            .filter(projects::Column::Id.eq(project_id))
+            .filter(projects::Column::MarkedForDeletionOn.eq(day))
+            .filter(projects::Column::DeletionStartedAt.is_null())
+            .exec(db)
+            .await?;
+    }
+    let project = projects::Entity::find_by_id(project_id).one(db).await?;
+    if project
+        .as_ref()
+        .is_some_and(|project| project.deletion_started_at.is_none())
+    {
+        // It was restored in the meantime.
+        return Ok(());
+    }
+    backend
+        .repositories
+        .remove(&RepositoryId::of_project(project_id))
+        .await?;
+    let Some(project) = project else {
+        return Ok(());
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            let erased = projects::Entity::delete_by_id(project_id)
+                .exec(transaction)
+                .await?;
+            if let Some(source) = project.forked_from_id.filter(|_| erased.rows_affected > 0) {
+                projects::Entity::update_many()
+                    .col_expr(
+                        projects::Column::ForksCount,
+                        Expr::col(projects::Column::ForksCount).sub(1),
+                    )
+                    .filter(projects::Column::Id.eq(source))
+                    .filter(projects::Column::ForksCount.gt(0))
+                    .exec(transaction)
+                    .await?;
+            }
+            Ok(())
+        })
+        .await
+}

@@ -1,0 +1,200 @@
+//! Changing projects.
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
+
+use super::Settings;
+use super::create::{check_names, check_visibility, refuse_taken, taken};
+use super::settings::replace_topics;
+use crate::database::Violation;
+use crate::entities::{AccessLevel, Visibility, fold, namespaces, now, projects};
+use crate::error::{Error, Result};
+use crate::git::{self, Repository, RepositoryId};
+use crate::policy::Tier;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+
+/// What is to change; absent fields keep their value.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    /// The name, which Owners may change.
+    pub name: Option<String>,
+    /// The last part of the path.
+    pub path: Option<String>,
+    /// Who may see it, which Owners may change.
+    pub visibility: Option<Visibility>,
+    /// The branch that is shown first; it must exist unless the repository is empty.
+    pub default_branch: Option<String>,
+    /// Whom copying from elsewhere acts as.
+    pub mirror_user_id: Option<i64>,
+    /// All else.
+    pub settings: Settings,
+}
+
+/// All that can be sent, in the words of the contract.
+const FIELDS: [&str; 44] = [
+    "name",
+    "path",
+    "visibility",
+    "default_branch",
+    "mirror_user_id",
+    "description",
+    "tag_list",
+    "issues_enabled",
+    "merge_requests_enabled",
+    "wiki_enabled",
+    "jobs_enabled",
+    "snippets_enabled",
+    "container_registry_enabled",
+    "issues_access_level",
+    "repository_access_level",
+    "merge_requests_access_level",
+    "forking_access_level",
+    "wiki_access_level",
+    "builds_access_level",
+    "snippets_access_level",
+    "merge_method",
+    "request_access_enabled",
+    "lfs_enabled",
+    "packages_enabled",
+    "service_desk_enabled",
+    "resolve_outdated_diff_discussions",
+    "shared_runners_enabled",
+    "public_jobs",
+    "ci_default_git_depth",
+    "ci_config_path",
+    "only_allow_merge_if_pipeline_succeeds",
+    "only_allow_merge_if_all_discussions_are_resolved",
+    "remove_source_branch_after_merge",
+    "autoclose_referenced_issues",
+    "suggestion_commit_message",
+    "auto_devops_enabled",
+    "auto_devops_deploy_strategy",
+    "approvals_before_merge",
+    "mirror",
+    "mirror_trigger_builds",
+    "only_mirror_protected_branches",
+    "mirror_overwrites_diverged_branches",
+    "external_authorization_classification_label",
+    "repository_storage",
+];
+
+/// Changes a project.
+///
+/// # Errors
+/// 403 when only an Owner may change what was sent; 400 for values that do not do.
+pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> Result<ProjectAccess> {
+    if change == Change::default() {
+        let text = format!(
+            "{} are missing, at least one parameter must be provided",
+            FIELDS.join(", ")
+        );
+        return Err(Error::parameter(text));
+    }
+    if (change.name.is_some() || change.visibility.is_some()) && !access.holds(AccessLevel::Owner) {
+        return Err(Error::forbidden());
+    }
+    check_names(change.name.as_deref(), change.path.as_deref())?;
+    let topics = change.settings.topics()?;
+    let repository = backend
+        .repositories
+        .repository(&RepositoryId::of_project(access.project.id));
+    let (head, default_branch) = match &change.default_branch {
+        Some(name) => (Some(name.clone()), existing_branch(&repository, name).await?),
+        None => (None, None),
+    };
+    let mirror_user_id = mirror_user(backend, &access, change.mirror_user_id)?;
+    let (caller, role) = (access.caller, access.role);
+    let mut row = projects::ActiveModel {
+        id: Set(access.project.id),
+        ..Default::default()
+    };
+    change.settings.apply(backend, &caller, &mut row)?;
+    let (name, path) = (change.name, change.path);
+    let (project, namespace) = backend
+        .database
+        .transaction(async |transaction| {
+            let namespace = namespaces::lock(transaction, access.namespace.id).await?;
+            let namespace = namespace.ok_or_else(|| Error::not_found("Project"))?;
+            let current = projects::live()
+                .filter(projects::Column::Id.eq(access.project.id))
+                .one(transaction)
+                .await?;
+            let current = current.ok_or_else(|| Error::not_found("Project"))?;
+            let renamed = name.filter(|name| *name != current.name);
+            let moved = path.filter(|path| *path != current.path);
+            let other = |new: &Option<String>, old: &str| new.clone().filter(|new| fold(new) != old);
+            refuse_taken(
+                transaction,
+                &namespace,
+                other(&renamed, &current.name_key).as_deref(),
+                other(&moved, &current.path_key).as_deref(),
+            )
+            .await?;
+            if let Some(visibility) = change.visibility {
+                check_visibility(&namespace, visibility)?;
+                row.visibility = Set(visibility);
+            }
+            if let Some(name) = renamed {
+                row.name_key = Set(fold(&name));
+                row.name = Set(name);
+            }
+            if let Some(path) = moved {
+                row.path_key = Set(fold(&path));
+                row.path = Set(path);
+            }
+            if let Some(branch) = default_branch {
+                row.default_branch = Set(Some(branch));
+            }
+            if let Some(user_id) = mirror_user_id {
+                row.mirror_user_id = Set(Some(user_id));
+            }
+            row.updated_at = Set(now());
+            let project = row.update(transaction).await.map_err(refused)?;
+            if let Some(topics) = topics {
+                replace_topics(transaction, project.id, topics).await?;
+            }
+            Ok::<_, Error>((project, namespace))
+        })
+        .await?;
+    if let Some(head) = head {
+        repository.set_default_branch(&head).await?;
+    }
+    Ok(ProjectAccess {
+        caller,
+        project,
+        namespace,
+        role,
+    })
+}
+
+/// The branch, or none where the repository has no branch at all yet and any name will do.
+async fn existing_branch(repository: &Repository, name: &str) -> Result<Option<String>> {
+    let unknown = || Error::attribute("default_branch", format!("branch '{name}' does not exist"));
+    git::check_branch_name(name).map_err(|_| unknown())?;
+    if repository.is_empty().await? {
+        return Ok(None);
+    }
+    match repository.branch(name).await {
+        Ok(_) => Ok(Some(name.to_owned())),
+        Err(git::Error::BranchNotFound) => Err(unknown()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The user that copying is to act as: the caller, or anybody when an administrator says so.
+fn mirror_user(backend: &Backend, access: &ProjectAccess, wanted: Option<i64>) -> Result<Option<i64>> {
+    let Some(id) = wanted.filter(|_| backend.instance.plan >= Tier::Starter) else {
+        return Ok(None);
+    };
+    if access.caller.is_admin() || access.caller.signed_in()?.id == id {
+        return Ok(Some(id));
+    }
+    Err(Error::attribute("mirror_user_id", "is invalid"))
+}
+
+fn refused(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::ForeignKey(_)) => Error::attribute("mirror_user_id", "is invalid"),
+        _ => taken(error),
+    }
+}

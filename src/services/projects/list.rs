@@ -1,0 +1,297 @@
+//! Lists of projects: filters, order, and both ways of paging (specification 4.5 and 8).
+
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::{Expr, Query};
+use sea_orm::{
+    ColumnTrait, Condition, EntityTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
+};
+
+use super::Row;
+use super::row::decorate;
+use crate::api::types::{Page, PageRequest, Rest};
+use crate::entities::access::{projects_with_level, visible_projects};
+use crate::entities::projects::{self, Column, FeatureAccess};
+use crate::entities::{AccessLevel, Visibility, fold, namespace_ancestors, namespaces, now, project_stars};
+use crate::error::{Error, Result};
+use crate::policy::Tier;
+use crate::services::Backend;
+use crate::services::authentication::Caller;
+use crate::services::listing::{bounded_count, containing, lower_contains};
+
+/// Records beyond which pages by number end (specification 8).
+const DEEPEST_OFFSET: i64 = 50_000;
+
+/// What projects are ordered by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// The id.
+    Id,
+    /// The name.
+    Name,
+    /// The last part of the path.
+    Path,
+    /// When they were made.
+    #[default]
+    CreatedAt,
+    /// When they were changed.
+    UpdatedAt,
+    /// When anything happened in them.
+    LastActivityAt,
+}
+
+impl Order {
+    fn column(self) -> Column {
+        match self {
+            Self::Id => Column::Id,
+            Self::Name => Column::Name,
+            Self::Path => Column::Path,
+            Self::CreatedAt => Column::CreatedAt,
+            Self::UpdatedAt => Column::UpdatedAt,
+            Self::LastActivityAt => Column::LastActivityAt,
+        }
+    }
+}
+
+/// Which projects are wanted; all conditions hold together. The names are those of the contract.
+#[allow(missing_docs)]
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only those in the personal namespace of this user.
+    pub of_user: Option<i64>,
+    pub archived: Option<bool>,
+    pub visibility: Option<Visibility>,
+    pub search: Option<String>,
+    pub search_namespaces: bool,
+    pub owned: bool,
+    pub membership: bool,
+    pub starred: bool,
+    pub with_issues_enabled: bool,
+    pub with_merge_requests_enabled: bool,
+    pub with_programming_language: Option<String>,
+    /// Only those whose wiki or repository failed its last check.
+    pub checksum_failed: bool,
+    pub min_access_level: Option<i64>,
+    pub id_after: Option<i64>,
+    pub id_before: Option<i64>,
+    pub last_activity_after: Option<DateTime<Utc>>,
+    pub last_activity_before: Option<DateTime<Utc>>,
+    /// Custom attributes were asked for.
+    pub custom_attributes: bool,
+    pub order: Order,
+    pub ascending: bool,
+}
+
+/// One page of projects.
+///
+/// # Errors
+/// 405 for a page beyond the depth of specification 8, and for keyset paging by anything but the id.
+pub async fn list(
+    backend: &Backend,
+    caller: &Caller,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let select = filter
+        .select(backend, caller)
+        .find_also_related(namespaces::Entity);
+    if page.keyset {
+        if filter.order != Order::Id {
+            let text = "Keyset pagination is not yet available for this type of request";
+            return Err(Error::NotAllowed(text.into()));
+        }
+        let found = select.limit(page.limit()).all(db).await?;
+        let items = decorate(db, caller, with_namespace(found)).await?;
+        let next = if filter.ascending { "id_after" } else { "id_before" };
+        let last = items.last().map(|row| (next, row.project.id));
+        return Ok(Page {
+            items,
+            rest: Rest::Keyset(last),
+        });
+    }
+    if page.number.saturating_mul(page.size) > DEEPEST_OFFSET {
+        let text = format!(
+            "Offset pagination has a maximum allowed offset of {DEEPEST_OFFSET} for requests that return objects of \
+             type Project. Remaining records can be retrieved using keyset pagination."
+        );
+        return Err(Error::NotAllowed(text.into()));
+    }
+    let total = bounded_count(db, filter.select(backend, caller).into_query()).await?;
+    let found = select
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    let page = Page::new(page, with_namespace(found), total);
+    Ok(Page {
+        items: decorate(db, caller, page.items).await?,
+        rest: page.rest,
+    })
+}
+
+fn with_namespace(found: Vec<(projects::Model, Option<namespaces::Model>)>) -> Vec<projects::Found> {
+    found
+        .into_iter()
+        .filter_map(|(project, namespace)| Some((project, namespace?)))
+        .collect()
+}
+
+impl Filter {
+    fn select(&self, backend: &Backend, caller: &Caller) -> Select<projects::Entity> {
+        let direction = if self.ascending {
+            sea_orm::Order::Asc
+        } else {
+            sea_orm::Order::Desc
+        };
+        let select = projects::Entity::find()
+            .filter(visible_projects(caller.viewer(), now().date_naive()))
+            .filter(self.of_caller(caller))
+            .filter(self.of_project())
+            .filter(self.of_features(caller))
+            .filter(self.of_data_not_kept(backend, caller))
+            .order_by(self.order.column(), direction.clone());
+        match self.order {
+            Order::Id => select,
+            _ => select.order_by(Column::Id, direction),
+        }
+    }
+
+    /// What is about the caller: `owned` prevails over `min_access_level`, which prevails over `membership`.
+    fn of_caller(&self, caller: &Caller) -> Condition {
+        let today = now().date_naive();
+        let condition = Condition::all();
+        let level = self.min_access_level.and_then(|level| i32::try_from(level).ok());
+        let level = level.and_then(|level| AccessLevel::try_from(level).ok());
+        let least = match (self.owned, level, self.membership) {
+            (true, ..) => Some(AccessLevel::Owner),
+            (false, Some(level), _) => Some(level),
+            (false, None, true) => Some(AccessLevel::Guest),
+            (false, None, false) => None,
+        };
+        let Some(user) = caller.as_user() else {
+            return condition.add_option(least.map(|_| nothing()));
+        };
+        let stars = || {
+            project_stars::Entity::find()
+                .select_only()
+                .column(project_stars::Column::ProjectId)
+                .filter(project_stars::Column::UserId.eq(user.id))
+                .into_query()
+        };
+        condition
+            .add_option(least.map(|least| projects_with_level(user.id, least, today)))
+            .add_option(self.starred.then(|| Column::Id.in_subquery(stars())))
+    }
+
+    /// What is about the project itself.
+    fn of_project(&self) -> Condition {
+        let personal = |user_id: i64| {
+            namespaces::Entity::find()
+                .select_only()
+                .column(namespaces::Column::Id)
+                .filter(namespaces::Column::OwnerId.eq(user_id))
+                .into_query()
+        };
+        Condition::all()
+            .add_option(
+                self.of_user
+                    .map(|id| Column::NamespaceId.in_subquery(personal(id))),
+            )
+            .add_option(self.archived.map(|archived| Column::Archived.eq(archived)))
+            .add_option(
+                self.visibility
+                    .map(|visibility| Column::Visibility.eq(visibility)),
+            )
+            .add_option(self.id_after.map(|id| Column::Id.gt(id)))
+            .add_option(self.id_before.map(|id| Column::Id.lt(id)))
+            .add_option(
+                self.last_activity_after
+                    .map(|time| Column::LastActivityAt.gt(time)),
+            )
+            .add_option(
+                self.last_activity_before
+                    .map(|time| Column::LastActivityAt.lt(time)),
+            )
+            .add(self.found())
+    }
+
+    /// Every word that is searched for stands in the name, path or description, or in those of a namespace above.
+    fn found(&self) -> Condition {
+        let text = self.search.as_deref().map(fold).unwrap_or_default();
+        text.split_whitespace().fold(Condition::all(), |all, word| {
+            let folded = |column: Column| Expr::col((projects::Entity, column)).like(containing(word));
+            let anywhere = Condition::any()
+                .add(folded(Column::NameKey))
+                .add(folded(Column::PathKey))
+                .add(lower_contains((projects::Entity, Column::Description), word))
+                .add_option(
+                    self.search_namespaces
+                        .then(|| Column::NamespaceId.in_subquery(namespaces_below(word))),
+                );
+            all.add(anywhere)
+        })
+    }
+
+    /// Features that are on and that the caller may use.
+    fn of_features(&self, caller: &Caller) -> Condition {
+        let usable = |column: Column| {
+            let members = match caller.as_user() {
+                None => nothing(),
+                Some(user) if user.admin => Condition::all(),
+                Some(user) => projects_with_level(user.id, AccessLevel::Guest, now().date_naive()),
+            };
+            let private = Condition::all()
+                .add(column.eq(FeatureAccess::Private))
+                .add(members);
+            Condition::any()
+                .add(column.eq(FeatureAccess::Enabled))
+                .add(private)
+        };
+        let wanted = |wanted: bool, column| wanted.then(|| usable(column));
+        Condition::all()
+            .add_option(wanted(self.with_issues_enabled, Column::IssuesAccessLevel))
+            .add_option(wanted(
+                self.with_merge_requests_enabled,
+                Column::MergeRequestsAccessLevel,
+            ))
+    }
+
+    /// Filters on what no project has: a programming language that was recorded, a custom attribute, a check that
+    /// failed. They are ignored for callers and on plans that may not use them.
+    fn of_data_not_kept(&self, backend: &Backend, caller: &Caller) -> Condition {
+        let language = self
+            .with_programming_language
+            .as_deref()
+            .is_some_and(|name| !name.is_empty());
+        let attributes = self.custom_attributes && caller.is_admin();
+        let checks = self.checksum_failed && backend.instance.plan >= Tier::Premium;
+        Condition::all().add_option((language || attributes || checks).then(nothing))
+    }
+}
+
+/// A condition that no row meets.
+fn nothing() -> Condition {
+    Condition::all().add(Expr::val(1).eq(0))
+}
+
+/// The ids of namespaces that have a word in their path, or in a name in their line.
+fn namespaces_below(word: &str) -> sea_orm::sea_query::SelectStatement {
+    use namespace_ancestors::Column as Ancestor;
+    const ABOVE: &str = "line";
+    const NAMED: &str = "named";
+    Query::select()
+        .column((ABOVE, Ancestor::NamespaceId))
+        .from_as(namespace_ancestors::Entity, ABOVE)
+        .join_as(
+            sea_orm::JoinType::InnerJoin,
+            namespaces::Entity,
+            NAMED,
+            Expr::col((NAMED, namespaces::Column::Id)).eq(Expr::col((ABOVE, Ancestor::AncestorId))),
+        )
+        .cond_where(
+            Condition::any()
+                .add(Expr::col((NAMED, namespaces::Column::NameKey)).like(containing(word)))
+                .add(Expr::col((NAMED, namespaces::Column::FullPathKey)).like(containing(word))),
+        )
+        .take()
+}

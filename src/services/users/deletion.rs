@@ -1,0 +1,148 @@
+//! Removing users: at once for everybody to see, and for good by a job.
+
+use chrono::NaiveDate;
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+    QueryTrait,
+};
+
+use crate::entities::{
+    AccessLevel, access_tokens, members, namespace_ancestors, namespaces, now, project_stars, projects,
+    sessions, user_identities, users,
+};
+use crate::error::{Error, Result};
+use crate::jobs;
+use crate::jobs::delete_user::DeleteUser;
+use crate::services::Backend;
+
+/// Takes a user out of sight with everything that lets them act, and leaves the rest to a job. `hard` removes
+/// what they wrote, and the groups that nobody else owns, as well; personal projects go in either case.
+///
+/// # Errors
+/// 409 for the sole owner of a group unless `hard`, and for the last administrator; 404 when somebody else was
+/// faster.
+pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let groups = solely_owned(transaction, user.id, now().date_naive()).await?;
+            if !hard && !groups.is_empty() {
+                let text = "User cannot be removed while is the sole-owner of a group";
+                return Err(Error::Conflict(text.into()));
+            }
+            if user.admin && other_admins(transaction, user.id).await? == 0 {
+                return Err(Error::Conflict("The last administrator cannot be removed".into()));
+            }
+            let marked = users::Entity::update_many()
+                .col_expr(users::Column::DeletionStartedAt, Expr::value(now()))
+                .filter(users::Column::Id.eq(user.id))
+                .filter(users::Column::DeletionStartedAt.is_null())
+                .exec(transaction)
+                .await?;
+            if marked.rows_affected == 0 {
+                return Err(Error::not_found("User"));
+            }
+            disarm(transaction, user.id).await?;
+            let personal = namespaces::of_user(transaction, user.id).await?;
+            for root in groups.iter().copied().chain(personal.map(|space| space.id)) {
+                hide(transaction, root).await?;
+            }
+            let job = DeleteUser {
+                user_id: user.id,
+                hard,
+                groups,
+            };
+            jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+        })
+        .await
+}
+
+/// Removes what a user acts by.
+async fn disarm(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
+    macro_rules! remove {
+        ($($table:ident),*) => {$(
+            $table::Entity::delete_many()
+                .filter($table::Column::UserId.eq(user_id))
+                .exec(transaction)
+                .await?;
+        )*};
+    }
+    let starred = project_stars::Entity::find()
+        .select_only()
+        .column(project_stars::Column::ProjectId)
+        .filter(project_stars::Column::UserId.eq(user_id));
+    projects::Entity::update_many()
+        .col_expr(
+            projects::Column::StarCount,
+            Expr::col(projects::Column::StarCount).sub(1),
+        )
+        .filter(projects::Column::Id.in_subquery(starred.into_query()))
+        .exec(transaction)
+        .await?;
+    remove!(access_tokens, sessions, members, user_identities, project_stars);
+    Ok(())
+}
+
+/// Hides a namespace, everything below it, and the projects in them.
+async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<()> {
+    let ids = namespace_ancestors::descendant_ids(transaction, root).await?;
+    namespaces::Entity::update_many()
+        .col_expr(namespaces::Column::DeletionStartedAt, Expr::value(now()))
+        .filter(namespaces::Column::Id.is_in(ids.iter().copied()))
+        .filter(namespaces::Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    projects::Entity::update_many()
+        .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
+        .filter(projects::Column::NamespaceId.is_in(ids))
+        .filter(projects::Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// The groups whose only owner a user is.
+async fn solely_owned(db: &impl ConnectionTrait, user_id: i64, today: NaiveDate) -> Result<Vec<i64>> {
+    let owners = || {
+        members::Entity::find()
+            .select_only()
+            .column(members::Column::NamespaceId)
+            .filter(members::Column::AccessLevel.eq(AccessLevel::Owner))
+            .filter(members::Column::NamespaceId.is_not_null())
+            .filter(
+                members::Column::ExpiresAt
+                    .is_null()
+                    .or(members::Column::ExpiresAt.gt(today)),
+            )
+    };
+    let owned: Vec<i64> = owners()
+        .filter(members::Column::UserId.eq(user_id))
+        .into_tuple()
+        .all(db)
+        .await?;
+    let shared: Vec<i64> = owners()
+        .filter(members::Column::NamespaceId.is_in(owned.iter().copied()))
+        .filter(members::Column::UserId.ne(user_id))
+        .distinct()
+        .into_tuple()
+        .all(db)
+        .await?;
+    let live: Vec<i64> = namespaces::live()
+        .select_only()
+        .column(namespaces::Column::Id)
+        .filter(namespaces::Column::Id.is_in(owned))
+        .filter(namespaces::Column::Id.is_not_in(shared))
+        .into_tuple()
+        .all(db)
+        .await?;
+    Ok(live)
+}
+
+async fn other_admins(db: &impl ConnectionTrait, user_id: i64) -> Result<u64> {
+    let others = users::live()
+        .filter(users::Column::Admin.eq(true))
+        .filter(users::Column::State.eq(users::State::Active))
+        .filter(users::Column::Id.ne(user_id));
+    Ok(others.count(db).await?)
+}

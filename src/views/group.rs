@@ -1,0 +1,85 @@
+//! Groups, in the form of lists and in that of a single read.
+
+use crate::api::contract::{Group, GroupStatistics, SharedGroup};
+use crate::services::Instance;
+use crate::services::groups::{Detail, Row, Sizes};
+use crate::views::project::{Parts, project};
+use crate::views::words;
+
+/// A group as lists show it; `custom_attributes` when they were asked for by an administrator.
+#[must_use]
+pub fn group(instance: &Instance, row: Row, custom_attributes: bool) -> Group {
+    let base = &instance.base_url;
+    let group = row.group;
+    Group {
+        id: group.id,
+        web_url: format!("{base}/groups/{}", group.full_path),
+        avatar_url: words::avatar_url(base, "group", group.id, group.avatar.as_deref()),
+        name: group.name,
+        path: group.path,
+        description: group.description,
+        visibility: group.visibility.into(),
+        share_with_group_lock: group.share_with_group_lock,
+        require_two_factor_authentication: group.require_two_factor_authentication,
+        two_factor_grace_period: group.two_factor_grace_period.into(),
+        project_creation_level: group.project_creation_level.into(),
+        auto_devops_enabled: group.auto_devops_enabled,
+        subgroup_creation_level: group.subgroup_creation_level.into(),
+        emails_disabled: group.emails_disabled,
+        mentions_disabled: group.mentions_disabled,
+        lfs_enabled: group.lfs_enabled,
+        default_branch_protection: group.default_branch_protection.into(),
+        request_access_enabled: group.request_access_enabled,
+        full_name: row.full_name,
+        full_path: group.full_path,
+        created_at: group.created_at.into(),
+        parent_id: group.parent_id,
+        statistics: row.sizes.map(statistics),
+        shared_with_groups: None,
+        runners_token: None,
+        projects: None,
+        shared_projects: None,
+        // Nobody can attach any yet.
+        custom_attributes: custom_attributes.then(Vec::new),
+    }
+}
+
+/// Only repositories take room so far.
+fn statistics(sizes: Sizes) -> GroupStatistics {
+    GroupStatistics {
+        storage_size: sizes.repository_size,
+        repository_size: sizes.repository_size,
+        wiki_size: 0,
+        lfs_objects_size: 0,
+        job_artifacts_size: 0,
+        packages_size: 0,
+    }
+}
+
+/// A group as a single read shows it.
+#[must_use]
+pub fn detail(instance: &Instance, detail: Detail, custom_attributes: bool) -> Group {
+    let shares = detail.shares.into_iter().map(|(share, group)| SharedGroup {
+        group_id: group.id,
+        group_name: group.name,
+        group_full_path: group.full_path,
+        group_access_level: i64::from(i32::from(share.access_level)),
+        expires_at: share.expires_at,
+    });
+    let all = |rows: Vec<crate::services::projects::Row>| {
+        rows.iter()
+            .map(|row| project(instance, row, Parts::default()))
+            .collect()
+    };
+    let (projects, shared_projects) = match detail.projects {
+        Some((own, shared)) => (Some(all(own)), Some(all(shared))),
+        None => (None, None),
+    };
+    Group {
+        shared_with_groups: Some(shares.collect()),
+        runners_token: detail.runners_token.map(|token| token.expose().clone()),
+        projects,
+        shared_projects,
+        ..group(instance, detail.row, custom_attributes)
+    }
+}

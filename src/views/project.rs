@@ -1,0 +1,356 @@
+//! Projects, in the short and the full form (specification 2.6).
+
+use crate::api::contract::{
+    Project, ProjectAccess, ProjectLinks, ProjectNamespace, ProjectOwner, ProjectPermissions,
+    ProjectStatistics, SharedGroup, SimpleProject,
+};
+use crate::api::types::MaybeUndefined;
+use crate::entities::projects::FeatureAccess;
+use crate::entities::{AccessLevel, namespaces, project_shares, users};
+use crate::policy::Tier;
+use crate::services::Instance;
+use crate::services::projects::Row;
+use crate::views::words;
+
+/// How callers are notified unless they chose otherwise: as they set it for everything.
+const NOTIFICATION_GLOBAL: i64 = 3;
+
+/// What is shown of a project beyond what the caller's role decides.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Parts {
+    /// Only the short form; callers without a token never get another.
+    pub simple: bool,
+    /// The caller's roles.
+    pub permissions: bool,
+    /// Sizes and counts, from Reporter on.
+    pub statistics: bool,
+    /// Why an import failed, for Maintainers.
+    pub import_error: bool,
+    /// The license.
+    pub license: bool,
+    /// Custom attributes, for administrators.
+    pub custom_attributes: bool,
+}
+
+/// A project as the contract shows it to the caller.
+#[must_use]
+pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
+    let short = short(instance, row);
+    if parts.simple || !row.standing.signed_in {
+        return short;
+    }
+    let project = &row.project;
+    let admin = row.standing.admin;
+    let on = |feature: FeatureAccess| Some(row.available(feature));
+    let issues = row.available(project.issues_access_level);
+    let merge_requests = row.available(project.merge_requests_access_level);
+    let maintains = row.standing.holds(AccessLevel::Maintainer);
+    let full = Project {
+        empty_repo: Some(project.default_branch.is_none()),
+        visibility: Some(project.visibility.into()),
+        owner: row.owner.as_ref().map(|user| owner(instance, user)),
+        archived: Some(project.archived),
+        issues_enabled: Some(issues),
+        open_issues_count: issues.then(|| project.open_issues_count.into()),
+        merge_requests_enabled: Some(merge_requests),
+        jobs_enabled: on(project.builds_access_level),
+        wiki_enabled: on(project.wiki_access_level),
+        snippets_enabled: on(project.snippets_access_level),
+        issues_access_level: Some(project.issues_access_level.into()),
+        repository_access_level: Some(project.repository_access_level.into()),
+        merge_requests_access_level: Some(project.merge_requests_access_level.into()),
+        forking_access_level: Some(project.forking_access_level.into()),
+        wiki_access_level: Some(project.wiki_access_level.into()),
+        builds_access_level: Some(project.builds_access_level.into()),
+        snippets_access_level: Some(project.snippets_access_level.into()),
+        can_create_merge_request_in: Some(merge_requests && row.code_is_readable() && !project.archived),
+        resolve_outdated_diff_discussions: Some(project.resolve_outdated_diff_discussions),
+        container_registry_enabled: on(project.container_registry_access_level),
+        lfs_enabled: Some(project.lfs_enabled),
+        packages_enabled: Some(project.packages_enabled),
+        service_desk_enabled: Some(project.service_desk_enabled),
+        service_desk_address: MaybeUndefined::Null,
+        creator_id: nullable(project.creator_id),
+        forked_from_project: row.forked_from.as_deref().map(|source| simple(instance, source)),
+        import_status: Some(project.import_status.into()),
+        import_error: if parts.import_error && maintains {
+            nullable(project.import_error.clone())
+        } else {
+            MaybeUndefined::Undefined
+        },
+        permissions: parts.permissions.then(|| permissions(row)),
+        license_url: null_when(parts.license),
+        license: null_when(parts.license),
+        shared_runners_enabled: Some(project.shared_runners_enabled),
+        runners_token: row.runners_token.as_ref().map(|token| token.expose().clone()),
+        ci_default_git_depth: nullable(project.ci_default_git_depth.map(i64::from)),
+        ci_config_path: nullable(project.ci_config_path.clone()),
+        public_jobs: Some(project.public_jobs),
+        shared_with_groups: Some(
+            row.shares
+                .iter()
+                .map(|(share, group)| shared(share, group))
+                .collect(),
+        ),
+        only_allow_merge_if_pipeline_succeeds: Some(project.only_allow_merge_if_pipeline_succeeds),
+        only_allow_merge_if_all_discussions_are_resolved: Some(
+            project.only_allow_merge_if_all_discussions_are_resolved,
+        ),
+        remove_source_branch_after_merge: Some(project.remove_source_branch_after_merge),
+        request_access_enabled: Some(project.request_access_enabled),
+        merge_method: Some(project.merge_method.into()),
+        auto_devops_enabled: Some(project.auto_devops_enabled),
+        auto_devops_deploy_strategy: Some(project.auto_devops_deploy_strategy.into()),
+        repository_storage: admin.then(|| project.repository_storage.clone()),
+        autoclose_referenced_issues: Some(project.autoclose_referenced_issues),
+        suggestion_commit_message: nullable(project.suggestion_commit_message.clone()),
+        statistics: (parts.statistics && row.standing.holds(AccessLevel::Reporter)).then(|| statistics(row)),
+        // Nobody can attach any yet.
+        custom_attributes: (parts.custom_attributes && admin).then(Vec::new),
+        links: Some(links(instance, row, issues, merge_requests)),
+        ..short
+    };
+    planned(instance.plan, row, full)
+}
+
+/// Adds what only some plans have.
+fn planned(plan: Tier, row: &Row, mut shown: Project) -> Project {
+    let project = &row.project;
+    if plan >= Tier::Starter {
+        shown.approvals_before_merge = Some(project.approvals_before_merge.into());
+        shown.mirror = Some(project.mirror);
+        shown.mirror_user_id = nullable(project.mirror_user_id);
+        shown.mirror_trigger_builds = Some(project.mirror_trigger_builds);
+        shown.only_mirror_protected_branches = Some(project.only_mirror_protected_branches);
+        shown.mirror_overwrites_diverged_branches = Some(project.mirror_overwrites_diverged_branches);
+    }
+    if plan >= Tier::Premium {
+        shown.external_authorization_classification_label =
+            nullable(project.external_authorization_classification_label.clone());
+        shown.marked_for_deletion_at = nullable(project.marked_for_deletion_on);
+        shown.marked_for_deletion_on = nullable(project.marked_for_deletion_on);
+    }
+    shown
+}
+
+fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
+    MaybeUndefined::from_opt_null(value)
+}
+
+fn null_when<T>(wanted: bool) -> MaybeUndefined<T> {
+    if wanted {
+        MaybeUndefined::Null
+    } else {
+        MaybeUndefined::Undefined
+    }
+}
+
+/// The short form in a type of its own, for projects within others.
+#[must_use]
+pub fn simple(instance: &Instance, row: &Row) -> SimpleProject {
+    let base = &instance.base_url;
+    let project = &row.project;
+    let path_with_namespace = format!("{}/{}", row.namespace.full_path, project.path);
+    let web_url = format!("{base}/{path_with_namespace}");
+    let branch = project.default_branch.clone().filter(|_| row.code_is_readable());
+    let host = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest);
+    let host = host.split(['/', ':']).next().unwrap_or_default();
+    SimpleProject {
+        id: project.id,
+        description: project.description.clone(),
+        name: project.name.clone(),
+        name_with_namespace: format!("{} / {}", row.namespace_name, project.name),
+        path: project.path.clone(),
+        created_at: project.created_at.into(),
+        readme_url: branch
+            .as_ref()
+            .map(|branch| format!("{web_url}/-/blob/{branch}/README.md")),
+        default_branch: if row.code_is_readable() {
+            nullable(branch)
+        } else {
+            MaybeUndefined::Undefined
+        },
+        tag_list: row.topics.clone(),
+        ssh_url_to_repo: format!("git@{host}:{path_with_namespace}.git"),
+        http_url_to_repo: format!("{web_url}.git"),
+        web_url,
+        avatar_url: words::avatar_url(base, "project", project.id, project.avatar.as_deref()),
+        star_count: project.star_count.into(),
+        forks_count: project.forks_count.into(),
+        last_activity_at: project.last_activity_at.into(),
+        namespace: namespace(instance, row),
+        path_with_namespace,
+    }
+}
+
+/// The short form.
+fn short(instance: &Instance, row: &Row) -> Project {
+    let simple = simple(instance, row);
+    Project {
+        id: simple.id,
+        description: simple.description,
+        name: simple.name,
+        name_with_namespace: simple.name_with_namespace,
+        path: simple.path,
+        path_with_namespace: simple.path_with_namespace,
+        created_at: simple.created_at,
+        default_branch: simple.default_branch,
+        tag_list: simple.tag_list,
+        ssh_url_to_repo: simple.ssh_url_to_repo,
+        http_url_to_repo: simple.http_url_to_repo,
+        web_url: simple.web_url,
+        readme_url: simple.readme_url,
+        avatar_url: simple.avatar_url,
+        star_count: simple.star_count,
+        forks_count: simple.forks_count,
+        last_activity_at: simple.last_activity_at,
+        namespace: simple.namespace,
+        empty_repo: None,
+        visibility: None,
+        owner: None,
+        archived: None,
+        issues_enabled: None,
+        open_issues_count: None,
+        merge_requests_enabled: None,
+        jobs_enabled: None,
+        wiki_enabled: None,
+        snippets_enabled: None,
+        issues_access_level: None,
+        repository_access_level: None,
+        merge_requests_access_level: None,
+        forking_access_level: None,
+        wiki_access_level: None,
+        builds_access_level: None,
+        snippets_access_level: None,
+        can_create_merge_request_in: None,
+        resolve_outdated_diff_discussions: None,
+        container_registry_enabled: None,
+        lfs_enabled: None,
+        packages_enabled: None,
+        service_desk_enabled: None,
+        service_desk_address: MaybeUndefined::Undefined,
+        creator_id: MaybeUndefined::Undefined,
+        forked_from_project: None,
+        import_status: None,
+        import_error: MaybeUndefined::Undefined,
+        permissions: None,
+        license_url: MaybeUndefined::Undefined,
+        license: MaybeUndefined::Undefined,
+        shared_runners_enabled: None,
+        runners_token: None,
+        ci_default_git_depth: MaybeUndefined::Undefined,
+        ci_config_path: MaybeUndefined::Undefined,
+        public_jobs: None,
+        shared_with_groups: None,
+        only_allow_merge_if_pipeline_succeeds: None,
+        only_allow_merge_if_all_discussions_are_resolved: None,
+        remove_source_branch_after_merge: None,
+        request_access_enabled: None,
+        merge_method: None,
+        auto_devops_enabled: None,
+        auto_devops_deploy_strategy: None,
+        repository_storage: None,
+        approvals_before_merge: None,
+        mirror: None,
+        mirror_user_id: MaybeUndefined::Undefined,
+        mirror_trigger_builds: None,
+        only_mirror_protected_branches: None,
+        mirror_overwrites_diverged_branches: None,
+        external_authorization_classification_label: MaybeUndefined::Undefined,
+        autoclose_referenced_issues: None,
+        suggestion_commit_message: MaybeUndefined::Undefined,
+        marked_for_deletion_at: MaybeUndefined::Undefined,
+        marked_for_deletion_on: MaybeUndefined::Undefined,
+        statistics: None,
+        custom_attributes: None,
+        links: None,
+    }
+}
+
+fn namespace(instance: &Instance, row: &Row) -> ProjectNamespace {
+    let base = &instance.base_url;
+    let namespace = &row.namespace;
+    let (web_url, avatar_url) = match &row.owner {
+        Some(user) => (
+            format!("{base}/{}", namespace.full_path),
+            words::avatar_url(base, "user", user.id, user.avatar.as_deref()),
+        ),
+        None => (
+            format!("{base}/groups/{}", namespace.full_path),
+            words::avatar_url(base, "group", namespace.id, namespace.avatar.as_deref()),
+        ),
+    };
+    ProjectNamespace {
+        id: namespace.id,
+        name: namespace.name.clone(),
+        path: namespace.path.clone(),
+        kind: namespace.kind.into(),
+        full_path: namespace.full_path.clone(),
+        parent_id: namespace.parent_id,
+        avatar_url,
+        web_url,
+    }
+}
+
+fn owner(instance: &Instance, user: &users::Model) -> ProjectOwner {
+    let base = &instance.base_url;
+    ProjectOwner {
+        id: user.id,
+        name: user.name.clone(),
+        username: user.username.clone(),
+        state: words::user_state(user.state),
+        avatar_url: words::avatar_url(base, "user", user.id, user.avatar.as_deref()),
+        web_url: format!("{base}/{}", user.username),
+        created_at: user.created_at.into(),
+    }
+}
+
+fn permissions(row: &Row) -> ProjectPermissions {
+    let access = |role: Option<AccessLevel>| {
+        role.map(|role| ProjectAccess {
+            access_level: i64::from(i32::from(role)),
+            notification_level: NOTIFICATION_GLOBAL,
+        })
+    };
+    ProjectPermissions {
+        project_access: access(row.project_role),
+        group_access: access(row.group_role),
+    }
+}
+
+/// A group that a project is shared with.
+fn shared(share: &project_shares::Model, group: &namespaces::Model) -> SharedGroup {
+    SharedGroup {
+        group_id: group.id,
+        group_name: group.name.clone(),
+        group_full_path: group.full_path.clone(),
+        group_access_level: i64::from(i32::from(share.access_level)),
+        expires_at: share.expires_at,
+    }
+}
+
+/// Only repositories take room so far.
+fn statistics(row: &Row) -> ProjectStatistics {
+    ProjectStatistics {
+        commit_count: row.project.commit_count,
+        storage_size: row.project.repository_size,
+        repository_size: row.project.repository_size,
+        wiki_size: 0,
+        lfs_objects_size: 0,
+        job_artifacts_size: 0,
+        packages_size: 0,
+    }
+}
+
+fn links(instance: &Instance, row: &Row, issues: bool, merge_requests: bool) -> ProjectLinks {
+    let itself = format!("{}/api/v4/projects/{}", instance.base_url, row.project.id);
+    ProjectLinks {
+        issues: issues.then(|| format!("{itself}/issues")),
+        merge_requests: merge_requests.then(|| format!("{itself}/merge_requests")),
+        repo_branches: format!("{itself}/repository/branches"),
+        labels: format!("{itself}/labels"),
+        events: format!("{itself}/events"),
+        members: format!("{itself}/members"),
+        self_: itself,
+    }
+}

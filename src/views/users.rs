@@ -1,0 +1,165 @@
+//! Users.
+
+use crate::api::contract::{CurrentUser, User, UserIdentity, UserState};
+use crate::api::types::MaybeUndefined;
+use crate::entities::users::{Model, State};
+use crate::services::users::listing::{Circumstances, Detail, Profile};
+
+/// Whether a user may act, in the interface's two words.
+#[must_use]
+pub fn state(state: State) -> UserState {
+    match state {
+        State::Active => UserState::Active,
+        State::Blocked | State::Deactivated | State::LdapBlocked => UserState::Blocked,
+    }
+}
+
+/// The address of a user's profile.
+#[must_use]
+pub fn web_url(base: &str, user: &Model) -> String {
+    format!("{base}/{}", user.username)
+}
+
+/// The address of a user's picture.
+#[must_use]
+pub fn avatar_url(base: &str, user: &Model) -> Option<String> {
+    let file = user.avatar.as_ref()?;
+    Some(format!("{base}/uploads/-/system/user/avatar/{}/{file}", user.id))
+}
+
+/// Null where there is nothing, which is not the same as a field that is left out.
+fn shown<T>(value: Option<impl Into<T>>) -> MaybeUndefined<T> {
+    match value {
+        Some(value) => MaybeUndefined::Value(value.into()),
+        None => MaybeUndefined::Null,
+    }
+}
+
+/// A user with what the caller may see.
+#[must_use]
+pub fn user(profile: Profile, base: &str) -> User {
+    let Profile { user, detail } = profile;
+    let mut view = User {
+        id: user.id,
+        username: user.username.clone(),
+        name: user.name.clone(),
+        state: state(user.state),
+        avatar_url: avatar_url(base, &user),
+        web_url: web_url(base, &user),
+        created_at: MaybeUndefined::Undefined,
+        bio: MaybeUndefined::Undefined,
+        location: MaybeUndefined::Undefined,
+        public_email: MaybeUndefined::Undefined,
+        skype: None,
+        linkedin: None,
+        twitter: None,
+        website_url: None,
+        organization: MaybeUndefined::Undefined,
+        last_sign_in_at: MaybeUndefined::Undefined,
+        confirmed_at: MaybeUndefined::Undefined,
+        last_activity_on: MaybeUndefined::Undefined,
+        email: None,
+        theme_id: MaybeUndefined::Undefined,
+        color_scheme_id: None,
+        projects_limit: None,
+        current_sign_in_at: MaybeUndefined::Undefined,
+        identities: None,
+        can_create_group: None,
+        can_create_project: None,
+        two_factor_enabled: None,
+        external: None,
+        private_profile: None,
+        is_admin: None,
+    };
+    match detail {
+        Detail::Reference => {}
+        Detail::Public => add_public(&mut view, user),
+        Detail::Full(known) => {
+            add_public(&mut view, user.clone());
+            add_rest(&mut view, user, known);
+        }
+    }
+    view
+}
+
+fn add_public(view: &mut User, user: Model) {
+    view.created_at = MaybeUndefined::Value(user.created_at.into());
+    view.bio = shown(user.bio);
+    view.location = shown(user.location);
+    view.public_email = shown(user.public_email);
+    view.skype = Some(user.skype);
+    view.linkedin = Some(user.linkedin);
+    view.twitter = Some(user.twitter);
+    view.website_url = Some(user.website_url);
+    view.organization = shown(user.organization);
+}
+
+fn add_rest(view: &mut User, user: Model, known: Circumstances) {
+    view.can_create_project = Some(can_create_project(&user, &known));
+    view.identities = Some(identities(known));
+    view.last_sign_in_at = shown(user.last_sign_in_at);
+    view.confirmed_at = shown(user.confirmed_at);
+    view.last_activity_on = shown(user.last_activity_on);
+    view.email = Some(user.email);
+    view.theme_id = MaybeUndefined::Value(user.theme_id.into());
+    view.color_scheme_id = Some(user.color_scheme_id.into());
+    view.projects_limit = Some(user.projects_limit.into());
+    view.current_sign_in_at = shown(user.current_sign_in_at);
+    view.can_create_group = Some(user.can_create_group);
+    view.two_factor_enabled = Some(SECOND_FACTOR);
+    view.external = Some(user.external);
+    view.private_profile = Some(user.private_profile);
+    view.is_admin = Some(user.admin);
+}
+
+/// The server knows no second factor, so no account has one.
+const SECOND_FACTOR: bool = false;
+
+fn can_create_project(user: &Model, known: &Circumstances) -> bool {
+    u64::try_from(user.projects_limit).is_ok_and(|limit| known.personal_projects < limit)
+}
+
+fn identities(known: Circumstances) -> Vec<UserIdentity> {
+    let shown = |row: crate::entities::user_identities::Model| UserIdentity {
+        provider: row.provider,
+        extern_uid: row.extern_uid,
+    };
+    known.identities.into_iter().map(shown).collect()
+}
+
+/// The caller's own account.
+#[must_use]
+pub fn current(user: Model, known: Circumstances, base: &str) -> CurrentUser {
+    CurrentUser {
+        id: user.id,
+        state: state(user.state),
+        avatar_url: avatar_url(base, &user),
+        web_url: web_url(base, &user),
+        can_create_project: can_create_project(&user, &known),
+        username: user.username,
+        name: user.name,
+        created_at: Some(user.created_at.into()),
+        bio: user.bio,
+        location: user.location,
+        public_email: user.public_email,
+        skype: user.skype,
+        linkedin: user.linkedin,
+        twitter: user.twitter,
+        website_url: user.website_url,
+        organization: user.organization,
+        last_sign_in_at: user.last_sign_in_at.map(Into::into),
+        confirmed_at: user.confirmed_at.map(Into::into),
+        last_activity_on: user.last_activity_on,
+        email: user.email,
+        theme_id: Some(user.theme_id.into()),
+        color_scheme_id: user.color_scheme_id.into(),
+        projects_limit: user.projects_limit.into(),
+        current_sign_in_at: user.current_sign_in_at.map(Into::into),
+        identities: identities(known),
+        can_create_group: user.can_create_group,
+        two_factor_enabled: SECOND_FACTOR,
+        external: user.external,
+        private_profile: user.private_profile,
+        is_admin: user.admin.then_some(true),
+    }
+}

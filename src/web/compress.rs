@@ -1,0 +1,89 @@
+//! Compresses texts for clients that ask for it. Raw files, archives and git transfers pass as they are: their
+//! ranges and tags speak of the bytes themselves.
+
+use poem::http::StatusCode;
+use poem::http::header::{
+    ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, HeaderMap, VARY,
+};
+use poem::web::{Compress, CompressionAlgo};
+use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
+
+/// Shorter bodies are not worth it, in bytes.
+const WORTHWHILE: u64 = 1024;
+/// The media types that compress well and are only ever sent whole.
+const TEXTS: [&str; 6] = [
+    "application/json",
+    "application/yaml",
+    "text/html",
+    "text/css",
+    "text/javascript",
+    "image/svg+xml",
+];
+
+/// Compresses answers.
+pub struct Compression;
+
+impl<E: Endpoint> Middleware<E> for Compression {
+    type Output = CompressionEndpoint<E>;
+
+    fn transform(&self, inner: E) -> Self::Output {
+        CompressionEndpoint { inner }
+    }
+}
+
+/// See [`Compression`].
+pub struct CompressionEndpoint<E> {
+    inner: E,
+}
+
+impl<E: Endpoint> Endpoint for CompressionEndpoint<E> {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        let accepted = accepts_gzip(request.headers());
+        let mut response = self.inner.call(request).await?.into_response();
+        if !is_text(&response) {
+            return Ok(response);
+        }
+        response
+            .headers_mut()
+            .append(VARY, poem::http::HeaderValue::from_static("Accept-Encoding"));
+        if !accepted || length(response.headers()).is_some_and(|length| length < WORTHWHILE) {
+            return Ok(response);
+        }
+        response.headers_mut().remove(CONTENT_LENGTH);
+        Ok(Compress::new(response, CompressionAlgo::GZIP).into_response())
+    }
+}
+
+fn accepts_gzip(headers: &HeaderMap) -> bool {
+    let values = headers
+        .get_all(ACCEPT_ENCODING)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    values.flat_map(|value| value.split(',')).any(|coding| {
+        let mut parts = coding.split(';').map(str::trim);
+        let refused = coding
+            .split(';')
+            .skip(1)
+            .any(|weight| matches!(weight.trim(), "q=0" | "q=0.0" | "q=0.00"));
+        parts.next().is_some_and(|name| name.eq_ignore_ascii_case("gzip")) && !refused
+    })
+}
+
+fn is_text(response: &Response) -> bool {
+    let headers = response.headers();
+    let essence = headers
+        .get(CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    let essence = essence.split(';').next().unwrap_or_default().trim();
+    TEXTS.contains(&essence)
+        && response.status() != StatusCode::PARTIAL_CONTENT
+        && !headers.contains_key(CONTENT_ENCODING)
+        && !headers.contains_key(CONTENT_RANGE)
+}
+
+fn length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}

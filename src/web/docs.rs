@@ -1,0 +1,102 @@
+//! The docs page (design 9) and the document it shows, both without a token.
+//!
+//! The page is Swagger UI, embedded by a crate; only its frame and start-up script are ours. It loads nothing from
+//! elsewhere, encodes `group/project` as `group%2Fproject`, and calls with a pasted token or the session.
+
+use std::sync::{Arc, LazyLock};
+
+use poem::http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LOCATION};
+use poem::http::{HeaderMap, StatusCode};
+use poem::web::Path;
+use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler};
+use sha2::{Digest, Sha256};
+use utoipa_swagger_ui::Config;
+
+use crate::api::{DOCUMENT_JSON, DOCUMENT_YAML};
+
+/// Everything the page may do: talk to this server, run its own scripts, and style itself.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
+                      img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-ancestors 'self'; \
+                      base-uri 'none'; form-action 'none'";
+
+/// The page itself.
+const PAGE: &str = include_str!("../../assets/docs.html");
+
+/// Starts the page. A session, when there is one, calls with its token against cross-site requests.
+const INITIALIZER: &str = include_str!("../../assets/swagger-initializer.js");
+
+/// The routes of the page.
+pub fn routes() -> impl Endpoint<Output = Response> {
+    Route::new()
+        .at("/", get(index))
+        .at("/*path", get(embedded))
+        .map_to_response()
+}
+
+/// The page. At `/docs` without its slash, on which the page's relative links depend, it redirects.
+#[handler]
+fn index(request: &Request) -> Response {
+    if !request.original_uri().path().ends_with('/') {
+        return Response::builder()
+            .status(StatusCode::FOUND)
+            .header(LOCATION, "/docs/")
+            .finish();
+    }
+    content(
+        PAGE.as_bytes().to_vec(),
+        "text/html; charset=utf-8",
+        request.headers(),
+    )
+}
+
+#[handler]
+fn embedded(Path(path): Path<String>, headers: &HeaderMap) -> Response {
+    asset(&path, headers)
+}
+
+fn asset(path: &str, headers: &HeaderMap) -> Response {
+    static CONFIG: LazyLock<Arc<Config<'static>>> =
+        LazyLock::new(|| Arc::new(Config::from("/api/v4/openapi.json")));
+    if path == "swagger-initializer.js" {
+        return content(
+            INITIALIZER.as_bytes().to_vec(),
+            "text/javascript; charset=utf-8",
+            headers,
+        );
+    }
+    match utoipa_swagger_ui::serve(path, Arc::clone(&CONFIG)) {
+        Ok(Some(file)) => content(file.bytes.into_owned(), &file.content_type, headers),
+        _ => Response::builder()
+            .status(StatusCode::NOT_FOUND)
+            .content_type("text/plain")
+            .body("There is no such page.\n"),
+    }
+}
+
+/// Content with an entity tag, so that a second visit transfers nothing.
+fn content(bytes: Vec<u8>, content_type: &str, headers: &HeaderMap) -> Response {
+    let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&bytes)[..12]));
+    let builder = Response::builder()
+        .header(ETAG, &tag)
+        .header(CACHE_CONTROL, "no-cache")
+        .header("content-security-policy", POLICY);
+    if headers
+        .get(IF_NONE_MATCH)
+        .is_some_and(|known| known.as_bytes() == tag.as_bytes())
+    {
+        return builder.status(StatusCode::NOT_MODIFIED).finish();
+    }
+    builder.content_type(content_type).body(bytes)
+}
+
+/// The published document as JSON.
+#[handler]
+pub fn json(headers: &HeaderMap) -> Response {
+    content(DOCUMENT_JSON.as_bytes().to_vec(), "application/json", headers)
+}
+
+/// The published document as YAML.
+#[handler]
+pub fn yaml(headers: &HeaderMap) -> Response {
+    content(DOCUMENT_YAML.as_bytes().to_vec(), "application/yaml", headers)
+}

@@ -1,0 +1,338 @@
+//! Git's smart HTTP at `/<namespace>/<project>.git/`, with or without `.git`: clone, fetch and push.
+//!
+//! Bodies stream both ways. Errors are plain text, which the git client shows to its user.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use poem::http::header::{
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, WWW_AUTHENTICATE,
+};
+use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
+use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
+
+use crate::api::failure;
+use crate::error::Error;
+use crate::git::Service;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::git_access::{self, Basic};
+use crate::services::pushes;
+
+/// Answers Git's requests, and passes on all others.
+pub struct GitHttp {
+    /// What the services work with.
+    pub backend: Backend,
+    /// The largest pack that a push may bring.
+    pub max_push_bytes: u64,
+}
+
+impl<E: Endpoint> Middleware<E> for GitHttp {
+    type Output = GitHttpEndpoint<E>;
+
+    fn transform(&self, inner: E) -> Self::Output {
+        GitHttpEndpoint {
+            inner,
+            backend: self.backend.clone(),
+            max_push_bytes: self.max_push_bytes,
+        }
+    }
+}
+
+/// See [`GitHttp`].
+pub struct GitHttpEndpoint<E> {
+    inner: E,
+    backend: Backend,
+    max_push_bytes: u64,
+}
+
+impl<E: Endpoint> Endpoint for GitHttpEndpoint<E> {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        let Some(target) = Target::of(request.uri().path()) else {
+            return self.inner.call(request).await.map(IntoResponse::into_response);
+        };
+        let mut response = match self.answer(&target, request).await {
+            Ok(response) => response,
+            Err(refusal) => refusal.into_response(),
+        };
+        let headers = response.headers_mut();
+        for (name, value) in [
+            (CACHE_CONTROL, "no-cache, max-age=0, must-revalidate"),
+            (EXPIRES, "Fri, 01 Jan 1980 00:00:00 GMT"),
+            (PRAGMA, "no-cache"),
+        ] {
+            headers.insert(name, HeaderValue::from_static(value));
+        }
+        Ok(response)
+    }
+}
+
+/// What a path of Git's names.
+#[derive(Debug, PartialEq, Eq)]
+struct Target {
+    /// The whole path of the project, as it was sent.
+    project: String,
+    what: What,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    /// `info/refs`.
+    References,
+    /// `git-upload-pack` or `git-receive-pack`.
+    Exchange(Service),
+}
+
+impl Target {
+    /// Reads the raw path of a request; `None` when it is none of Git's.
+    fn of(path: &str) -> Option<Self> {
+        let (repository, what) = match path.strip_suffix("/info/refs") {
+            Some(repository) => (repository, What::References),
+            None => {
+                let (repository, name) = path.rsplit_once('/')?;
+                (repository, What::Exchange(Service::named(name)?))
+            }
+        };
+        let repository = repository.strip_prefix('/')?;
+        let first = repository.split('/').next()?;
+        if matches!(first, "api" | "-" | "docs") {
+            return None;
+        }
+        let project = percent_decode_str(repository).decode_utf8().ok()?;
+        let project = project.strip_suffix(".git").unwrap_or(&project);
+        project.contains('/').then(|| Self {
+            project: project.to_owned(),
+            what,
+        })
+    }
+}
+
+/// Why a request is not answered as it wishes.
+enum Refusal {
+    /// By the protocol, with a text.
+    Protocol(StatusCode, &'static str),
+    /// By its method; holds the one that would do.
+    Method(&'static str),
+    /// By the rules.
+    Rule(Error),
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        Self::Rule(error)
+    }
+}
+
+impl From<crate::git::Error> for Refusal {
+    fn from(error: crate::git::Error) -> Self {
+        match error {
+            // No client can know better than to wait.
+            crate::git::Error::LimitExceeded(text) => Self::Protocol(StatusCode::SERVICE_UNAVAILABLE, text),
+            error => Self::Rule(error.into()),
+        }
+    }
+}
+
+impl Refusal {
+    fn into_response(self) -> Response {
+        let plain = |status: StatusCode, text: &str| {
+            Response::builder()
+                .status(status)
+                .content_type("text/plain; charset=utf-8")
+                .body(format!("{text}\n"))
+        };
+        match self {
+            Self::Protocol(status, text) => plain(status, text),
+            Self::Method(allowed) => {
+                let mut response = plain(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed.");
+                response
+                    .headers_mut()
+                    .insert(ALLOW, HeaderValue::from_static(allowed));
+                response
+            }
+            Self::Rule(error) => {
+                let status = failure::answer(&error).status();
+                let mut response = plain(status, &text(&error));
+                if status == StatusCode::UNAUTHORIZED {
+                    let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
+                    response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+                }
+                response
+            }
+        }
+    }
+}
+
+/// What the git client shows to its user.
+fn text(error: &Error) -> String {
+    match error {
+        Error::Unauthorized | Error::InvalidToken(_) => {
+            "Access denied: sign in with your user name and a token, or your password.".to_owned()
+        }
+        Error::Forbidden(Some(reason)) => reason.to_string(),
+        Error::Forbidden(None) => "You are not allowed to do this.".to_owned(),
+        Error::NotFound(_) => {
+            "The project you were looking for could not be found or you don't have permission to view it."
+                .to_owned()
+        }
+        Error::Internal(cause) => {
+            tracing::error!(%cause, "git request failed");
+            "The server failed.".to_owned()
+        }
+        other => other.to_string(),
+    }
+}
+
+impl<E> GitHttpEndpoint<E> {
+    async fn answer(&self, target: &Target, request: Request) -> Result<Response, Refusal> {
+        match target.what {
+            What::References => self.references(target, &request).await,
+            What::Exchange(service) => self.exchange(target, service, request).await,
+        }
+    }
+
+    async fn admit(
+        &self,
+        target: &Target,
+        service: Service,
+        request: &Request,
+    ) -> Result<ProjectAccess, Refusal> {
+        let caller = git_access::identify(&self.backend, credentials(request)?).await?;
+        Ok(git_access::admit(&self.backend, caller, &target.project, service).await?)
+    }
+
+    async fn references(&self, target: &Target, request: &Request) -> Result<Response, Refusal> {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Err(Refusal::Method("GET, HEAD"));
+        }
+        let query = request.uri().query().unwrap_or_default();
+        let service = query.split('&').find_map(|pair| pair.strip_prefix("service="));
+        let Some(service) = service.and_then(Service::named) else {
+            let text = "The server speaks Git's smart protocol only; use a newer client.";
+            return Err(Refusal::Protocol(StatusCode::FORBIDDEN, text));
+        };
+        let access = self.admit(target, service, request).await?;
+        let repository = pushes::repository(&self.backend, &access);
+        let stream = repository.advertise(service, protocol(request)).await?;
+        Ok(streamed(service, "advertisement", stream))
+    }
+
+    async fn exchange(
+        &self,
+        target: &Target,
+        service: Service,
+        mut request: Request,
+    ) -> Result<Response, Refusal> {
+        if request.method() != Method::POST {
+            return Err(Refusal::Method("POST"));
+        }
+        let access = self.admit(target, service, &request).await?;
+        let sent = header(&request, &CONTENT_TYPE).unwrap_or_default();
+        if sent != format!("application/x-{}-request", service.name()) {
+            let text = "The content type is not that of a Git request.";
+            return Err(Refusal::Protocol(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+        }
+        let gzip = match header(&request, &CONTENT_ENCODING).unwrap_or("identity") {
+            "gzip" | "x-gzip" => true,
+            "identity" => false,
+            _ => {
+                let text = "The content encoding is not supported.";
+                return Err(Refusal::Protocol(StatusCode::UNSUPPORTED_MEDIA_TYPE, text));
+            }
+        };
+        let body = request.take_body().into_async_read();
+        let protocol = protocol(&request);
+        let repository = pushes::repository(&self.backend, &access);
+        Ok(match service {
+            Service::UploadPack => {
+                let stream = repository.upload_pack(body, gzip, protocol).await?;
+                streamed(service, "result", stream)
+            }
+            Service::ReceivePack => {
+                let push = repository.open_push(body, gzip).await?;
+                let limit = Some(self.max_push_bytes);
+                let stream = pushes::receive(&self.backend, &access, push, limit, protocol).await?;
+                streamed(service, "result", stream)
+            }
+        })
+    }
+}
+
+fn streamed<S>(service: Service, kind: &str, stream: S) -> Response
+where
+    S: futures_util::Stream<Item = std::io::Result<bytes::Bytes>> + Send + 'static,
+{
+    Response::builder()
+        .content_type(format!("application/x-{}-{kind}", service.name()))
+        .body(Body::from_bytes_stream(stream))
+}
+
+fn header<'a>(request: &'a Request, name: &HeaderName) -> Option<&'a str> {
+    request.headers().get(name)?.to_str().ok()
+}
+
+/// The version of the protocol that the client wishes for.
+fn protocol(request: &Request) -> Option<&str> {
+    header(request, &HeaderName::from_static("git-protocol"))
+}
+
+/// The credentials of a request; any that are not of the Basic scheme are refused.
+fn credentials(request: &Request) -> Result<Option<Basic>, Error> {
+    let Some(value) = request.headers().get(AUTHORIZATION) else {
+        return Ok(None);
+    };
+    let read = || {
+        let (scheme, encoded) = value.to_str().ok()?.split_once(' ')?;
+        let decoded = STANDARD.decode(encoded.trim()).ok()?;
+        let decoded = String::from_utf8(decoded).ok()?;
+        let (name, password) = decoded.split_once(':')?;
+        scheme.eq_ignore_ascii_case("basic").then(|| Basic {
+            name: name.to_owned(),
+            password: password.to_owned(),
+        })
+    };
+    read().map(Some).ok_or(Error::Unauthorized)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn target(project: &str, what: What) -> Option<Target> {
+        Some(Target {
+            project: project.to_owned(),
+            what,
+        })
+    }
+
+    #[test]
+    fn paths_name_a_project_with_or_without_git() {
+        assert_eq!(Target::of("/g/p.git/info/refs"), target("g/p", What::References));
+        assert_eq!(
+            Target::of("/a/b/c/git-upload-pack"),
+            target("a/b/c", What::Exchange(Service::UploadPack))
+        );
+        assert_eq!(
+            Target::of("/g/%C3%A4.git/git-receive-pack"),
+            target("g/ä", What::Exchange(Service::ReceivePack))
+        );
+    }
+
+    #[test]
+    fn other_paths_are_none_of_gits() {
+        for path in [
+            "/",
+            "/info/refs",
+            "/p.git/info/refs",
+            "/api/v4/projects/info/refs",
+            "/-/x/info/refs",
+            "/g/p.git/HEAD",
+            "/g/p.git/git-shell",
+            "/g/%FF/info/refs",
+        ] {
+            assert_eq!(Target::of(path), None, "{path}");
+        }
+    }
+}

@@ -1,0 +1,402 @@
+//! Signing in and out with a browser: the one page of the server that is no REST (specification 5).
+//!
+//! The form carries a token that belongs to a cookie of its own, so that no other site can sign a visitor in.
+//! The page loads nothing and runs nothing.
+
+use poem::http::header::{
+    CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE,
+    X_FRAME_OPTIONS,
+};
+use poem::http::{HeaderValue, StatusCode};
+use poem::web::{Data, Form, Query};
+use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler, post};
+use serde::Deserialize;
+use serde_json::json;
+
+use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE, cookie};
+use crate::api::failure;
+use crate::error::Error;
+use crate::secrets::{self, Token};
+use crate::services::Backend;
+use crate::services::sessions::{self, Attempt, LIFETIME, Outcome, SignedIn};
+
+/// The cookie that the form's token belongs to.
+const FORM_COOKIE: &str = "_service_sign_in";
+/// Where a visitor goes who asked for nowhere else.
+const HOME: &str = "/docs";
+/// Most bytes of the form.
+const FORM_LIMIT: usize = 16 * 1024;
+
+/// The routes below `/users`.
+pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
+    Route::new()
+        .at("/sign_in", get(show).post(submit))
+        .at("/sign_out", post(leave))
+        .with(poem::middleware::SizeLimit::new(FORM_LIMIT))
+        .data(backend.clone())
+        .map_to_response()
+}
+
+/// The route `/-/session`, for pages of the server's own.
+pub fn session_route(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
+    get(who).data(backend.clone()).map_to_response()
+}
+
+#[derive(Debug, Default, Deserialize)]
+struct Destination {
+    return_to: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Typed {
+    #[serde(default)]
+    login: String,
+    #[serde(default)]
+    password: String,
+    new_password: Option<String>,
+    #[serde(default)]
+    authenticity_token: String,
+    return_to: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Leaving {
+    authenticity_token: Option<String>,
+}
+
+/// What the page shows.
+#[derive(Default)]
+struct Page<'a> {
+    status: StatusCode,
+    fault: Option<&'a str>,
+    login: &'a str,
+    return_to: &'a str,
+    asks_new_password: bool,
+}
+
+#[handler]
+async fn show(request: &Request, destination: Query<Destination>, Data(backend): Data<&Backend>) -> Response {
+    let goal = local(destination.0.return_to.as_deref());
+    match signed_in(request, backend).await {
+        Ok(Some(_)) => redirect(goal),
+        Ok(None) | Err(Error::Forbidden(_)) => page(
+            request,
+            backend,
+            &Page {
+                return_to: goal,
+                ..Page::default()
+            },
+        ),
+        Err(error) => failed(&error),
+    }
+}
+
+#[handler]
+async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Backend>) -> Response {
+    let typed = typed.0;
+    let goal = local(typed.return_to.as_deref());
+    let shown = Page {
+        login: &typed.login,
+        return_to: goal,
+        ..Page::default()
+    };
+    let proven = sent_cookie(request, FORM_COOKIE)
+        .is_some_and(|secret| secrets::constant_time_eq(&form_token(secret), &typed.authenticity_token));
+    if !proven {
+        return page(
+            request,
+            backend,
+            &Page {
+                status: StatusCode::FORBIDDEN,
+                fault: Some("The form was too old or came from elsewhere. Try again."),
+                ..shown
+            },
+        );
+    }
+    let attempt = Attempt {
+        login: typed.login.trim().to_owned(),
+        password: typed.password,
+        new_password: typed.new_password.filter(|password| !password.is_empty()),
+        address: request.remote_addr().as_socket_addr().map(network),
+        replaces: sent_cookie(request, SESSION_COOKIE).map(str::to_owned),
+    };
+    let refused = |status, fault: &str, asks_new_password| {
+        page(
+            request,
+            backend,
+            &Page {
+                status,
+                fault: Some(fault),
+                asks_new_password,
+                login: shown.login,
+                return_to: goal,
+            },
+        )
+    };
+    match sessions::sign_in(backend, attempt).await {
+        Ok(Outcome::SignedIn(secret)) => {
+            let mut response = redirect(goal);
+            let seconds = LIFETIME.num_seconds();
+            set_cookie(&mut response, backend, SESSION_COOKIE, &secret, "Lax", seconds);
+            set_cookie(&mut response, backend, FORM_COOKIE, "", "Strict", 0);
+            response
+        }
+        Ok(Outcome::Wrong) => refused(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "Invalid login or password.",
+            false,
+        ),
+        Ok(Outcome::PasswordChangeRequired) => refused(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            "The password must be changed. Give the current and a new one.",
+            true,
+        ),
+        Err(Error::Forbidden(reason)) => {
+            let reason = reason.unwrap_or("This account may not sign in.".into());
+            refused(StatusCode::FORBIDDEN, &reason, false)
+        }
+        Err(Error::InvalidAttributes(faults)) => {
+            let texts: Vec<_> = faults.values().flatten().map(AsRef::as_ref).collect();
+            let text = format!("The new password {}.", texts.join(", "));
+            refused(StatusCode::UNPROCESSABLE_ENTITY, &text, true)
+        }
+        Err(Error::RateLimited(seconds)) => {
+            let text = "Too many failed attempts. Try again later.";
+            let mut response = refused(StatusCode::TOO_MANY_REQUESTS, text, false);
+            response
+                .headers_mut()
+                .insert(RETRY_AFTER, HeaderValue::from(seconds));
+            response
+        }
+        Err(error) => failed(&error),
+    }
+}
+
+#[handler]
+async fn leave(request: &Request, leaving: Option<Form<Leaving>>, Data(backend): Data<&Backend>) -> Response {
+    let secret = sent_cookie(request, SESSION_COOKIE);
+    let found = match signed_in(request, backend).await {
+        Ok(found) => found,
+        Err(error) => return failed(&error),
+    };
+    if let (Some(secret), Some(session)) = (secret, found) {
+        let sent = request.header(CSRF_HEADER).map(str::to_owned);
+        let sent = sent.or(leaving.and_then(|form| form.0.authenticity_token));
+        if !sent.is_some_and(|sent| secrets::constant_time_eq(&sent, &session.csrf_token)) {
+            return failed(&Error::forbidden_because("the CSRF token is missing or wrong"));
+        }
+        if let Err(error) = sessions::end(backend, secret).await {
+            return failed(&error);
+        }
+    }
+    let mut response = redirect("/users/sign_in");
+    set_cookie(&mut response, backend, SESSION_COOKIE, "", "Lax", 0);
+    response
+}
+
+/// Who is signed in, and the token that writes by session must carry.
+#[handler]
+async fn who(request: &Request, Data(backend): Data<&Backend>) -> Response {
+    let mut response = match signed_in(request, backend).await {
+        Ok(Some(session)) => {
+            let user = session.user;
+            let user = json!({ "id": user.id, "username": user.username, "name": user.name });
+            let body = json!({ "user": user, "csrf_token": session.csrf_token });
+            failure::respond(StatusCode::OK, &body)
+        }
+        Ok(None) => failure::answer(&Error::Unauthorized),
+        Err(error) => failed(&error),
+    };
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+async fn signed_in(request: &Request, backend: &Backend) -> Result<Option<SignedIn>, Error> {
+    match sent_cookie(request, SESSION_COOKIE) {
+        Some(secret) => sessions::find(backend, secret).await,
+        None => Ok(None),
+    }
+}
+
+fn sent_cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
+    cookie(request.headers().get(COOKIE)?.to_str().ok()?, name)
+}
+
+/// What failures are counted by: the address, or the network that one customer has with IPv6.
+fn network(address: &std::net::SocketAddr) -> String {
+    match address.ip().to_canonical() {
+        std::net::IpAddr::V4(address) => address.to_string(),
+        std::net::IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+    }
+}
+
+/// The token of the form that belongs to its cookie.
+fn form_token(secret: &str) -> String {
+    secrets::digest(&format!("sign-in form:{secret}"))
+}
+
+/// The path to go to: one of this server's, or the usual one.
+fn local(asked: Option<&str>) -> &str {
+    let is_local = |path: &&str| {
+        path.starts_with('/')
+            && !path.starts_with("//")
+            && path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\')
+    };
+    asked.filter(is_local).unwrap_or(HOME)
+}
+
+fn redirect(path: &str) -> Response {
+    let mut response = Response::builder().status(StatusCode::SEE_OTHER).finish();
+    let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(HOME));
+    response.headers_mut().insert(LOCATION, location);
+    response
+        .headers_mut()
+        .insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Sets a cookie; zero seconds remove it.
+fn set_cookie(
+    response: &mut Response,
+    backend: &Backend,
+    name: &str,
+    value: &str,
+    same_site: &str,
+    seconds: i64,
+) {
+    let secure = match backend.instance.base_url.starts_with("https://") {
+        true => "; Secure",
+        false => "",
+    };
+    let text = format!("{name}={value}; Path=/; Max-Age={seconds}; HttpOnly; SameSite={same_site}{secure}");
+    if let Ok(text) = HeaderValue::from_str(&text) {
+        response.headers_mut().append(SET_COOKIE, text);
+    }
+}
+
+fn failed(error: &Error) -> Response {
+    if let Error::Internal(cause) = error {
+        tracing::error!(%cause, "signing in or out failed");
+    }
+    failure::answer(error)
+}
+
+/// The page, with a form token of its own each time.
+fn page(request: &Request, backend: &Backend, shown: &Page<'_>) -> Response {
+    let kept = sent_cookie(request, FORM_COOKIE).filter(|secret| !secret.is_empty());
+    let secret = kept.map_or_else(|| Token::generate("").expose().to_owned(), str::to_owned);
+    let body = render(shown, &form_token(&secret));
+    let mut response = Response::builder()
+        .status(shown.status)
+        .content_type("text/html; charset=utf-8")
+        .body(body);
+    let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; \
+                  frame-ancestors 'none'";
+    let headers = [
+        (CONTENT_SECURITY_POLICY, policy),
+        (CACHE_CONTROL, "no-store"),
+        (X_FRAME_OPTIONS, "DENY"),
+        (REFERRER_POLICY, "same-origin"),
+    ];
+    for (name, value) in headers {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    set_cookie(&mut response, backend, FORM_COOKIE, &secret, "Strict", 3600);
+    response
+}
+
+fn render(shown: &Page<'_>, token: &str) -> String {
+    let fault = shown.fault.map_or(String::new(), |text| {
+        format!("<p role=\"alert\" id=\"fault\">{}</p>\n", escape(text))
+    });
+    let new_password = match shown.asks_new_password {
+        true => {
+            "<label for=\"new_password\">New password</label>\n<input id=\"new_password\" name=\"new_password\" \
+             type=\"password\" autocomplete=\"new-password\" minlength=\"8\" maxlength=\"128\" required>\n"
+        }
+        false => "",
+    };
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Sign in - Holdfast</title>\n\
+         <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>Sign in</h1>\n{fault}\
+         <form method=\"post\" action=\"/users/sign_in\">\n\
+         <input type=\"hidden\" name=\"authenticity_token\" value=\"{token}\">\n\
+         <input type=\"hidden\" name=\"return_to\" value=\"{goal}\">\n\
+         <label for=\"login\">Username or e-mail</label>\n\
+         <input id=\"login\" name=\"login\" type=\"text\" value=\"{login}\" autocomplete=\"username\" \
+         autocapitalize=\"none\" spellcheck=\"false\" maxlength=\"255\" required autofocus>\n\
+         <label for=\"password\">Password</label>\n\
+         <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" \
+         maxlength=\"128\" required>\n{new_password}<button type=\"submit\">Sign in</button>\n\
+         </form>\n</main>\n</body>\n</html>\n",
+        goal = escape(shown.return_to),
+        login = escape(shown.login),
+    )
+}
+
+/// Readable in light and dark, at any width, with a focus that can be seen.
+const STYLE: &str = "\
+:root{color-scheme:light dark;font-family:system-ui,sans-serif}\
+body{margin:0;display:grid;place-items:center;min-height:100vh}\
+main{width:min(22rem,calc(100vw - 2rem))}\
+label,input,button{display:block;width:100%;box-sizing:border-box;font:inherit}\
+label{margin-top:1rem}input,button{padding:.6rem;margin-top:.25rem}button{margin-top:1.5rem}\
+:focus-visible{outline:3px solid;outline-offset:2px}\
+[role=alert]{border-inline-start:4px solid;padding-inline-start:.75rem}";
+
+fn escape(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    for char in text.chars() {
+        match char {
+            '&' => safe.push_str("&amp;"),
+            '<' => safe.push_str("&lt;"),
+            '>' => safe.push_str("&gt;"),
+            '"' => safe.push_str("&quot;"),
+            '\'' => safe.push_str("&#39;"),
+            other => safe.push(other),
+        }
+    }
+    safe
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_local_paths_are_gone_to() {
+        assert_eq!(local(Some("/docs?x=1#y")), "/docs?x=1#y");
+        for bad in [
+            "",
+            "docs",
+            "//evil.example",
+            "/\\evil.example",
+            "https://evil.example",
+            "/a\r\nSet-Cookie: x",
+            "/a b",
+            "javascript:alert(1)",
+        ] {
+            assert_eq!(local(Some(bad)), HOME, "{bad}");
+        }
+        assert_eq!(local(None), HOME);
+    }
+
+    #[test]
+    fn what_was_typed_cannot_leave_its_attribute() {
+        let shown = Page {
+            login: "\"><script>alert('1')</script>",
+            return_to: HOME,
+            ..Page::default()
+        };
+        let page = render(&shown, "token");
+        assert!(!page.contains("<script") && page.contains("&quot;&gt;&lt;script&gt;"));
+    }
+}

@@ -1,0 +1,41 @@
+//! Generates the client from the committed document.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+fn main() {
+    let path = "../../../openapi/dist/openapi.json";
+    println!("cargo::rerun-if-changed={path}");
+    let text = std::fs::read_to_string(path).expect("the document");
+    let mut document: Value = serde_json::from_str(&text).expect("JSON");
+    drop_hashes(&mut document);
+    let api: openapiv3::OpenAPI = serde_json::from_value(document).expect("an OpenAPI document");
+    let mut generator = progenitor::Generator::default();
+    let tokens = generator.generate_tokens(&api).expect("a client");
+    let file = syn::parse2(tokens).expect("Rust");
+    let out = std::env::var("OUT_DIR").expect("OUT_DIR");
+    std::fs::write(Path::new(&out).join("client.rs"), prettyplease::unparse(&file)).expect("a file");
+}
+
+/// progenitor knows no `deepObject` parameters; all of them are optional filters, so the client does without.
+fn drop_hashes(document: &mut Value) {
+    let hashes: Vec<String> = document["components"]["parameters"]
+        .as_object()
+        .expect("parameters")
+        .iter()
+        .filter(|(_, parameter)| parameter["style"] == "deepObject")
+        .map(|(name, _)| format!("#/components/parameters/{name}"))
+        .collect();
+    let is_hash = |parameter: &Value| {
+        parameter["style"] == "deepObject" || hashes.iter().any(|hash| parameter["$ref"] == hash.as_str())
+    };
+    let paths = document["paths"].as_object_mut().expect("paths");
+    for item in paths.values_mut().filter_map(Value::as_object_mut) {
+        for operation in item.values_mut() {
+            if let Some(parameters) = operation.get_mut("parameters").and_then(Value::as_array_mut) {
+                parameters.retain(|parameter| !is_hash(parameter));
+            }
+        }
+    }
+}

@@ -1,0 +1,45 @@
+//! Which documented answers no test has seen. Runs after all others (`cargo test --test coverage`), over the marks
+//! that they left in `HOLDFAST_COVERAGE_DIR`; `tests/coverage.allow` may only shrink.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use holdfast::api::contract::OPERATIONS;
+
+/// Statuses that any operation documents and that only faults or overload bring about.
+const FAULTS: [u16; 3] = [429, 500, 503];
+
+#[test]
+fn every_documented_status_was_seen() {
+    let folder = std::env::var("HOLDFAST_COVERAGE_DIR").expect("HOLDFAST_COVERAGE_DIR, as .ci/run sets it");
+    let seen: BTreeSet<String> = std::fs::read_dir(folder)
+        .expect("marks of a test run")
+        .flatten()
+        .map(|entry| entry.file_name().to_string_lossy().replace('.', " "))
+        .collect();
+    assert!(seen.len() > 100, "the marks are not those of a whole test run");
+    let documented: BTreeSet<String> = OPERATIONS
+        .iter()
+        .flat_map(|operation| {
+            let statuses = operation
+                .statuses
+                .iter()
+                .filter(|status| !FAULTS.contains(status));
+            statuses.map(|status| format!("{} {status}", operation.id))
+        })
+        .collect();
+    let unseen: BTreeSet<String> = documented.difference(&seen).cloned().collect();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/coverage.allow");
+    let allowed: BTreeSet<String> = std::fs::read_to_string(path)
+        .expect("the list")
+        .lines()
+        .map(str::to_owned)
+        .collect();
+    let new: Vec<&String> = unseen.difference(&allowed).collect();
+    assert!(new.is_empty(), "documented, but no test saw it:\n{new:#?}");
+    let stale: Vec<&String> = allowed.difference(&unseen).collect();
+    assert!(
+        stale.is_empty(),
+        "seen or gone: take it off tests/coverage.allow:\n{stale:#?}"
+    );
+}

@@ -1,0 +1,90 @@
+//! One failing input for each lint: a single change of the small contract, and the fault it must give.
+
+use super::{lint, loaded, small};
+
+/// Replaces a text in a file of the small contract and lints it; the text must be there.
+fn broken(file: &str, from: &str, to: &str) -> Vec<(String, &'static str)> {
+    let mut files = small();
+    let (_, text) = files
+        .iter_mut()
+        .find(|(name, _)| *name == file)
+        .expect("the file");
+    assert!(text.contains(from), "`{from}` is not in {file}");
+    *text = text.replacen(from, to, 1);
+    let document = loaded(&files).unwrap_or_else(|faults| panic!("{faults:?}"));
+    lint::lint(&document)
+        .into_iter()
+        .map(|fault| (fault.file, fault.rule))
+        .collect()
+}
+
+macro_rules! lints {
+    ($($name:ident: $file:literal, $from:literal => $to:literal, $rule:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            let faults = broken($file, $from, $to);
+            assert!(faults.contains(&($file.to_owned(), $rule)), "{faults:?}");
+        }
+    )*};
+}
+
+lints! {
+    references_lead_somewhere: "paths/keys.yaml", "parameters/Page'" => "parameters/Pge'", "ref";
+    references_stand_alone: "schemas/keys.yaml",
+        "kind: {$ref: '#/components/schemas/KeyKind'}" => "kind: {$ref: '#/components/schemas/KeyKind', nullable: true}",
+        "ref-sibling";
+    operation_ids_are_snake_case: "paths/keys.yaml", "list_keys" => "listKeys", "operation-id";
+    operation_ids_are_unique: "paths/keys.yaml", "create_key" => "list_keys", "operation-id-unique";
+    operations_have_one_tag: "paths/keys.yaml", "tags: [Keys]" => "tags: [Keys, Other]", "one-tag";
+    tags_are_declared: "paths/keys.yaml", "tags: [Keys]" => "tags: [Locks]", "tag-declared";
+    operations_stand_in_the_file_of_their_tag: "paths/keys.yaml", "tags: [Keys]" => "tags: [Locks]", "tag-file";
+    summaries_have_no_full_stop: "paths/keys.yaml", "List keys" => "List keys.", "summary";
+    operations_are_described: "paths/keys.yaml", "    description: Lists the keys.\n" => "", "description";
+    parameters_are_described: "paths/keys.yaml", "description: Only these., " => "", "description";
+    schemas_are_described: "schemas/keys.yaml", "  description: A key.\n" => "", "description";
+    access_is_said: "paths/keys.yaml", "x-access: {'on': project, min: maintainer}" => "x-access: {'on': planet, min: maintainer}", "access";
+    access_has_known_fields: "paths/keys.yaml", "first: true" => "frist: true", "access";
+    access_is_on_something_the_path_names: "paths/keys.yaml",
+        "/api/v4/projects/{id}/keys:" => "/api/v4/projects/keys:", "access-key";
+    refused_credentials_are_documented: "paths/keys.yaml",
+        "      '401': {$ref: '#/components/responses/Fault'}\n" => "", "status-401";
+    hidden_things_are_documented: "paths/keys.yaml",
+        "      '404': {$ref: '#/components/responses/Fault'}\n" => "", "status-404";
+    anonymous_access_and_security_agree: "paths/keys.yaml", ", anonymous: true" => "", "access-security";
+    arrays_never_say_explode_false: "paths/keys.yaml",
+        "{name: 'ids[]', in: query," => "{name: 'ids[]', in: query, explode: false,", "explode";
+    arrays_are_named_with_brackets: "paths/keys.yaml", "'ids[]'" => "ids", "array-name";
+    placeholders_are_declared: "paths/keys.yaml", "keys/{key_id}:" => "keys/{key}:", "path-parameters";
+    bodies_are_json: "paths/keys.yaml", "        application/json:\n          schema: {$ref: '#/components/schemas/KeyCreate'}" =>
+        "        text/plain:\n          schema: {$ref: '#/components/schemas/KeyCreate'}", "body-media";
+    bodies_are_named: "paths/keys.yaml", "schema: {$ref: '#/components/schemas/KeyCreate'}" => "schema: {type: object}", "body-named";
+    large_bodies_are_documented: "paths/keys.yaml",
+        "      '413': {$ref: '#/components/responses/Fault'}\n" => "", "status-413";
+    successes_have_an_example: "paths/keys.yaml", "          example: {title: a}\n" => "", "example";
+    examples_have_the_required_properties: "paths/keys.yaml", "example: {title: a}" => "example: {}", "example-valid";
+    examples_have_no_other_properties: "paths/keys.yaml", "example: {title: a}" => "example: {title: a, x: 1}", "example-valid";
+    examples_have_the_right_types: "paths/keys.yaml", "example: {title: a}" => "example: {title: 1}", "example-valid";
+    examples_use_enumerated_values: "paths/keys.yaml", "kind: ssh" => "kind: pgp", "example-valid";
+    examples_are_null_only_where_allowed: "paths/keys.yaml", "title: a, kind" => "title: null, kind", "example-valid";
+    every_operation_documents_failure: "paths/keys.yaml",
+        "      '500': {$ref: '#/components/responses/Fault'}\n" => "", "status-always";
+    errors_are_components: "paths/keys.yaml",
+        "      '400': {$ref: '#/components/responses/Fault'}\n" => "      '400': {description: A fault.}\n", "error-component";
+    media_types_are_bare: "paths/keys.yaml", "application/octet-stream:" => "'application/octet-stream; x=y':", "media-bare";
+    there_is_one_success: "paths/keys.yaml", "      '204': {description: It is gone.}" =>
+        "      '204': {description: It is gone.}\n      '202': {description: It will be.}", "one-success";
+    pages_are_lists: "paths/keys.yaml", "    x-tier: premium" => "    x-page: offset", "page-list";
+    pages_document_their_headers: "paths/keys.yaml",
+        "          X-Next-Page: {$ref: '#/components/headers/Text'}\n" => "", "page-headers";
+    page_kinds_are_known: "paths/keys.yaml", "x-page: offset" => "x-page: cursor", "page";
+    extensions_are_known: "paths/keys.yaml", "x-tier: premium" => "x-teir: premium", "extension";
+    tiers_are_known: "paths/keys.yaml", "x-tier: premium" => "x-tier: gold", "tier";
+    required_properties_exist: "schemas/keys.yaml", "required: [self]" => "required: [self, other]", "required-known";
+    schemas_are_not_composed: "schemas/keys.yaml", "KeyLinks:\n" => "KeyLinks:\n  oneOf: []\n", "composition";
+    objects_are_named: "schemas/keys.yaml",
+        "_links: {$ref: '#/components/schemas/KeyLinks'}" => "_links: {type: object, description: X, properties: {}}", "named";
+    enums_are_named: "schemas/keys.yaml",
+        "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title., enum: [a]}", "named";
+    integers_are_int64: "schemas/keys.yaml", "id: {type: integer, format: int64," => "id: {type: integer,", "int64";
+    components_are_used: "schemas/keys.yaml", "    _links: {$ref: '#/components/schemas/KeyLinks'}\n" => "", "unused";
+}

@@ -1,0 +1,35 @@
+//! The router against the contract: the same operations, ids and successes.
+
+use std::collections::BTreeSet;
+
+use holdfast::api::contract::OPERATIONS;
+
+use crate::support::contract::DOCUMENT;
+
+/// `method path id status` of every operation in a document.
+fn operations(document: &serde_json::Value) -> BTreeSet<String> {
+    let mut found = BTreeSet::new();
+    for (path, item) in document["paths"].as_object().expect("paths") {
+        for (method, operation) in item.as_object().expect("an item").iter().filter(|(_, value)| value.is_object()) {
+            let responses = operation["responses"].as_object().expect("responses");
+            let success = responses.keys().find(|status| status.starts_with('2')).expect("a success");
+            let id = operation["operationId"].as_str().expect("an id");
+            found.insert(format!("{method} {path} {id} {success}"));
+        }
+    }
+    found
+}
+
+#[test]
+fn the_operation_table_is_the_document() {
+    let table: BTreeSet<String> = OPERATIONS
+        .iter()
+        .map(|o| format!("{} {} {} {}", o.method.to_lowercase(), o.path, o.id, o.success))
+        .collect();
+    assert_eq!(table, operations(&DOCUMENT));
+}
+
+#[test]
+fn the_router_has_every_operation_and_no_other() {
+    assert_eq!(holdfast::app::routed(), operations(&DOCUMENT));
+}

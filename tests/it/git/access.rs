@@ -1,0 +1,164 @@
+//! Who may clone and push, and what the others are told.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use holdfast::entities::{AccessLevel, Visibility, projects, users};
+use reqwest::Method;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+
+use crate::support::git::{self, PASSWORD, Work};
+use crate::support::{Answer, TestServer, scenario};
+
+/// Asks for the references as git does.
+async fn ask(server: &TestServer, path: &str, service: &str, credentials: Option<(&str, &str)>) -> Answer {
+    let client = match credentials {
+        Some((name, password)) => {
+            let encoded = STANDARD.encode(format!("{name}:{password}"));
+            server
+                .anonymous()
+                .header("authorization", &format!("Basic {encoded}"))
+        }
+        None => server.anonymous(),
+    };
+    let request = client.request(Method::GET, &format!("//{path}.git/info/refs?service={service}"));
+    client.send(request).await
+}
+
+const UPLOAD: &str = "git-upload-pack";
+const RECEIVE: &str = "git-receive-pack";
+
+scenario! {
+    async fn public_projects_are_cloned_without_credentials_and_pushed_to_with(server) {
+        git::project(&server.backend, "g/p", Visibility::Public).await;
+        let answer = ask(&server, "g/p", UPLOAD, None).await.expect(200);
+        assert_eq!(answer.header("content-type"), "application/x-git-upload-pack-advertisement");
+        assert!(answer.header("cache-control").contains("no-cache"));
+        let answer = ask(&server, "g/p", RECEIVE, None).await.expect(401);
+        assert_eq!(answer.header("www-authenticate"), "Basic realm=\"Holdfast\"");
+    }
+
+    async fn hidden_projects_answer_like_absent_ones(server) {
+        let ann = git::person(&server.backend, "ann").await;
+        git::project(&server.backend, "g/hidden", Visibility::Private).await;
+        for service in [UPLOAD, RECEIVE] {
+            let hidden = ask(&server, "g/hidden", service, None).await.expect(401);
+            let absent = ask(&server, "g/absent", service, None).await.expect(401);
+            assert_eq!(hidden.body, absent.body);
+            assert_eq!(hidden.header("www-authenticate"), "Basic realm=\"Holdfast\"");
+            assert_eq!(absent.header("www-authenticate"), "Basic realm=\"Holdfast\"");
+            let known = Some(("ann", ann.token.as_str()));
+            let hidden = ask(&server, "g/hidden", service, known).await.expect(404);
+            let absent = ask(&server, "g/absent", service, known).await.expect(404);
+            assert_eq!(hidden.body, absent.body);
+            assert_eq!(hidden.header("content-type"), "text/plain; charset=utf-8");
+        }
+        let said = Work::empty().fails(&["clone", &git::address(&server.base, "ann", &ann.token, "g/hidden"), "c"]).await;
+        assert!(said.contains("remote: The project you were looking for could not be found"), "{said}");
+    }
+
+    async fn internal_projects_are_open_to_everybody_signed_in(server) {
+        let ann = git::person(&server.backend, "ann").await;
+        git::project(&server.backend, "g/p", Visibility::Internal).await;
+        ask(&server, "g/p", UPLOAD, None).await.expect(401);
+        ask(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(200);
+        ask(&server, "g/p", RECEIVE, Some(("ann", &ann.token))).await.expect(403);
+    }
+
+    async fn roles_decide_on_private_projects(server) {
+        let project = git::project(&server.backend, "g/p", Visibility::Private).await;
+        for (level, clone, push) in [
+            (AccessLevel::Guest, 403, 403),
+            (AccessLevel::Reporter, 200, 403),
+            (AccessLevel::Developer, 200, 200),
+            (AccessLevel::Maintainer, 200, 200),
+        ] {
+            let person = git::person(&server.backend, &format!("p{}", i32::from(level))).await;
+            git::member(&server.backend, &project, &person, level).await;
+            let known = Some((person.user.username.as_str(), person.token.as_str()));
+            ask(&server, "g/p", UPLOAD, known).await.expect(clone);
+            ask(&server, "g/p", RECEIVE, known).await.expect(push);
+        }
+    }
+
+    async fn every_documented_form_of_credentials_is_taken(server) {
+        let ann = git::person(&server.backend, "ann").await;
+        let project = git::project(&server.backend, "g/p", Visibility::Private).await;
+        git::member(&server.backend, &project, &ann, AccessLevel::Developer).await;
+        for (name, password) in [
+            ("ann", ann.token.as_str()),
+            ("oauth2", &ann.token),
+            ("anything", &ann.token),
+            ("ann", PASSWORD),
+            ("ANN", PASSWORD),
+            ("ann@example.com", PASSWORD),
+        ] {
+            ask(&server, "g/p", RECEIVE, Some((name, password))).await.expect(200);
+        }
+        for (name, password) in [("ann", "wrong"), ("ann", ""), ("", PASSWORD), ("nobody", PASSWORD), ("a\0b", PASSWORD)] {
+            let answer = ask(&server, "g/p", UPLOAD, Some((name, password))).await.expect(401);
+            assert_eq!(answer.header("www-authenticate"), "Basic realm=\"Holdfast\"");
+        }
+    }
+
+    async fn bad_credentials_are_refused_on_public_projects_too(server) {
+        git::project(&server.backend, "g/p", Visibility::Public).await;
+        ask(&server, "g/p", UPLOAD, Some(("ann", "wrong"))).await.expect(401);
+        for value in ["Bearer x", "Basic", "Basic !!", "Basic YQ=="] {
+            let client = server.anonymous().header("authorization", value);
+            let request = client.request(Method::GET, "//g/p.git/info/refs?service=git-upload-pack");
+            client.send(request).await.expect(401);
+        }
+    }
+
+    async fn scopes_of_tokens_decide(server) {
+        let ann = git::person(&server.backend, "ann").await;
+        let project = git::project(&server.backend, "g/p", Visibility::Private).await;
+        git::member(&server.backend, &project, &ann, AccessLevel::Developer).await;
+        for (scope, clone, push) in [
+            ("api", 200, 200),
+            ("write_repository", 200, 200),
+            ("read_repository", 200, 403),
+            ("read_api", 403, 403),
+            ("read_user", 403, 403),
+        ] {
+            let token = git::token(&server.backend, ann.user.id, &[scope]).await;
+            ask(&server, "g/p", UPLOAD, Some(("ann", &token))).await.expect(clone);
+            ask(&server, "g/p", RECEIVE, Some(("ann", &token))).await.expect(push);
+        }
+    }
+
+    async fn blocked_users_are_refused_with_the_reason(server) {
+        let ann = git::person(&server.backend, "ann").await;
+        git::project(&server.backend, "g/p", Visibility::Public).await;
+        let row = users::ActiveModel {
+            id: Set(ann.user.id),
+            state: Set(users::State::Blocked),
+            ..Default::default()
+        };
+        row.update(server.backend.database.write()).await.unwrap();
+        for password in [ann.token.as_str(), PASSWORD] {
+            let answer = ask(&server, "g/p", UPLOAD, Some(("ann", password))).await.expect(403);
+            assert_eq!(answer.text(), "Your account has been blocked.\n");
+        }
+    }
+
+    async fn repositories_that_are_switched_off_are_not_served(server) {
+        let ann = git::person(&server.backend, "ann").await;
+        let project = git::project(&server.backend, "g/p", Visibility::Public).await;
+        let switch = async |level| {
+            let row = projects::ActiveModel {
+                id: Set(project.id),
+                repository_access_level: Set(level),
+                ..Default::default()
+            };
+            row.update(server.backend.database.write()).await.unwrap();
+        };
+        switch(projects::FeatureAccess::Private).await;
+        ask(&server, "g/p", UPLOAD, None).await.expect(401);
+        ask(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(403);
+        git::member(&server.backend, &project, &ann, AccessLevel::Developer).await;
+        ask(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(200);
+        switch(projects::FeatureAccess::Disabled).await;
+        ask(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(403);
+    }
+}
