@@ -6,6 +6,8 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod backups;
+pub mod doctor;
 pub mod git_access;
 pub mod imports;
 pub mod push_rules;
