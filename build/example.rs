@@ -21,10 +21,14 @@ fn walk(document: &Document, schema: &Value, value: &Value, at: &str, faults: &m
         return;
     }
     if let Some(parts) = target.get("allOf").and_then(Value::as_array) {
-        parts.iter().for_each(|part| walk(document, part, value, at, faults));
+        parts
+            .iter()
+            .for_each(|part| walk(document, part, value, at, faults));
         return;
     }
-    let Some(kind) = target.get("type").and_then(Value::as_str) else { return };
+    let Some(kind) = target.get("type").and_then(Value::as_str) else {
+        return;
+    };
     let fits = match kind {
         "string" => value.is_string(),
         "integer" => value.is_i64() || value.is_u64(),
@@ -58,11 +62,14 @@ fn walk(document: &Document, schema: &Value, value: &Value, at: &str, faults: &m
 fn text(schema: &Value, text: &str, at: &str, faults: &mut Vec<String>) {
     let length = text.chars().count() as u64;
     let limit = |key: &str| schema.get(key).and_then(Value::as_u64);
-    if limit("minLength").is_some_and(|min| length < min) || limit("maxLength").is_some_and(|max| length > max) {
+    if limit("minLength").is_some_and(|min| length < min)
+        || limit("maxLength").is_some_and(|max| length > max)
+    {
         faults.push(format!("{at}/ is too short or too long"));
     }
     let digits = |range: std::ops::Range<usize>| {
-        text.get(range).is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
+        text.get(range)
+            .is_some_and(|part| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit()))
     };
     let date = digits(0..4) && digits(5..7) && digits(8..10) && text.get(4..5) == Some("-");
     let fits = match schema.get("format").and_then(Value::as_str) {
@@ -82,7 +89,11 @@ fn object(
     at: &str,
     faults: &mut Vec<String>,
 ) {
-    let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+    let required = schema
+        .get("required")
+        .and_then(Value::as_array)
+        .into_iter()
+        .flatten();
     for name in required.filter_map(Value::as_str) {
         if !entries.contains_key(name) {
             faults.push(format!("{at}/{name} is required but absent"));

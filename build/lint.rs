@@ -9,15 +9,41 @@ use crate::contract::example;
 use crate::contract::load::{Document, Fault, escape};
 use crate::contract::lower::METHODS;
 
-const EXTENSIONS: [&str; 6] = ["x-access", "x-scope", "x-tier", "x-flag", "x-page", "x-body-limit"];
-const MINIMA: [&str; 7] = ["none", "guest", "reporter", "developer", "maintainer", "owner", "admin"];
+const EXTENSIONS: [&str; 6] = [
+    "x-access",
+    "x-scope",
+    "x-tier",
+    "x-flag",
+    "x-page",
+    "x-body-limit",
+];
+const MINIMA: [&str; 7] = [
+    "none",
+    "guest",
+    "reporter",
+    "developer",
+    "maintainer",
+    "owner",
+    "admin",
+];
 const ALWAYS: [&str; 4] = ["400", "429", "500", "503"];
-const PAGING_HEADERS: [&str; 7] =
-    ["X-Total", "X-Total-Pages", "X-Per-Page", "X-Page", "X-Next-Page", "X-Prev-Page", "Link"];
+const PAGING_HEADERS: [&str; 7] = [
+    "X-Total",
+    "X-Total-Pages",
+    "X-Per-Page",
+    "X-Page",
+    "X-Next-Page",
+    "X-Prev-Page",
+    "Link",
+];
 
 /// Every fault of the document.
 pub fn lint(document: &Document) -> Vec<Fault> {
-    let mut linter = Linter { document, faults: Vec::new(), ids: BTreeMap::new() };
+    let mut linter = Linter {
+        document,
+        faults: Vec::new(),
+        ids: BTreeMap::new(),
+    };
     linter.references("", &document.root);
     // What follows reads through references, so they must hold.
     if linter.faults.is_empty() {
@@ -50,9 +76,20 @@ impl Linter<'_> {
         match value {
             Value::Object(entries) => {
                 if let Some(reference) = entries.get("$ref").and_then(Value::as_str) {
-                    let resolved = reference.starts_with("#/components/") && self.document.resolve(reference).is_some();
-                    self.require(resolved, pointer, "ref", format!("`{reference}` leads nowhere in the bundle"));
-                    self.require(entries.len() == 1, pointer, "ref-sibling", "a $ref must stand alone; wrap it in allOf");
+                    let resolved =
+                        reference.starts_with("#/components/") && self.document.resolve(reference).is_some();
+                    self.require(
+                        resolved,
+                        pointer,
+                        "ref",
+                        format!("`{reference}` leads nowhere in the bundle"),
+                    );
+                    self.require(
+                        entries.len() == 1,
+                        pointer,
+                        "ref-sibling",
+                        "a $ref must stand alone; wrap it in allOf",
+                    );
                 }
                 for (name, entry) in entries.iter().filter(|(name, _)| *name != "example") {
                     self.references(&format!("{pointer}/{}", escape(name)), entry);
@@ -68,7 +105,10 @@ impl Linter<'_> {
     }
 
     fn paths(&mut self) {
-        let paths = self.document.root["paths"].as_object().cloned().unwrap_or_default();
+        let paths = self.document.root["paths"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
         for (path, item) in &paths {
             for method in METHODS {
                 if let Some(operation) = item.get(method) {
@@ -88,27 +128,63 @@ impl Linter<'_> {
     fn identity(&mut self, pointer: &str, operation: &Value) {
         let id = operation["operationId"].as_str().unwrap_or_default();
         let snake = !id.is_empty() && id == id.to_snake_case() && id.contains('_');
-        self.require(snake, pointer, "operation-id", "operationId must be snake_case verb_noun");
+        self.require(
+            snake,
+            pointer,
+            "operation-id",
+            "operationId must be snake_case verb_noun",
+        );
         if let Some(other) = self.ids.insert(id.to_owned(), pointer.to_owned()) {
-            self.fault(pointer, "operation-id-unique", format!("`{id}` is also the id of {other}"));
+            self.fault(
+                pointer,
+                "operation-id-unique",
+                format!("`{id}` is also the id of {other}"),
+            );
         }
         let tags = operation["tags"].as_array().cloned().unwrap_or_default();
         let tag = tags.first().and_then(Value::as_str).unwrap_or_default();
-        self.require(tags.len() == 1, pointer, "one-tag", "an operation has exactly one tag");
-        let declared = self.document.root["tags"].as_array().is_some_and(|known| known.iter().any(|t| t["name"] == tag));
-        self.require(declared, pointer, "tag-declared", format!("the tag `{tag}` is not declared in openapi.yaml"));
+        self.require(
+            tags.len() == 1,
+            pointer,
+            "one-tag",
+            "an operation has exactly one tag",
+        );
+        let declared = self.document.root["tags"]
+            .as_array()
+            .is_some_and(|known| known.iter().any(|t| t["name"] == tag));
+        self.require(
+            declared,
+            pointer,
+            "tag-declared",
+            format!("the tag `{tag}` is not declared in openapi.yaml"),
+        );
         let file = format!("paths/{}.yaml", tag.to_snake_case());
         let here = self.document.file_of(pointer);
-        self.require(file == here, pointer, "tag-file", format!("operations of `{tag}` belong into {file}"));
+        self.require(
+            file == here,
+            pointer,
+            "tag-file",
+            format!("operations of `{tag}` belong into {file}"),
+        );
         let summary = operation["summary"].as_str().unwrap_or_default();
         let good = !summary.is_empty() && summary.chars().count() <= 60 && !summary.ends_with('.');
-        self.require(good, pointer, "summary", "summary: at most 60 characters, no full stop");
+        self.require(
+            good,
+            pointer,
+            "summary",
+            "summary: at most 60 characters, no full stop",
+        );
         self.description(pointer, operation);
     }
 
     fn description(&mut self, pointer: &str, value: &Value) {
         let text = value["description"].as_str().unwrap_or_default().trim();
-        self.require(!text.is_empty(), pointer, "description", "a description is missing");
+        self.require(
+            !text.is_empty(),
+            pointer,
+            "description",
+            "a description is missing",
+        );
     }
 
     fn access(&mut self, pointer: &str, path: &str, operation: &Value) {
@@ -116,13 +192,27 @@ impl Linter<'_> {
         let on = access["on"].as_str().unwrap_or_default();
         let min = access["min"].as_str().unwrap_or_default();
         let known = matches!(on, "instance" | "user" | "group" | "project") && MINIMA.contains(&min);
-        self.require(known, pointer, "access", "x-access needs `on` and `min` with values of EXTENSIONS.md");
-        let keys = access.as_object().into_iter().flatten().map(|(key, _)| key.as_str());
+        self.require(
+            known,
+            pointer,
+            "access",
+            "x-access needs `on` and `min` with values of EXTENSIONS.md",
+        );
+        let keys = access
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key.as_str());
         for key in keys.filter(|key| !matches!(*key, "on" | "min" | "anonymous" | "archived" | "first")) {
             self.fault(pointer, "access", format!("x-access has no field `{key}`"));
         }
         let has_key = path.contains("{id}") || (on == "user" && path.contains("{user_id}"));
-        self.require(on == "instance" || has_key, pointer, "access-key", "x-access.on needs the path parameter `id`");
+        self.require(
+            on == "instance" || has_key,
+            pointer,
+            "access-key",
+            "x-access.on needs the path parameter `id`",
+        );
         let responses = &operation["responses"];
         let anonymous = access["anonymous"] == Value::Bool(true);
         self.require(
@@ -132,24 +222,51 @@ impl Linter<'_> {
             "credentials can be refused everywhere: document 401",
         );
         let hidden = on == "instance" || (!responses["404"].is_null() && !responses["403"].is_null());
-        self.require(hidden, pointer, "status-404", "what is looked up can be hidden or forbidden: document 404 and 403");
-        let empty = |list: &Value| list.as_array().is_some_and(|all| all.iter().any(|one| one == &serde_json::json!({})));
+        self.require(
+            hidden,
+            pointer,
+            "status-404",
+            "what is looked up can be hidden or forbidden: document 404 and 403",
+        );
+        let empty = |list: &Value| {
+            list.as_array()
+                .is_some_and(|all| all.iter().any(|one| one == &serde_json::json!({})))
+        };
         let open = empty(&operation["security"]);
-        self.require(open == anonymous, pointer, "access-security", "x-access.anonymous and the empty security requirement go together");
+        self.require(
+            open == anonymous,
+            pointer,
+            "access-security",
+            "x-access.anonymous and the empty security requirement go together",
+        );
     }
 
     fn parameters(&mut self, pointer: &str, path: &str, item: &Value, operation: &Value) {
         let lists = [&item["parameters"], &operation["parameters"]];
-        let all: Vec<&Value> = lists.iter().filter_map(|list| list.as_array()).flatten().collect();
+        let all: Vec<&Value> = lists
+            .iter()
+            .filter_map(|list| list.as_array())
+            .flatten()
+            .collect();
         let mut declared = BTreeSet::new();
         for parameter in all {
             let parameter = self.document.deref(parameter);
             let name = parameter["name"].as_str().unwrap_or_default();
             let at = format!("{pointer}/parameters/{}", escape(name));
             self.description(&at, parameter);
-            self.require(parameter["explode"] != Value::Bool(false), &at, "explode", "never `explode: false`");
+            self.require(
+                parameter["explode"] != Value::Bool(false),
+                &at,
+                "explode",
+                "never `explode: false`",
+            );
             let is_array = self.document.deref(&parameter["schema"])["type"] == "array";
-            self.require(is_array == name.ends_with("[]"), &at, "array-name", "arrays, and only they, are named `x[]`");
+            self.require(
+                is_array == name.ends_with("[]"),
+                &at,
+                "array-name",
+                "arrays, and only they, are named `x[]`",
+            );
             if parameter["in"] == "path" {
                 declared.insert(name.to_owned());
             }
@@ -161,18 +278,40 @@ impl Linter<'_> {
             .filter_map(|rest| rest.split_once('}'))
             .map(|(name, _)| name.to_owned())
             .collect();
-        self.require(placeholders == declared, pointer, "path-parameters", "path placeholders and path parameters differ");
+        self.require(
+            placeholders == declared,
+            pointer,
+            "path-parameters",
+            "path placeholders and path parameters differ",
+        );
     }
 
     fn body(&mut self, pointer: &str, method: &str, operation: &Value) {
-        let Some(content) = operation.pointer("/requestBody/content").and_then(Value::as_object) else { return };
+        let Some(content) = operation
+            .pointer("/requestBody/content")
+            .and_then(Value::as_object)
+        else {
+            return;
+        };
         let at = format!("{pointer}/requestBody");
         self.require(method != "get", &at, "body-on-get", "GET takes no body");
         let json = content.len() == 1 && content.contains_key("application/json");
-        self.require(json, &at, "body-media", "bodies are documented as application/json only");
-        let Some(media) = content.get("application/json") else { return };
+        self.require(
+            json,
+            &at,
+            "body-media",
+            "bodies are documented as application/json only",
+        );
+        let Some(media) = content.get("application/json") else {
+            return;
+        };
         let schema = &media["schema"];
-        self.require(schema.get("$ref").is_some(), &at, "body-named", "a body is a named component");
+        self.require(
+            schema.get("$ref").is_some(),
+            &at,
+            "body-named",
+            "a body is a named component",
+        );
         self.require(
             !operation["responses"]["413"].is_null(),
             &at,
@@ -206,7 +345,12 @@ impl Linter<'_> {
         for (status, response) in &responses {
             let at = format!("{pointer}/responses/{status}");
             if status.starts_with('4') || status.starts_with('5') {
-                self.require(response.get("$ref").is_some(), &at, "error-component", "errors are components of responses/");
+                self.require(
+                    response.get("$ref").is_some(),
+                    &at,
+                    "error-component",
+                    "errors are components of responses/",
+                );
                 continue;
             }
             successes += usize::from(status.starts_with('2') && status != "206");
@@ -215,7 +359,12 @@ impl Linter<'_> {
                 self.description(&format!("{at}/headers/{name}"), self.document.deref(header));
             }
             for (media, body) in response["content"].as_object().into_iter().flatten() {
-                self.require(!media.contains(';'), &at, "media-bare", "media types carry no parameters");
+                self.require(
+                    !media.contains(';'),
+                    &at,
+                    "media-bare",
+                    "media types carry no parameters",
+                );
                 if media == "application/json" {
                     self.schema(&format!("{at}/schema"), &body["schema"]);
                     self.example(&at, body);
@@ -223,7 +372,12 @@ impl Linter<'_> {
             }
             self.paging(&at, operation, response);
         }
-        self.require(successes == 1, pointer, "one-success", "exactly one 2xx beside 206");
+        self.require(
+            successes == 1,
+            pointer,
+            "one-success",
+            "exactly one 2xx beside 206",
+        );
     }
 
     fn paging(&mut self, pointer: &str, operation: &Value, response: &Value) {
@@ -234,7 +388,12 @@ impl Linter<'_> {
         if paged {
             for name in PAGING_HEADERS {
                 let known = !response["headers"][name].is_null();
-                self.require(known, pointer, "page-headers", format!("a paged list documents {name}"));
+                self.require(
+                    known,
+                    pointer,
+                    "page-headers",
+                    format!("a paged list documents {name}"),
+                );
             }
         }
     }
@@ -242,17 +401,35 @@ impl Linter<'_> {
     fn extensions(&mut self, pointer: &str, operation: &Value) {
         for name in operation.as_object().into_iter().flatten().map(|(name, _)| name) {
             let known = !name.starts_with("x-") || EXTENSIONS.contains(&name.as_str());
-            self.require(known, pointer, "extension", format!("nobody reads `{name}`; see EXTENSIONS.md"));
+            self.require(
+                known,
+                pointer,
+                "extension",
+                format!("nobody reads `{name}`; see EXTENSIONS.md"),
+            );
         }
         let tier = operation["x-tier"].as_str().unwrap_or("free");
         let known = matches!(tier, "free" | "starter" | "premium" | "ultimate");
-        self.require(known, pointer, "tier", "x-tier: free, starter, premium or ultimate");
+        self.require(
+            known,
+            pointer,
+            "tier",
+            "x-tier: free, starter, premium or ultimate",
+        );
         let page = operation["x-page"].as_str().unwrap_or("offset");
-        self.require(matches!(page, "offset" | "keyset"), pointer, "page", "x-page: offset or keyset");
+        self.require(
+            matches!(page, "offset" | "keyset"),
+            pointer,
+            "page",
+            "x-page: offset or keyset",
+        );
     }
 
     fn components(&mut self) {
-        let schemas = self.document.root["components"]["schemas"].as_object().cloned().unwrap_or_default();
+        let schemas = self.document.root["components"]["schemas"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
         for (name, schema) in &schemas {
             let pointer = format!("/components/schemas/{}", escape(name));
             self.description(&pointer, schema);
@@ -260,20 +437,35 @@ impl Linter<'_> {
             for (property, value) in schema["properties"].as_object().into_iter().flatten() {
                 let at = format!("{pointer}/properties/{}", escape(property));
                 let wrapped = value.get("$ref").is_some();
-                self.require(wrapped || value["description"].is_string(), &at, "description", "a description is missing");
+                self.require(
+                    wrapped || value["description"].is_string(),
+                    &at,
+                    "description",
+                    "a description is missing",
+                );
                 self.schema(&at, value);
             }
             let required = schema["required"].as_array().cloned().unwrap_or_default();
             for property in required.iter().filter_map(Value::as_str) {
                 let known = !schema["properties"][property].is_null();
-                self.require(known, &pointer, "required-known", format!("`{property}` is required but no property"));
+                self.require(
+                    known,
+                    &pointer,
+                    "required-known",
+                    format!("`{property}` is required but no property"),
+                );
             }
         }
     }
 
     fn composition(&mut self, pointer: &str, schema: &Value) {
         for word in ["oneOf", "anyOf", "not", "discriminator"] {
-            self.require(schema.get(word).is_none(), pointer, "composition", format!("`{word}` breaks generators"));
+            self.require(
+                schema.get(word).is_none(),
+                pointer,
+                "composition",
+                format!("`{word}` breaks generators"),
+            );
         }
     }
 
@@ -284,12 +476,22 @@ impl Linter<'_> {
         }
         self.composition(pointer, schema);
         let anonymous = schema.get("properties").is_some() || schema.get("enum").is_some();
-        self.require(!anonymous, pointer, "named", "objects and enums are named components");
+        self.require(
+            !anonymous,
+            pointer,
+            "named",
+            "objects and enums are named components",
+        );
         if schema["type"] == "array" {
             self.schema(&format!("{pointer}/items"), &schema["items"]);
         }
         if schema["type"] == "integer" {
-            self.require(schema["format"] == "int64", pointer, "int64", "integers have format int64");
+            self.require(
+                schema["format"] == "int64",
+                pointer,
+                "int64",
+                "integers have format int64",
+            );
         }
     }
 
@@ -297,8 +499,14 @@ impl Linter<'_> {
     fn unused(&mut self) {
         let mut used = BTreeSet::new();
         collect(&self.document.root, &mut used);
-        let sections = self.document.root["components"].as_object().cloned().unwrap_or_default();
-        for (section, entries) in sections.iter().filter(|(section, _)| *section != "securitySchemes") {
+        let sections = self.document.root["components"]
+            .as_object()
+            .cloned()
+            .unwrap_or_default();
+        for (section, entries) in sections
+            .iter()
+            .filter(|(section, _)| *section != "securitySchemes")
+        {
             for name in entries.as_object().into_iter().flatten().map(|(name, _)| name) {
                 let pointer = format!("/components/{section}/{}", escape(name));
                 let known = used.contains(&format!("#{pointer}"));

@@ -149,6 +149,7 @@ fn require_set_up(data_dir: &Path) -> Result<(), String> {
 
 async fn serve(common: Common) -> Outcome {
     let options = common.read("info,sqlx=warn")?;
+    let stopped = stopped()?;
     let bound = server::bind(options.settings()?, server::chosen(&options), None).await?;
     let base = &bound.backend.instance.base_url;
     let mut greeting = format!("Holdfast {} is ready\n", env!("CARGO_PKG_VERSION"));
@@ -165,26 +166,25 @@ async fn serve(common: Common) -> Outcome {
         "API: {base}/api/v4\nDocs: {base}/docs\nHealth: {base}/-/health\n"
     ));
     print(&greeting);
-    bound.serve(stopped()).await?;
+    bound.serve(stopped).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn work(common: Common) -> Outcome {
     let settings = common.read("info,sqlx=warn")?.settings()?;
     require_set_up(&settings.data_dir)?;
-    server::work(&settings, stopped()).await?;
+    server::work(&settings, stopped()?).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Resolves at SIGTERM or SIGINT.
-async fn stopped() {
-    let (Ok(mut terminate), Ok(mut interrupt)) =
-        (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
-    else {
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-    }
+/// Resolves at SIGTERM or SIGINT; from the call on neither ends the process any more.
+fn stopped() -> std::io::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }

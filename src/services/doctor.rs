@@ -95,9 +95,7 @@ async fn of_project(backend: &Backend, project: &projects::Model) -> git::Result
             }
             let head = repository.default_branch().await?;
             if head != *name {
-                problems.push(format!(
-                    "its default branch is {name}, but HEAD names {head}"
-                ));
+                problems.push(format!("its default branch is {name}, but HEAD names {head}"));
             }
         }
     }

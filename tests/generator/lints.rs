@@ -5,11 +5,17 @@ use super::{lint, loaded, small};
 /// Replaces a text in a file of the small contract and lints it; the text must be there.
 fn broken(file: &str, from: &str, to: &str) -> Vec<(String, &'static str)> {
     let mut files = small();
-    let (_, text) = files.iter_mut().find(|(name, _)| *name == file).expect("the file");
+    let (_, text) = files
+        .iter_mut()
+        .find(|(name, _)| *name == file)
+        .expect("the file");
     assert!(text.contains(from), "`{from}` is not in {file}");
     *text = text.replacen(from, to, 1);
     let document = loaded(&files).unwrap_or_else(|faults| panic!("{faults:?}"));
-    lint::lint(&document).into_iter().map(|fault| (fault.file, fault.rule)).collect()
+    lint::lint(&document)
+        .into_iter()
+        .map(|fault| (fault.file, fault.rule))
+        .collect()
 }
 
 macro_rules! lints {

@@ -15,11 +15,26 @@ fn small() -> Vec<(&'static str, String)> {
         ("openapi.yaml", include_str!("small/openapi.yaml").to_owned()),
         ("paths/keys.yaml", include_str!("small/keys.yaml").to_owned()),
         ("schemas/keys.yaml", include_str!("small/schemas.yaml").to_owned()),
-        ("shared/parameters.yaml", include_str!("small/parameters.yaml").to_owned()),
-        ("shared/headers.yaml", include_str!("small/headers.yaml").to_owned()),
-        ("shared/responses.yaml", include_str!("small/responses.yaml").to_owned()),
-        ("shared/schemas.yaml", include_str!("small/shared_schemas.yaml").to_owned()),
-        ("shared/security.yaml", "bearer: {type: http, scheme: bearer, description: A token.}\n".to_owned()),
+        (
+            "shared/parameters.yaml",
+            include_str!("small/parameters.yaml").to_owned(),
+        ),
+        (
+            "shared/headers.yaml",
+            include_str!("small/headers.yaml").to_owned(),
+        ),
+        (
+            "shared/responses.yaml",
+            include_str!("small/responses.yaml").to_owned(),
+        ),
+        (
+            "shared/schemas.yaml",
+            include_str!("small/shared_schemas.yaml").to_owned(),
+        ),
+        (
+            "shared/security.yaml",
+            "bearer: {type: http, scheme: bearer, description: A token.}\n".to_owned(),
+        ),
     ]
 }
 
@@ -48,7 +63,10 @@ fn the_committed_bundle_is_fresh() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let generated = contract::compile(&root.join("openapi")).expect("a contract");
     let committed = std::fs::read_to_string(root.join("openapi/dist/openapi.json")).unwrap_or_default();
-    assert!(committed == generated.json, "openapi/dist/openapi.json is stale: run `just openapi`");
+    assert!(
+        committed == generated.json,
+        "openapi/dist/openapi.json is stale: run `just openapi`"
+    );
 }
 
 #[test]
@@ -57,7 +75,11 @@ fn names_said_twice_are_refused_with_their_file() {
     let path = files[1].1.clone();
     files.push(("paths/other.yaml", path));
     let faults = loaded(&files).err().expect("faults");
-    assert!(faults.iter().any(|fault| fault.file == "paths/other.yaml" && fault.message.contains("twice")));
+    assert!(
+        faults
+            .iter()
+            .any(|fault| fault.file == "paths/other.yaml" && fault.message.contains("twice"))
+    );
     let mut files = small();
     files[2].1.push_str("\nKey: {type: object}\n");
     let faults = loaded(&files).err().expect("faults");

@@ -15,7 +15,9 @@ use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
 use sea_orm::sqlx::sqlite::SqliteConnectOptions;
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::database::{self, Database};
@@ -92,7 +94,10 @@ pub async fn restore(source: &Path, data_dir: &Path, database_url: &str) -> Resu
     let manifest: Manifest =
         serde_json::from_slice(&text).map_err(|error| refused(format!("{MANIFEST}: {error}")))?;
     if manifest.format != FORMAT {
-        return Err(refused(format!("the backup has the unknown format {}", manifest.format)));
+        return Err(refused(format!(
+            "the backup has the unknown format {}",
+            manifest.format
+        )));
     }
     claim_empty(data_dir)?;
     match &manifest.database {
@@ -130,7 +135,8 @@ async fn copy_sqlite(database: &Database, target: &Path) -> Result<()> {
         .ok_or_else(|| refused("the path of the backup must be UTF-8".to_owned()))?;
     // Made before, so that it is never readable by others.
     write_private(target, b"").map_err(Error::internal)?;
-    let statement = sea_orm::Statement::from_sql_and_values(DatabaseBackend::Sqlite, "VACUUM INTO ?", [path.into()]);
+    let statement =
+        sea_orm::Statement::from_sql_and_values(DatabaseBackend::Sqlite, "VACUUM INTO ?", [path.into()]);
     database.write().execute_raw(statement).await?;
     File::open(target)
         .and_then(|file| file.sync_all())

@@ -100,7 +100,9 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
         let known = known.iter().find(|known| known.name == table.name);
         let has_columns = |known: &&Table| table.columns.iter().all(|column| known.columns.contains(column));
         if known.filter(has_columns).is_none() {
-            return Err(Error::Refused(format!("the schema has no such table: {}", table.name).into()));
+            return Err(Error::Refused(
+                format!("the schema has no such table: {}", table.name).into(),
+            ));
         }
         let file = tokio::fs::File::open(source.join(table.file()))
             .await

@@ -3,10 +3,11 @@
 pub mod client;
 pub mod contract;
 pub mod git;
+pub mod process;
 pub mod server;
 
 pub use client::{Answer, Client};
-pub use server::{Kind, TestServer};
+pub use server::{Kind, PostgresqlDatabase, TestServer};
 
 /// Tests that get a fresh server each, on every database there is.
 ///
