@@ -9,7 +9,7 @@ use crate::support::git::Work;
 use crate::support::process::site_scenario;
 
 /// How often the server is killed.
-const ROUNDS: u64 = 5;
+const ROUNDS: u64 = 3;
 
 site_scenario! {
     async fn acknowledged_pushes_survive_a_killed_server(site, _kind) {

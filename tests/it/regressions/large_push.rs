@@ -9,7 +9,7 @@ use crate::support::git::Work;
 use crate::support::process::Site;
 
 /// How much is pushed.
-const MEGABYTES: usize = 64;
+const MEGABYTES: usize = 96;
 /// How much more memory the server may take for it than before, in kilobytes.
 const MEMORY: u64 = 24 * 1024;
 
