@@ -4,6 +4,7 @@
 //! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
 
 mod branches;
+mod cli;
 mod commits;
 mod edge;
 mod git;
@@ -13,6 +14,7 @@ mod members;
 mod metadata;
 mod personal_access_tokens;
 mod projects;
+mod regressions;
 mod repositories;
 mod repository_files;
 mod sign_in;
