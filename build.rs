@@ -3,6 +3,7 @@
 #[path = "build/mod.rs"]
 mod contract;
 
+use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -13,7 +14,8 @@ fn main() -> ExitCode {
     match generate() {
         Ok(()) => ExitCode::SUCCESS,
         Err(report) => {
-            eprintln!("{report}");
+            // Cargo shows what a failed build script wrote to standard error.
+            let _ = writeln!(std::io::stderr(), "{report}");
             ExitCode::FAILURE
         }
     }

@@ -148,7 +148,7 @@ fn require_set_up(data_dir: &Path) -> Result<(), String> {
 }
 
 async fn serve(common: Common) -> Outcome {
-    let options = common.read("info,sqlx=warn")?;
+    let options = common.read("info,sqlx=warn,sea_orm_migration=warn")?;
     let stopped = stopped()?;
     let bound = server::bind(options.settings()?, server::chosen(&options), None).await?;
     let base = &bound.backend.instance.base_url;
@@ -171,7 +171,7 @@ async fn serve(common: Common) -> Outcome {
 }
 
 async fn work(common: Common) -> Outcome {
-    let settings = common.read("info,sqlx=warn")?.settings()?;
+    let settings = common.read("info,sqlx=warn,sea_orm_migration=warn")?.settings()?;
     require_set_up(&settings.data_dir)?;
     server::work(&settings, stopped()?).await?;
     Ok(ExitCode::SUCCESS)

@@ -314,7 +314,10 @@ mod tests {
             std::fs::create_dir_all(fixture.root.path().join(stray)).unwrap();
         }
         std::fs::write(fixture.root.path().join("ab/cd/y"), "").unwrap();
-        assert_eq!(fixture.store.stored().await.unwrap(), [fixture.id.clone()]);
+        assert_eq!(
+            fixture.store.stored().await.unwrap(),
+            std::slice::from_ref(&fixture.id)
+        );
     }
 
     #[tokio::test]

@@ -1,5 +1,8 @@
 //! The generator: what it emits for a small contract, and one failing input for each lint.
 
+// A test that cannot go on fails by panicking.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 #[path = "../../build/mod.rs"]
 #[allow(dead_code, missing_docs)]
 mod contract;

@@ -3,6 +3,9 @@
 //! Every answer that any test sees is validated against the contract (`support::contract`). Every scenario runs
 //! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
 
+// A test that cannot go on fails by panicking.
+#![allow(clippy::expect_used, clippy::unwrap_used)]
+
 mod branches;
 mod cli;
 mod commits;

@@ -28,7 +28,7 @@ scenario! {
         assert_eq!((list.pluck("username"), list.header("x-total")), (vec![json!("ada")], "3"));
         let shown = root.get(&format!("{place}/members/{}", ada.id)).await.expect(200).json();
         assert_eq!(shown, json!({
-            "id": ada.id, "username": "ada", "name": "ada Lovelace", "state": "active", "avatar_url": null,
+            "id": ada.id, "username": "ada", "name": "Name of ada", "state": "active", "avatar_url": null,
             "web_url": format!("{}/ada", server.base), "access_level": 30, "expires_at": null,
         }));
         for query in ["user_ids=x", "query=%00", &format!("query={}", "x".repeat(256))] {

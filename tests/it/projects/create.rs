@@ -15,7 +15,7 @@ scenario! {
         for (field, value) in [
             ("path", json!("foo-project")),
             ("path_with_namespace", json!("ada/foo-project")),
-            ("name_with_namespace", json!("ada Lovelace / Foo Project")),
+            ("name_with_namespace", json!("Name of ada / Foo Project")),
             ("default_branch", Value::Null),
             ("empty_repo", json!(true)),
             ("visibility", json!("private")),

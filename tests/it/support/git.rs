@@ -190,13 +190,10 @@ impl Work {
     }
 
     /// Runs git, which must succeed; answers what it printed.
-    #[track_caller]
-    pub fn git<'a>(&'a self, arguments: &'a [&'a str]) -> impl Future<Output = String> + 'a {
-        async move {
-            let output = self.run(arguments).await;
-            assert!(output.status.success(), "git {arguments:?}: {}", said(&output));
-            String::from_utf8_lossy(&output.stdout).trim().to_owned()
-        }
+    pub async fn git(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments).await;
+        assert!(output.status.success(), "git {arguments:?}: {}", said(&output));
+        String::from_utf8_lossy(&output.stdout).trim().to_owned()
     }
 
     /// Runs git, which must fail; answers what it said.

@@ -1,47 +1,11 @@
 //! Users, groups and projects for tests about where things lie and who may see them.
 
-use holdfast::entities::access_tokens::Kind;
-use holdfast::services::access_tokens::{self, NewToken};
-use holdfast::services::users::{self, NewUser};
 use serde_json::{Value, json};
 
+use super::people::Person;
 use super::{Client, TestServer};
 
-/// A user with a token.
-pub struct Person {
-    /// The user's id.
-    pub id: i64,
-    /// The user as a caller.
-    pub client: Client,
-}
-
 impl TestServer {
-    /// Makes a user who has a token for everything.
-    pub async fn person(&self, username: &str) -> Person {
-        let new = NewUser {
-            username: username.to_owned(),
-            name: format!("{username} Lovelace"),
-            email: format!("{username}@example.com"),
-            password: None,
-            admin: false,
-        };
-        let user = users::create(&self.backend, new).await.expect("a user");
-        let new = NewToken {
-            user_id: user.id,
-            name: "test".to_owned(),
-            kind: Kind::Personal,
-            scopes: vec!["api".to_owned()],
-            expires_at: None,
-            created_by_id: None,
-            secret: None,
-        };
-        let (_, token) = access_tokens::create(&self.backend, new).await.expect("a token");
-        Person {
-            id: user.id,
-            client: self.with_token(&token),
-        }
-    }
-
     /// Makes people with each of the roles on a group, named after them.
     pub async fn cast(&self, owner: &Client, group: i64) -> Vec<(i64, Person)> {
         let mut cast = Vec::new();
