@@ -475,6 +475,13 @@ impl Linter<'_> {
             return;
         }
         self.composition(pointer, schema);
+        let typed = schema["nullable"].is_null() || schema.get("type").is_some();
+        self.require(
+            typed,
+            pointer,
+            "nullable-type",
+            "OpenAPI 3.0 reads `nullable` only beside a `type`",
+        );
         let anonymous = schema.get("properties").is_some() || schema.get("enum").is_some();
         self.require(
             !anonymous,

@@ -27,15 +27,15 @@ const INITIALIZER: &str = include_str!("../../assets/swagger-initializer.js");
 
 /// The routes of the page.
 pub fn routes() -> impl Endpoint<Output = Response> {
-    Route::new()
-        .at("/", get(index))
-        .at("/*path", get(embedded))
-        .map_to_response()
+    Route::new().at("/*path", get(page)).map_to_response()
 }
 
-/// The page. At `/docs` without its slash, on which the page's relative links depend, it redirects.
+/// The page and its files. At `/docs` without a slash, on which the page's relative links depend, it redirects.
 #[handler]
-fn index(request: &Request) -> Response {
+fn page(Path(path): Path<String>, request: &Request) -> Response {
+    if !path.is_empty() {
+        return asset(&path, request.headers());
+    }
     if !request.original_uri().path().ends_with('/') {
         return Response::builder()
             .status(StatusCode::FOUND)
@@ -47,11 +47,6 @@ fn index(request: &Request) -> Response {
         "text/html; charset=utf-8",
         request.headers(),
     )
-}
-
-#[handler]
-fn embedded(Path(path): Path<String>, headers: &HeaderMap) -> Response {
-    asset(&path, headers)
 }
 
 fn asset(path: &str, headers: &HeaderMap) -> Response {

@@ -85,6 +85,9 @@ lints! {
         "_links: {$ref: '#/components/schemas/KeyLinks'}" => "_links: {type: object, description: X, properties: {}}", "named";
     enums_are_named: "schemas/keys.yaml",
         "title: {type: string, description: Its title.}" => "title: {type: string, description: Its title., enum: [a]}", "named";
+    nullable_stands_beside_a_type: "schemas/keys.yaml",
+        "kind: {$ref: '#/components/schemas/KeyKind'}" =>
+        "kind: {description: X, nullable: true, allOf: [{$ref: '#/components/schemas/KeyKind'}]}", "nullable-type";
     integers_are_int64: "schemas/keys.yaml", "id: {type: integer, format: int64," => "id: {type: integer,", "int64";
     components_are_used: "schemas/keys.yaml", "    _links: {$ref: '#/components/schemas/KeyLinks'}\n" => "", "unused";
 }
