@@ -14,7 +14,7 @@ test *arguments:
 lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
-    cargo deny --all-features check
+    cargo deny --all-features check bans licenses sources
 
 # Regenerate the published document from openapi/
 openapi:

@@ -6,10 +6,10 @@ use crate::api::contract::{
 };
 use crate::api::types::Page;
 use crate::app::App;
-use crate::entities::access_tokens::Kind;
 use crate::error::Result;
 use crate::handlers::personal_access_tokens::activity;
 use crate::services::access::UserAccess;
+use crate::services::access_tokens::Kind;
 use crate::services::access_tokens::{self, NewToken};
 use crate::views;
 

@@ -6,9 +6,9 @@ use crate::api::contract::{
 };
 use crate::api::types::Page;
 use crate::app::App;
-use crate::entities::access_tokens::Kind;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, UserAccess};
+use crate::services::access_tokens::Kind;
 use crate::services::access_tokens::{self, Activity, NewToken};
 use crate::views;
 

@@ -8,7 +8,8 @@ use sea_orm::{
 };
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::access_tokens::{self, Column, Entity, Kind, Model};
+pub use crate::entities::access_tokens::Kind;
+use crate::entities::access_tokens::{self, Column, Entity, Model};
 use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::policy::SCOPES;

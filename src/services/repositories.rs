@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::git;
+pub use crate::git::{ArchiveFormat, ContributorOrder};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits;

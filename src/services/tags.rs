@@ -3,6 +3,7 @@
 use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::git;
+pub use crate::git::TagOrder;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing};

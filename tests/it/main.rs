@@ -9,6 +9,7 @@
 mod branches;
 mod cli;
 mod commits;
+mod contract;
 mod edge;
 mod git;
 mod groups;
@@ -24,3 +25,4 @@ mod sign_in;
 mod support;
 mod tags;
 mod users;
+mod web;

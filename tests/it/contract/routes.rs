@@ -10,9 +10,17 @@ use crate::support::contract::DOCUMENT;
 fn operations(document: &serde_json::Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (path, item) in document["paths"].as_object().expect("paths") {
-        for (method, operation) in item.as_object().expect("an item").iter().filter(|(_, value)| value.is_object()) {
+        for (method, operation) in item
+            .as_object()
+            .expect("an item")
+            .iter()
+            .filter(|(_, value)| value.is_object())
+        {
             let responses = operation["responses"].as_object().expect("responses");
-            let success = responses.keys().find(|status| status.starts_with('2')).expect("a success");
+            let success = responses
+                .keys()
+                .find(|status| status.starts_with('2'))
+                .expect("a success");
             let id = operation["operationId"].as_str().expect("an id");
             found.insert(format!("{method} {path} {id} {success}"));
         }
@@ -31,5 +39,10 @@ fn the_operation_table_is_the_document() {
 
 #[test]
 fn the_router_has_every_operation_and_no_other() {
-    assert_eq!(holdfast::app::routed(), operations(&DOCUMENT));
+    // The router writes a placeholder inside a segment in its own way.
+    let routed: BTreeSet<String> = holdfast::app::routed()
+        .iter()
+        .map(|line| line.replace(".:format", ".{format}"))
+        .collect();
+    assert_eq!(routed, operations(&DOCUMENT));
 }
