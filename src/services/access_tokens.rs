@@ -4,7 +4,7 @@ use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
-    Select,
+    QueryTrait, Select,
 };
 
 use crate::api::types::{Page, PageRequest};
@@ -14,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::secrets::Token;
 use crate::services::authentication::Caller;
-use crate::services::{Backend, counting, preconditions};
+use crate::services::listing::bounded_count;
+use crate::services::{Backend, preconditions};
 
 /// What secret scanners know the tokens by.
 const PREFIX: &str = "hfpat-";
@@ -214,7 +215,7 @@ async fn paged(
         Activity::Inactive => tokens.filter(Column::Revoked.eq(true).or(expired())),
     };
     let db = backend.database.read();
-    let total = counting::bounded(db, &tokens).await?;
+    let total = bounded_count(db, tokens.clone().into_query()).await?;
     let rows = tokens
         .offset(page.offset())
         .limit(page.limit() + 1)
