@@ -3,8 +3,7 @@
 use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
-    QueryTrait, Select,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select,
 };
 
 use crate::api::types::{Page, PageRequest};
@@ -14,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::secrets::Token;
 use crate::services::authentication::Caller;
-use crate::services::listing::bounded_count;
+use crate::services::listing::page_of;
 use crate::services::{Backend, preconditions};
 
 /// What secret scanners know the tokens by.
@@ -214,12 +213,5 @@ async fn paged(
             .filter(Column::ExpiresAt.is_null().or(Column::ExpiresAt.gte(today))),
         Activity::Inactive => tokens.filter(Column::Revoked.eq(true).or(expired())),
     };
-    let db = backend.database.read();
-    let total = bounded_count(db, tokens.clone().into_query()).await?;
-    let rows = tokens
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
-    Ok(Page::new(page, rows, total))
+    page_of(backend.database.read(), tokens, page).await
 }

@@ -1,9 +1,9 @@
-//! What lists have in common: totals that stop counting, and search in texts.
+//! What lists have in common: pages, totals that stop counting, and search in texts.
 
 use sea_orm::sea_query::{Asterisk, Expr, Func, IntoColumnRef, LikeExpr, Query, SelectStatement};
-use sea_orm::{ConnectionTrait, ExprTrait};
+use sea_orm::{ConnectionTrait, EntityTrait, ExprTrait, QuerySelect, QueryTrait, Select};
 
-use crate::api::types::MAX_COUNTED;
+use crate::api::types::{MAX_COUNTED, Page, PageRequest};
 use crate::error::Result;
 
 /// The character that takes wildcards their meaning.
@@ -25,6 +25,24 @@ pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement)
         None => 0,
     };
     Ok(u64::try_from(total).unwrap_or(0))
+}
+
+/// One page of what a query finds, in its order, with the total.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn page_of<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    wanted: Select<E>,
+    page: &PageRequest,
+) -> Result<Page<E::Model>> {
+    let total = bounded_count(db, wanted.clone().into_query()).await?;
+    let found = wanted
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    Ok(Page::new(page, found, total))
 }
 
 /// The pattern of texts that contain `text`.

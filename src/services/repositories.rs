@@ -11,7 +11,7 @@ use crate::services::access::ProjectAccess;
 use crate::services::commits;
 
 /// The largest blob, in bytes, that is sent within JSON; larger ones are there as raw bytes.
-pub(super) const LARGEST_IN_JSON: u64 = 64 << 20;
+pub(super) const LARGEST_IN_JSON: u64 = 128 << 20;
 
 /// The longest name of a reference, in bytes, that becomes a part of an archive's directory.
 const LONGEST_ARCHIVE_REF: usize = 100;

@@ -29,9 +29,3 @@ same_words! {
     contract::ProjectCreationLevel = namespaces::ProjectCreation { Noone, Maintainer, Developer }
     contract::SubgroupCreationLevel = namespaces::SubgroupCreation { Owner, Maintainer }
 }
-
-/// The address of a picture, when there is one; `kind` is `user`, `group` or `project`.
-#[must_use]
-pub fn avatar_url(base: &str, kind: &str, id: i64, file: Option<&str>) -> Option<String> {
-    file.map(|file| format!("{base}/uploads/-/system/{kind}/avatar/{id}/{file}"))
-}

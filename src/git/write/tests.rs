@@ -403,7 +403,6 @@ async fn random_actions_do_what_a_plain_map_does() {
     let fixture = Fixture::new("main").await;
     let paths = ["a", "a/b", "a/b/c", "a/d", "a.x", "a0", "e/f/g", "e/f", "h"];
     const SEED: u64 = 20_261_121;
-    println!("The seed is {SEED}.");
     let mut random = rand::rngs::StdRng::seed_from_u64(SEED);
     let mut model: BTreeMap<String, (bool, String)> = BTreeMap::new();
     let (mut committed, mut round) = (0, 0);
@@ -449,7 +448,7 @@ async fn random_actions_do_what_a_plain_map_does() {
             }
         }
         let fails = next.contains_key("!");
-        let described = format!("{actions:?} on {model:?}");
+        let described = format!("seed {SEED}: {actions:?} on {model:?}");
         match commit(&fixture.repository, actions).await {
             Ok(_) => {
                 assert!(!fails, "{described}");

@@ -15,7 +15,7 @@ use crate::entities::{fold, namespaces, projects, user_identities};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
-use crate::services::listing::{bounded_count, containing, lower_contains};
+use crate::services::listing::{containing, lower_contains, page_of};
 
 /// A user and as much about them as the caller may see.
 #[derive(Debug, Clone)]
@@ -111,8 +111,6 @@ pub async fn list(
     let db = backend.database.read();
     let (sorting, ascending) = filter.order.filter(|_| admin).unwrap_or((Sorting::Id, false));
     let order = if ascending { Order::Asc } else { Order::Desc };
-    let wanted = filtered(filter, admin);
-    let total = bounded_count(db, wanted.clone().into_query()).await?;
     let by = match sorting {
         Sorting::Id => Column::Id,
         Sorting::Name => Column::Name,
@@ -120,14 +118,10 @@ pub async fn list(
         Sorting::CreatedAt => Column::CreatedAt,
         Sorting::UpdatedAt => Column::UpdatedAt,
     };
-    let rows = wanted
+    let wanted = filtered(filter, admin)
         .order_by(by, order.clone())
-        .order_by(Column::Id, order)
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
-    let found = Page::new(page, rows, total);
+        .order_by(Column::Id, order);
+    let found = page_of(db, wanted, page).await?;
     let ids: Vec<i64> = found.items.iter().map(|user| user.id).collect();
     let mut known = if admin {
         circumstances_of(db, &ids).await?
