@@ -1,7 +1,7 @@
 //! Branches, and HEAD as the name of the default one.
 
 use super::refs::{self, NameFilter, Window};
-use super::{Error, Oid, Repository, Result, check_branch_name, reachability, revision};
+use super::{Error, Oid, Repository, Result, check_branch_name, revision};
 
 /// The prefix of all branches.
 pub(super) const PREFIX: &str = "refs/heads/";
@@ -117,7 +117,7 @@ impl Repository {
                 Ok((base, all))
             })?;
             let tips: Vec<Oid> = candidates.iter().map(|(_, tip)| *tip).collect();
-            let merged = reachability::reachable(opened.path(), base, &tips)?;
+            let merged = opened.history.merged(opened.path(), base, &tips)?;
             opened.with_git2(|repository| {
                 let mut deleted = Vec::new();
                 for (name, commit) in candidates.into_iter().filter(|(_, tip)| merged.contains(tip)) {

@@ -24,7 +24,6 @@ mod maintenance;
 mod path;
 mod pick;
 mod process;
-mod reachability;
 mod ref_name;
 mod refs;
 mod repository;

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Failure, Job};
 use crate::entities::{commit_comments, namespace_ancestors, namespaces, projects, users};
-use crate::git::RepositoryId;
 use crate::services::Backend;
+use crate::services::projects::remove as remove_project;
 
 /// Removes a user for good. Every step finds what earlier ones left, so it may be killed at any point.
 #[derive(Debug, Serialize, Deserialize)]
@@ -58,8 +58,7 @@ pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Removes a namespace and everything below it, deepest first. Files go before their rows: a row without files
-/// is found again, files without a row are not.
+/// Removes a namespace and everything below it, deepest first.
 async fn remove_tree(backend: &Backend, root: i64) -> Result<(), Failure> {
     let ids = namespace_ancestors::descendant_ids(backend.database.read(), root).await?;
     for id in ids.into_iter().rev() {
@@ -69,13 +68,7 @@ async fn remove_tree(backend: &Backend, root: i64) -> Result<(), Failure> {
             .all(backend.database.read())
             .await?;
         for project in found {
-            backend
-                .repositories
-                .remove(&RepositoryId::of_project(project.id))
-                .await?;
-            projects::Entity::delete_by_id(project.id)
-                .exec(backend.database.write())
-                .await?;
+            remove_project(backend, &project).await?;
         }
         namespaces::Entity::delete_by_id(id)
             .exec(backend.database.write())

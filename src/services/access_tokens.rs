@@ -3,8 +3,7 @@
 use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
-    Select,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select,
 };
 
 use crate::api::types::{Page, PageRequest};
@@ -15,7 +14,8 @@ use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::secrets::Token;
 use crate::services::authentication::Caller;
-use crate::services::{Backend, counting, preconditions};
+use crate::services::listing::page_of;
+use crate::services::{Backend, preconditions};
 
 /// What secret scanners know the tokens by.
 const PREFIX: &str = "hfpat-";
@@ -214,12 +214,5 @@ async fn paged(
             .filter(Column::ExpiresAt.is_null().or(Column::ExpiresAt.gte(today))),
         Activity::Inactive => tokens.filter(Column::Revoked.eq(true).or(expired())),
     };
-    let db = backend.database.read();
-    let total = counting::bounded(db, &tokens).await?;
-    let rows = tokens
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
-    Ok(Page::new(page, rows, total))
+    page_of(backend.database.read(), tokens, page).await
 }

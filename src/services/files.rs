@@ -12,9 +12,7 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing, committing::AuthorOverride};
 use crate::services::raw;
-
-/// Files up to this many bytes are given as JSON; larger ones only raw.
-const LARGEST_IN_JSON: u64 = 128 << 20;
+use crate::services::repositories::LARGEST_IN_JSON;
 
 /// What is known of a file at a revision.
 #[derive(Debug, Clone)]

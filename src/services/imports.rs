@@ -3,14 +3,13 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set};
-
 use crate::entities::ref_updates::Kind;
-use crate::entities::{Visibility, fold, namespaces, now, projects};
+use crate::entities::{Visibility, namespaces, projects};
 use crate::error::{Error, Result};
 use crate::git::{self, Oid, Repository, RepositoryId, TagOrder, TagQuery, Window};
-use crate::services::Backend;
+use crate::services::projects::insert_bare;
 use crate::services::references::{self, Moved, Mover};
+use crate::services::{Backend, naming};
 
 /// What `HEAD` names in a repository before the import says otherwise.
 const FIRST_BRANCH: &str = "main";
@@ -19,8 +18,8 @@ const FIRST_BRANCH: &str = "main";
 /// in an existing namespace when it is not there. Git copies from disk to disk; nothing is held in memory.
 ///
 /// # Errors
-/// 404 for a namespace that is not there, 400 for a path that cannot be a project's, 409 for one that is taken;
-/// whatever Git says of the source.
+/// 404 for a namespace that is not there, 400 for a path that cannot be a project's or is taken; whatever
+/// Git says of the source.
 pub async fn import(
     backend: &Backend,
     full_path: &str,
@@ -65,7 +64,10 @@ async fn make_project(backend: &Backend, full_path: &str, visibility: Visibility
     let (above, path) = full_path
         .rsplit_once('/')
         .ok_or_else(|| Error::Refused("The path of a project is NAMESPACE/NAME".into()))?;
-    if !is_project_path(path) {
+    if naming::project_name_fault(path)
+        .or(naming::path_fault(path, false))
+        .is_some()
+    {
         return Err(Error::Refused(
             "The name of a project has letters, digits, '_', '-' and '.', begins with a letter, digit or '_', \
              and does not end in '.git' or '.atom'"
@@ -75,40 +77,7 @@ async fn make_project(backend: &Backend, full_path: &str, visibility: Visibility
     let namespace = namespaces::by_full_path(backend.database.read(), above)
         .await?
         .ok_or_else(|| Error::not_found("Namespace"))?;
-    let row = projects::ActiveModel {
-        namespace_id: Set(namespace.id),
-        creator_id: Set(namespace.owner_id),
-        name: Set(path.to_owned()),
-        name_key: Set(fold(path)),
-        path: Set(path.to_owned()),
-        path_key: Set(fold(path)),
-        visibility: Set(visibility.min(namespace.visibility)),
-        last_activity_at: Set(now()),
-        created_at: Set(now()),
-        updated_at: Set(now()),
-        ..Default::default()
-    };
-    backend
-        .database
-        .transaction(async |transaction| {
-            namespaces::lock(transaction, namespace.id).await?;
-            if namespaces::path_taken(transaction, full_path).await? {
-                return Err(Error::Conflict("The path has already been taken".into()));
-            }
-            Ok(row.insert(transaction).await?)
-        })
-        .await
-}
-
-fn is_project_path(path: &str) -> bool {
-    let lower = path.to_ascii_lowercase();
-    path.len() <= 255
-        && path.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
-        && path
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.'))
-        && !lower.ends_with(".git")
-        && !lower.ends_with(".atom")
+    insert_bare(backend, namespace.id, path, visibility).await
 }
 
 /// Every branch and tag, and what it points at.
@@ -144,19 +113,4 @@ fn difference(before: &BTreeMap<String, Oid>, after: &BTreeMap<String, Oid>) -> 
             new: Some(id.to_string()),
         })
         .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn paths_that_could_mislead_are_no_project() {
-        for path in ["p", "P.1", "_x-y", "1"] {
-            assert!(is_project_path(path), "{path}");
-        }
-        for path in ["", "-p", ".p", "a b", "a/b", "x.git", "x.ATOM", "ä", "a\0"] {
-            assert!(!is_project_path(path), "{path}");
-        }
-    }
 }

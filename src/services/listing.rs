@@ -1,11 +1,10 @@
-//! What lists have in common: totals that stop counting, search in texts, and dates of conditional requests.
+//! What lists have in common: pages, totals that stop counting, and search in texts.
 
-use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Asterisk, Expr, Func, IntoColumnRef, LikeExpr, Query, SelectStatement};
-use sea_orm::{ConnectionTrait, ExprTrait};
+use sea_orm::{ConnectionTrait, EntityTrait, ExprTrait, QuerySelect, QueryTrait, Select};
 
-use crate::api::types::MAX_COUNTED;
-use crate::error::{Error, Result};
+use crate::api::types::{MAX_COUNTED, Page, PageRequest};
+use crate::error::Result;
 
 /// The character that takes wildcards their meaning.
 const ESCAPE: char = '!';
@@ -28,6 +27,24 @@ pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement)
     Ok(u64::try_from(total).unwrap_or(0))
 }
 
+/// One page of what a query finds, in its order, with the total.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn page_of<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    wanted: Select<E>,
+    page: &PageRequest,
+) -> Result<Page<E::Model>> {
+    let total = bounded_count(db, wanted.clone().into_query()).await?;
+    let found = wanted
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    Ok(Page::new(page, found, total))
+}
+
 /// The pattern of texts that contain `text`.
 pub fn containing(text: &str) -> LikeExpr {
     let mut pattern = String::from("%");
@@ -44,32 +61,4 @@ pub fn containing(text: &str) -> LikeExpr {
 /// Whether a column that is not kept folded contains a folded text.
 pub fn lower_contains(column: impl IntoColumnRef, folded: &str) -> Expr {
     Expr::expr(Func::lower(Expr::col(column))).like(containing(folded))
-}
-
-/// Refuses to go on when a thing changed after the date in `If-Unmodified-Since`; a text that is no date is
-/// ignored, as the protocol wants it.
-///
-/// # Errors
-/// [`Error::PreconditionFailed`].
-pub fn unmodified_since(header: Option<&str>, changed: DateTime<Utc>) -> Result<()> {
-    let date = header.and_then(|text| DateTime::parse_from_rfc2822(text).ok());
-    match date {
-        Some(date) if changed.timestamp() > date.timestamp() => Err(Error::PreconditionFailed),
-        _ => Ok(()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_change_after_the_date_fails_and_other_texts_are_ignored() {
-        let changed = DateTime::from_timestamp(1_445_412_480, 999_000_000).expect("a time");
-        let refused = |header| unmodified_since(Some(header), changed).is_err();
-        assert!(!refused("Wed, 21 Oct 2015 07:28:00 GMT"));
-        assert!(refused("Wed, 21 Oct 2015 07:27:59 GMT"));
-        assert!(!refused("yesterday"));
-        assert!(unmodified_since(None, changed).is_ok());
-    }
 }

@@ -9,7 +9,6 @@ pub mod authentication;
 pub mod backups;
 pub mod branches;
 pub mod commits;
-pub mod counting;
 pub mod doctor;
 pub mod files;
 pub mod git_access;

@@ -1,4 +1,5 @@
-//! What groups and projects may be called: the rules for names and for the last part of a path.
+//! What users, groups and projects may be called: the rules for names and for the last part of a path, which
+//! for users is their user name.
 
 use std::sync::LazyLock;
 
@@ -17,18 +18,24 @@ const PATH: &str = "can contain only letters, digits, '_', '-' and '.'. \
 const RESERVED: &str = "is a reserved name";
 /// What is wrong with a text of more than [`MAX_LENGTH`] characters.
 const TOO_LONG: &str = "is too long (maximum is 255 characters)";
-/// Most characters of a name and of a path.
+/// Most characters of a name, of a path and of an address.
 const MAX_LENGTH: usize = 255;
 
-/// First parts of paths that the server uses itself.
-const TOP_LEVEL_WORDS: [&str; 40] = [
+/// First parts of paths that mean something in the server's own addresses, or did in the reference service.
+const TOP_LEVEL_WORDS: [&str; 57] = [
     "-",
     ".well-known",
+    "404.html",
+    "422.html",
+    "500.html",
+    "502.html",
+    "503.html",
     "abuse_reports",
     "admin",
     "api",
     "apple-touch-icon.png",
     "assets",
+    "autocomplete",
     "dashboard",
     "deploy.html",
     "docs",
@@ -40,10 +47,14 @@ const TOP_LEVEL_WORDS: [&str; 40] = [
     "health_check",
     "help",
     "import",
+    "internal",
     "invites",
     "jwt",
     "login",
     "metrics",
+    "new",
+    "notes",
+    "notification_settings",
     "oauth",
     "openapi.json",
     "openapi.yaml",
@@ -54,10 +65,17 @@ const TOP_LEVEL_WORDS: [&str; 40] = [
     "robots.txt",
     "s",
     "search",
+    "sent_notifications",
     "sitemap",
+    "sitemap.xml",
+    "slash-command-logo.png",
     "snippets",
+    "system",
+    "teams",
+    "unicorn_test",
     "unsubscribes",
     "uploads",
+    "user",
     "users",
     "v2",
     "version",
@@ -113,18 +131,15 @@ pub fn group_name_fault(name: &str) -> Option<&'static str> {
 }
 
 fn name_fault(name: &str, pattern: Option<&Regex>, text: &'static str) -> Option<&'static str> {
-    if name.chars().count() > MAX_LENGTH {
-        return Some(TOO_LONG);
-    }
     let fits = pattern.is_some_and(|pattern| pattern.is_match(name));
-    (!fits).then_some(text)
+    length_fault(name).or((!fits).then_some(text))
 }
 
 /// The fault of the last part of a path, if it has one; `top` when nothing stands above it.
 #[must_use]
 pub fn path_fault(path: &str, top: bool) -> Option<&'static str> {
-    if path.chars().count() > MAX_LENGTH {
-        return Some(TOO_LONG);
+    if let Some(fault) = length_fault(path) {
+        return Some(fault);
     }
     let allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte);
     let folded = path.to_ascii_lowercase();
@@ -137,6 +152,12 @@ pub fn path_fault(path: &str, top: bool) -> Option<&'static str> {
     }
     let words: &[&str] = if top { &TOP_LEVEL_WORDS } else { &INNER_WORDS };
     words.contains(&folded.as_str()).then_some(RESERVED)
+}
+
+/// The fault of a text that is longer than names, paths and addresses may be, if it is.
+#[must_use]
+pub fn length_fault(text: &str) -> Option<&'static str> {
+    (text.chars().count() > MAX_LENGTH).then_some(TOO_LONG)
 }
 
 /// The path that a project gets by its name: `Foo Project` becomes `foo-project`.
@@ -199,6 +220,7 @@ mod tests {
     #[test]
     fn reserved_words_depend_on_the_place() {
         assert_eq!(path_fault("Admin", true), Some(RESERVED));
+        assert_eq!(path_fault("SiteMap.xml", true), Some(RESERVED));
         assert_eq!(path_fault("admin", false), None);
         assert_eq!(path_fault("blob", false), Some(RESERVED));
         assert_eq!(path_fault("blob", true), None);

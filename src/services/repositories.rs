@@ -12,7 +12,7 @@ use crate::services::access::ProjectAccess;
 use crate::services::commits;
 
 /// The largest blob, in bytes, that is sent within JSON; larger ones are there as raw bytes.
-const LARGEST_JSON_BLOB: u64 = 64 << 20;
+pub(super) const LARGEST_IN_JSON: u64 = 128 << 20;
 
 /// The longest name of a reference, in bytes, that becomes a part of an archive's directory.
 const LONGEST_ARCHIVE_REF: usize = 100;
@@ -99,7 +99,7 @@ pub async fn tree(
 pub async fn blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::Blob> {
     let repository = commits::repository(backend, access)?;
     let id = blob_id(sha)?;
-    repository.blob(id, LARGEST_JSON_BLOB).await.map_err(no_blob)
+    repository.blob(id, LARGEST_IN_JSON).await.map_err(no_blob)
 }
 
 /// A blob to be read piece by piece.

@@ -3,8 +3,8 @@
 use crate::api::contract::{Group, GroupStatistics, SharedGroup};
 use crate::services::Instance;
 use crate::services::groups::{Detail, Row, Sizes};
+use crate::views::links;
 use crate::views::project::{Parts, project};
-use crate::views::words;
 
 /// A group as lists show it; `custom_attributes` when they were asked for by an administrator.
 #[must_use]
@@ -13,8 +13,8 @@ pub fn group(instance: &Instance, row: Row, custom_attributes: bool) -> Group {
     let group = row.group;
     Group {
         id: group.id,
-        web_url: format!("{base}/groups/{}", group.full_path),
-        avatar_url: words::avatar_url(base, "group", group.id, group.avatar.as_deref()),
+        web_url: links::group(base, &group.full_path),
+        avatar_url: links::avatar_url(base, "group", group.id, group.avatar.as_deref()),
         name: group.name,
         path: group.path,
         description: group.description,

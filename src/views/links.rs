@@ -1,4 +1,4 @@
-//! Addresses of pages of the server.
+//! Addresses of pages and pictures of the server.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -14,6 +14,18 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
 #[must_use]
 pub fn branch(project_url: &str, name: &str) -> String {
     format!("{project_url}/-/tree/{}", utf8_percent_encode(name, PATH))
+}
+
+/// The page of a group.
+#[must_use]
+pub fn group(base: &str, full_path: &str) -> String {
+    format!("{base}/groups/{full_path}")
+}
+
+/// The address of a picture, when there is one; `kind` is `user`, `group` or `project`.
+#[must_use]
+pub fn avatar_url(base: &str, kind: &str, id: i64, file: Option<&str>) -> Option<String> {
+    file.map(|file| format!("{base}/uploads/-/system/{kind}/avatar/{id}/{file}"))
 }
 
 #[cfg(test)]

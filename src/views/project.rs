@@ -10,7 +10,7 @@ use crate::entities::{AccessLevel, namespaces, project_shares, users};
 use crate::policy::Tier;
 use crate::services::Instance;
 use crate::services::projects::Row;
-use crate::views::words;
+use crate::views::{links, users as user_view};
 
 /// How callers are notified unless they chose otherwise: as they set it for everything.
 const NOTIFICATION_GLOBAL: i64 = 3;
@@ -174,7 +174,7 @@ pub fn simple(instance: &Instance, row: &Row) -> SimpleProject {
         ssh_url_to_repo: format!("git@{host}:{path_with_namespace}.git"),
         http_url_to_repo: format!("{web_url}.git"),
         web_url,
-        avatar_url: words::avatar_url(base, "project", project.id, project.avatar.as_deref()),
+        avatar_url: links::avatar_url(base, "project", project.id, project.avatar.as_deref()),
         star_count: project.star_count.into(),
         forks_count: project.forks_count.into(),
         last_activity_at: project.last_activity_at.into(),
@@ -273,11 +273,11 @@ fn namespace(instance: &Instance, row: &Row) -> ProjectNamespace {
     let (web_url, avatar_url) = match &row.owner {
         Some(user) => (
             format!("{base}/{}", namespace.full_path),
-            words::avatar_url(base, "user", user.id, user.avatar.as_deref()),
+            user_view::avatar_url(base, user),
         ),
         None => (
-            format!("{base}/groups/{}", namespace.full_path),
-            words::avatar_url(base, "group", namespace.id, namespace.avatar.as_deref()),
+            links::group(base, &namespace.full_path),
+            links::avatar_url(base, "group", namespace.id, namespace.avatar.as_deref()),
         ),
     };
     ProjectNamespace {
@@ -298,9 +298,9 @@ fn owner(instance: &Instance, user: &users::Model) -> ProjectOwner {
         id: user.id,
         name: user.name.clone(),
         username: user.username.clone(),
-        state: words::user_state(user.state),
-        avatar_url: words::avatar_url(base, "user", user.id, user.avatar.as_deref()),
-        web_url: format!("{base}/{}", user.username),
+        state: user_view::state(user.state),
+        avatar_url: user_view::avatar_url(base, user),
+        web_url: user_view::web_url(base, user),
         created_at: user.created_at.into(),
     }
 }

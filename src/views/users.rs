@@ -4,8 +4,9 @@ use crate::api::contract::{CurrentUser, User, UserIdentity, UserState};
 use crate::api::types::MaybeUndefined;
 use crate::entities::users::{Model, State};
 use crate::services::users::listing::{Circumstances, Detail, Profile};
+use crate::views::links;
 
-/// Whether a user may act, in the interface's two words.
+/// Whether a user may act, in the contract's two words: the tokens of whoever is deactivated are refused.
 #[must_use]
 pub fn state(state: State) -> UserState {
     match state {
@@ -23,8 +24,7 @@ pub fn web_url(base: &str, user: &Model) -> String {
 /// The address of a user's picture.
 #[must_use]
 pub fn avatar_url(base: &str, user: &Model) -> Option<String> {
-    let file = user.avatar.as_ref()?;
-    Some(format!("{base}/uploads/-/system/user/avatar/{}/{file}", user.id))
+    links::avatar_url(base, "user", user.id, user.avatar.as_deref())
 }
 
 /// Null where there is nothing, which is not the same as a field that is left out.

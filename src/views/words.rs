@@ -1,7 +1,7 @@
 //! Enumerations of the contract and of the tables that use the same words.
 
 use crate::api::contract;
-use crate::entities::{self, namespaces, projects, users};
+use crate::entities::{self, namespaces, projects};
 
 macro_rules! same_words {
     ($($contract:path = $entity:path { $($word:ident),* })*) => {$(
@@ -28,19 +28,4 @@ same_words! {
     contract::NamespaceKind = namespaces::Kind { User, Group }
     contract::ProjectCreationLevel = namespaces::ProjectCreation { Noone, Maintainer, Developer }
     contract::SubgroupCreationLevel = namespaces::SubgroupCreation { Owner, Maintainer }
-}
-
-/// A user's state in the two words of the contract: whoever is put to rest may still sign in.
-#[must_use]
-pub fn user_state(state: users::State) -> contract::UserState {
-    match state {
-        users::State::Active | users::State::Deactivated => contract::UserState::Active,
-        users::State::Blocked | users::State::LdapBlocked => contract::UserState::Blocked,
-    }
-}
-
-/// The address of a picture, when there is one; `kind` is `user`, `group` or `project`.
-#[must_use]
-pub fn avatar_url(base: &str, kind: &str, id: i64, file: Option<&str>) -> Option<String> {
-    file.map(|file| format!("{base}/uploads/-/system/{kind}/avatar/{id}/{file}"))
 }

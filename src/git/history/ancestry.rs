@@ -1,6 +1,6 @@
 //! Who descends from whom: exact whatever the dates say, because all of it goes by topological levels.
 
-use std::collections::BinaryHeap;
+use std::collections::{BTreeSet, BinaryHeap};
 
 use super::commits::{Commits, Marks, Node};
 use super::walk::HIDDEN;
@@ -112,6 +112,35 @@ pub(super) fn merge_bases(commits: &mut Commits, one: Node, others: &[Node]) -> 
         }
     }
     Ok(bases)
+}
+
+/// Which of `tips` are `base` or among its ancestors, in their order: one walk for all.
+pub(super) fn reached(commits: &mut Commits, base: Node, tips: &[Node]) -> Result<Vec<bool>> {
+    const REACHED: u8 = 1;
+    let mut marks = Marks::default();
+    let mut descent = Descent::new(commits, &[&[base], tips])?;
+    let mut sought = BTreeSet::new();
+    for tip in tips {
+        sought.insert((descent.commits.generation(*tip)?, *tip));
+    }
+    marks.add(base, REACHED);
+    descent.push(base)?;
+    while let Some((lowest, _)) = sought.first().copied() {
+        let Some(node) = descent.pop() else { break };
+        let level = descent.commits.generation(node)?;
+        sought.remove(&(level, node));
+        // No commit descends from one of its own level or a higher one.
+        if level <= lowest {
+            continue;
+        }
+        for parent in descent.commits.parents(node)? {
+            if marks.add(parent, REACHED) {
+                descent.push(parent)?;
+            }
+        }
+    }
+    let reached = tips.iter().map(|tip| marks.get(*tip) & REACHED != 0);
+    Ok(reached.collect())
 }
 
 /// Which of `tips` have `target` among their ancestors or are it, in their order.

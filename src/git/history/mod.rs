@@ -12,6 +12,7 @@ mod paths;
 mod range;
 mod walk;
 
+use std::collections::HashSet;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -114,6 +115,22 @@ impl History {
         let snapshot = Arc::clone(&graph);
         drop(graph);
         Ok(Commits::new(snapshot, self.objects(path)?, WALK_TIME_LIMIT))
+    }
+
+    /// Those of `tips` that are `base` or among its ancestors.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when one of them is no commit, [`Error::Timeout`] after half a minute.
+    pub(super) fn merged(&self, path: &Path, base: Oid, tips: &[Oid]) -> Result<HashSet<Oid>> {
+        let mut commits = self.commits(path)?;
+        let target = commits.node(base)?;
+        let nodes = tips
+            .iter()
+            .map(|tip| commits.node(*tip))
+            .collect::<Result<Vec<_>>>()?;
+        let reached = ancestry::reached(&mut commits, target, &nodes)?;
+        let merged = tips.iter().zip(reached).filter(|(_, reached)| *reached);
+        Ok(merged.map(|(tip, _)| *tip).collect())
     }
 
     /// A handle on the object database, opened anew when packs have come or gone: gix has room for a few more
@@ -261,6 +278,37 @@ impl Repository {
             Ok(ancestry::containing(commits, target, &[tip])?.contains(&true))
         })
         .await
+    }
+
+    /// Those of `tips` that are `base` or among its ancestors: one walk for all, and each answer is kept.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when one of them is no commit, [`Error::Timeout`] after half a minute.
+    pub async fn merged_into(&self, base: Oid, tips: Vec<Oid>) -> Result<HashSet<Oid>> {
+        let answers = self.shared().ancestry.clone();
+        let mut merged = HashSet::new();
+        let mut open = Vec::new();
+        for tip in tips {
+            match answers.get(&(tip, base)) {
+                Some(true) => drop(merged.insert(tip)),
+                Some(false) => {}
+                None => open.push(tip),
+            }
+        }
+        if open.is_empty() {
+            return Ok(merged);
+        }
+        let found = self
+            .blocking(move |opened| {
+                let found = opened.history.merged(opened.path(), base, &open)?;
+                for tip in open {
+                    answers.insert((tip, base), found.contains(&tip));
+                }
+                Ok(found)
+            })
+            .await?;
+        merged.extend(found);
+        Ok(merged)
     }
 
     /// The best common ancestors of the first commit and any of the others, newest first.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::git::sample::{PATHS, Sample};
+use crate::git::testing::{self, Fixture};
 
 /// The three states a repository's graph can be in.
 fn samples() -> [Sample; 3] {
@@ -390,4 +391,42 @@ fn damaged_graph_is_an_error_or_passed_over_but_never_a_panic() {
         }
     }
     assert!(loaded > 0);
+}
+
+#[tokio::test]
+async fn merged_tips_are_those_git_says_with_and_without_commit_graph() {
+    let fixture = Fixture::new("main").await;
+    let repository = &fixture.repository;
+    let mut commits = Vec::new();
+    for round in 0..6 {
+        commits.push(testing::commit(repository, "main", &[("a", &round.to_string())]).await);
+        if round % 2 == 0 {
+            let side = format!("side{round}");
+            fixture.git(&["branch", &side, "main"]);
+            commits.push(testing::commit(repository, &side, &[("b", &round.to_string())]).await);
+        }
+    }
+    let side = fixture.git(&["rev-parse", "side2"]);
+    let merge = fixture.git(&[
+        "commit-tree",
+        "-m",
+        "merge",
+        "-p",
+        "main",
+        "-p",
+        side.trim(),
+        "main^{tree}",
+    ]);
+    commits.push(Oid::from_str(merge.trim()).unwrap());
+    fixture.git(&["commit-graph", "write", "--reachable"]);
+    commits.push(testing::commit(repository, "main", &[("a", "after the graph")]).await);
+    for base in &commits {
+        let merged = repository.merged_into(*base, commits.clone()).await.unwrap();
+        for tip in &commits {
+            let arguments = ["merge-base", "--is-ancestor", &tip.to_string(), &base.to_string()];
+            let expected = fixture.command(&arguments).status().unwrap().success();
+            assert_eq!(merged.contains(tip), expected);
+            assert_eq!(repository.is_ancestor(*tip, *base).await.unwrap(), expected);
+        }
+    }
 }

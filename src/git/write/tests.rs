@@ -399,10 +399,11 @@ async fn compares_the_last_commit_that_touched_the_file() {
 
 #[tokio::test]
 async fn random_actions_do_what_a_plain_map_does() {
-    use rand::RngExt;
+    use rand::{RngExt, SeedableRng};
     let fixture = Fixture::new("main").await;
     let paths = ["a", "a/b", "a/b/c", "a/d", "a.x", "a0", "e/f/g", "e/f", "h"];
-    let mut random = rand::rng();
+    const SEED: u64 = 20_261_121;
+    let mut random = rand::rngs::StdRng::seed_from_u64(SEED);
     let mut model: BTreeMap<String, (bool, String)> = BTreeMap::new();
     let (mut committed, mut round) = (0, 0);
     while committed < 60 {
@@ -447,7 +448,7 @@ async fn random_actions_do_what_a_plain_map_does() {
             }
         }
         let fails = next.contains_key("!");
-        let described = format!("{actions:?} on {model:?}");
+        let described = format!("seed {SEED}: {actions:?} on {model:?}");
         match commit(&fixture.repository, actions).await {
             Ok(_) => {
                 assert!(!fails, "{described}");

@@ -1,6 +1,8 @@
 //! Comments on commits and on the lines they change (specification 4.2).
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
+};
 
 use crate::api::types::{Page, PageRequest};
 use crate::entities::commit_comments;
@@ -10,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::git::{LineSide, Oid, Repository};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
-use crate::services::counting;
+use crate::services::listing::bounded_count;
 
 /// A comment and who wrote it; nobody when the user is gone.
 pub type Written = (commit_comments::Model, Option<users::Model>);
@@ -49,7 +51,7 @@ pub async fn list(
     let all = commit_comments::Entity::find()
         .filter(commit_comments::Column::ProjectId.eq(access.project.id))
         .filter(commit_comments::Column::Sha.eq(sha));
-    let counted = counting::bounded(database, &all).await?;
+    let counted = bounded_count(database, all.into_query()).await?;
     Ok(Page::new(page, rows, counted))
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, FromQueryResult, JoinType, QueryFilter,
-    QueryOrder, QuerySelect, QueryTrait, Select,
+    QueryOrder, QuerySelect, Select,
 };
 
 use super::Row;
@@ -16,7 +16,7 @@ use crate::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
-use crate::services::listing::{bounded_count, containing, lower_contains};
+use crate::services::listing::{containing, lower_contains, page_of};
 use crate::services::namespaces::full_names;
 
 /// What groups are ordered by.
@@ -73,14 +73,7 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<Row>> {
     let db = backend.database.read();
-    let select = filter.select(caller);
-    let total = bounded_count(db, select.clone().into_query()).await?;
-    let found = select
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
-    let page = Page::new(page, found, total);
+    let page = page_of(db, filter.select(caller), page).await?;
     let ids: Vec<i64> = page.items.iter().map(|group| group.id).collect();
     let mut names = full_names(db, ids.iter().copied()).await?;
     let sizes = match filter.statistics && caller.is_admin() {

@@ -81,17 +81,7 @@ pub async fn list(
 /// # Errors
 /// 404 when the user is none.
 pub async fn direct(backend: &Backend, place: &Place, user_id: i64) -> Result<Membership> {
-    let filter = MemberFilter {
-        user_ids: Some(vec![user_id]),
-        ..Default::default()
-    };
-    let page = PageRequest {
-        number: 1,
-        size: 1,
-        keyset: false,
-    };
-    let found = list(backend, place, &filter, &page).await?;
-    found.items.into_iter().next().ok_or_else(|| Error::not_found(""))
+    only(list(backend, place, &of_user(user_id), &ONE).await?)
 }
 
 /// All who have a role here, each user once: with the role in the project if any, else the one from the nearest
@@ -138,16 +128,24 @@ pub async fn list_all(
 /// # Errors
 /// 404 when the user has none.
 pub async fn any(backend: &Backend, place: &Place, user_id: i64) -> Result<Membership> {
-    let filter = MemberFilter {
+    only(list_all(backend, place, &of_user(user_id), &ONE).await?)
+}
+
+/// The page of a list that has one entry or none.
+const ONE: PageRequest = PageRequest {
+    number: 1,
+    size: 1,
+    keyset: false,
+};
+
+fn of_user(user_id: i64) -> MemberFilter {
+    MemberFilter {
         user_ids: Some(vec![user_id]),
         ..Default::default()
-    };
-    let page = PageRequest {
-        number: 1,
-        size: 1,
-        keyset: false,
-    };
-    let found = list_all(backend, place, &filter, &page).await?;
+    }
+}
+
+fn only(found: Page<Membership>) -> Result<Membership> {
     found.items.into_iter().next().ok_or_else(|| Error::not_found(""))
 }
 

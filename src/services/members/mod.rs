@@ -20,7 +20,7 @@ use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::authentication::Caller;
-use crate::services::listing::unmodified_since;
+use crate::services::preconditions::unmodified_since;
 
 /// A user with a role.
 #[derive(Debug, Clone)]

@@ -57,18 +57,8 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
     git::check_branch_name(&branch)
         .map_err(|_| Error::attribute("default_branch", "is not a valid branch name"))?;
     let topics = new.settings.topics()?.unwrap_or_default();
-    let mut row = projects::ActiveModel {
-        creator_id: Set(Some(user.id)),
-        name_key: Set(fold(&name)),
-        path_key: Set(fold(&path)),
-        name: Set(name),
-        path: Set(path),
-        visibility: Set(new.visibility.unwrap_or(Visibility::Private)),
-        last_activity_at: Set(now()),
-        created_at: Set(now()),
-        updated_at: Set(now()),
-        ..Default::default()
-    };
+    let visibility = new.visibility.unwrap_or(Visibility::Private);
+    let mut row = row(name, path, visibility, Some(user.id));
     new.settings.apply(backend, caller, &mut row)?;
     let namespace_id = match new.namespace_id {
         Some(id) => id,
@@ -100,6 +90,48 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
     ProjectAccess::find(backend, caller.clone(), &project.id.to_string())
         .await
         .map(|access| ProjectAccess { namespace, ..access })
+}
+
+/// Makes only the row of a project whose name is its path, which [`naming`] has to find without fault. Its visibility
+/// is no wider than that of the namespace.
+///
+/// # Errors
+/// 400 for a path that is taken, 404 for a namespace that is gone.
+pub async fn insert_bare(
+    backend: &Backend,
+    namespace_id: i64,
+    path: &str,
+    visibility: Visibility,
+) -> Result<projects::Model> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let namespace = namespaces::lock(transaction, namespace_id)
+                .await?
+                .ok_or_else(|| Error::not_found("Namespace"))?;
+            let visibility = visibility.min(namespace.visibility);
+            let row = projects::ActiveModel {
+                namespace_id: Set(namespace.id),
+                ..row(path.to_owned(), path.to_owned(), visibility, namespace.owner_id)
+            };
+            insert(backend, transaction, &namespace, row).await
+        })
+        .await
+}
+
+fn row(name: String, path: String, visibility: Visibility, creator_id: Option<i64>) -> projects::ActiveModel {
+    projects::ActiveModel {
+        creator_id: Set(creator_id),
+        name_key: Set(fold(&name)),
+        path_key: Set(fold(&path)),
+        name: Set(name),
+        path: Set(path),
+        visibility: Set(visibility),
+        last_activity_at: Set(now()),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    }
 }
 
 /// The name and path, each from the other when absent.

@@ -11,7 +11,7 @@ use crate::jobs::{self, delete_project::DeleteProject};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
-use crate::services::listing::unmodified_since;
+use crate::services::preconditions::unmodified_since;
 
 /// The setting that says how many days a deleted project can still be restored.
 const DELAY: &str = "deletion_adjourned_period";
@@ -73,7 +73,7 @@ async fn delay(backend: &Backend) -> Result<Option<Days>> {
 }
 
 /// Erases a project whose removal began, or whose mark of that day is due. Whatever was erased by an attempt that was
-/// killed is no obstacle: the repository goes first, and the row with all that refers to it in one statement.
+/// killed is no obstacle.
 ///
 /// # Errors
 /// Whatever the database or the file system reports.
@@ -88,25 +88,29 @@ pub async fn erase(backend: &Backend, project_id: i64, marked_on: Option<NaiveDa
             .exec(db)
             .await?;
     }
-    let project = projects::Entity::find_by_id(project_id).one(db).await?;
-    if project
-        .as_ref()
-        .is_some_and(|project| project.deletion_started_at.is_none())
-    {
+    match projects::Entity::find_by_id(project_id).one(db).await? {
+        Some(project) if project.deletion_started_at.is_some() => remove(backend, &project).await,
         // It was restored in the meantime.
-        return Ok(());
+        Some(_) => Ok(()),
+        None => Ok(backend
+            .repositories
+            .remove(&RepositoryId::of_project(project_id))
+            .await?),
     }
-    backend
-        .repositories
-        .remove(&RepositoryId::of_project(project_id))
-        .await?;
-    let Some(project) = project else {
-        return Ok(());
-    };
+}
+
+/// Removes a project whatever its state, files before rows: a row without files is found again, files without a row
+/// are not. All that refers to the row goes with it.
+///
+/// # Errors
+/// Whatever the database or the file system reports.
+pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> {
+    let id = RepositoryId::of_project(project.id);
+    backend.repositories.remove(&id).await?;
     backend
         .database
         .transaction(async |transaction| {
-            let erased = projects::Entity::delete_by_id(project_id)
+            let erased = projects::Entity::delete_by_id(project.id)
                 .exec(transaction)
                 .await?;
             if let Some(source) = project.forked_from_id.filter(|_| erased.rows_affected > 0) {

@@ -9,8 +9,8 @@ mod row;
 mod settings;
 
 pub use archive::set_archived;
-pub use create::{NewProject, create, ensure_repository};
-pub use delete::{delete, erase};
+pub use create::{NewProject, create, ensure_repository, insert_bare};
+pub use delete::{delete, erase, remove};
 pub use edit::{Change, edit};
 pub use list::{Filter, Order, list};
 pub use row::{Row, decorate, read};

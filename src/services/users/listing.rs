@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::{Expr, ExprTrait, Func, LikeExpr};
+use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, JoinType, Order, QueryFilter,
     QueryOrder, QuerySelect, QueryTrait, RelationTrait, Select,
@@ -13,8 +13,9 @@ use crate::api::types::{Page, PageRequest};
 use crate::entities::users::{self, Column, State};
 use crate::entities::{fold, namespaces, projects, user_identities};
 use crate::error::{Error, Result};
+use crate::services::Backend;
 use crate::services::authentication::Caller;
-use crate::services::{Backend, counting};
+use crate::services::listing::{containing, lower_contains, page_of};
 
 /// A user and as much about them as the caller may see.
 #[derive(Debug, Clone)]
@@ -110,8 +111,6 @@ pub async fn list(
     let db = backend.database.read();
     let (sorting, ascending) = filter.order.filter(|_| admin).unwrap_or((Sorting::Id, false));
     let order = if ascending { Order::Asc } else { Order::Desc };
-    let wanted = filtered(filter, admin);
-    let total = counting::bounded(db, &wanted).await?;
     let by = match sorting {
         Sorting::Id => Column::Id,
         Sorting::Name => Column::Name,
@@ -119,14 +118,10 @@ pub async fn list(
         Sorting::CreatedAt => Column::CreatedAt,
         Sorting::UpdatedAt => Column::UpdatedAt,
     };
-    let rows = wanted
+    let wanted = filtered(filter, admin)
         .order_by(by, order.clone())
-        .order_by(Column::Id, order)
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
-    let found = Page::new(page, rows, total);
+        .order_by(Column::Id, order);
+    let found = page_of(db, wanted, page).await?;
     let ids: Vec<i64> = found.items.iter().map(|user| user.id).collect();
     let mut known = if admin {
         circumstances_of(db, &ids).await?
@@ -216,11 +211,9 @@ fn filtered(filter: Filter, admin: bool) -> Select<users::Entity> {
 /// Names that hold the text, or the address it is. What the caller typed has no wildcards.
 fn matching(text: &str) -> Condition {
     let key = fold(text);
-    let escaped = key.replace('\\', "\\\\").replace('%', "\\%").replace('_', "\\_");
-    let like = || LikeExpr::new(format!("%{escaped}%")).escape('\\');
     Condition::any()
-        .add(Expr::expr(Func::lower(Expr::col((users::Entity, Column::Name)))).like(like()))
-        .add(Expr::col((users::Entity, Column::UsernameKey)).like(like()))
+        .add(lower_contains((users::Entity, Column::Name), &key))
+        .add(Expr::col((users::Entity, Column::UsernameKey)).like(containing(&key)))
         .add(Column::EmailKey.eq(key))
 }
 

@@ -3,14 +3,14 @@
 use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::json;
 
-use crate::support::code::{Project, person};
+use crate::support::code::Project;
 use crate::support::scenario;
 
 scenario! {
     async fn protection_keeps_developers_out_until_it_is_taken_back(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let maintainer = project.member(&server, "maintainer", AccessLevel::Maintainer).await;
-        let developer = project.member(&server, "dev", AccessLevel::Developer).await;
+        let maintainer = project.member("maintainer", AccessLevel::Maintainer).await;
+        let developer = project.member("dev", AccessLevel::Developer).await;
         let url = project.url("/branches/feature%2Fx");
         let answer = maintainer.put(&format!("{url}/protect"), json!({})).await.expect(200).json();
         assert_eq!((&answer["name"], &answer["protected"]), (&json!("feature/x"), &json!(true)));
@@ -27,7 +27,7 @@ scenario! {
 
     async fn protecting_again_changes_only_what_is_sent(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let developer = project.member(&server, "dev", AccessLevel::Developer).await;
+        let developer = project.member("dev", AccessLevel::Developer).await;
         let url = project.url("/branches/merged");
         for (body, push, merge) in [
             (json!({ "developers_can_push": true }), true, false),
@@ -43,7 +43,7 @@ scenario! {
 
     async fn a_pattern_still_covers_a_branch_that_is_unprotected(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
-        project.protect(&server, "feature/*", 40, 40).await;
+        project.protect("feature/*", 40, 40).await;
         let url = project.url("/branches/feature%2Fx/unprotect");
         let answer = server.root().put(&url, json!({})).await.expect(200).json();
         assert_eq!(answer["protected"], true);
@@ -51,8 +51,8 @@ scenario! {
 
     async fn protection_takes_a_maintainer_and_a_branch(server) {
         let project = Project::filled(&server, "engine", Visibility::Public).await;
-        let developer = project.member(&server, "dev", AccessLevel::Developer).await;
-        let (stranger, _) = person(&server, "stranger", &["api"]).await;
+        let developer = project.member("dev", AccessLevel::Developer).await;
+        let stranger = server.person("stranger").await.client;
         let private = Project::filled(&server, "secret", Visibility::Private).await;
         for action in ["protect", "unprotect"] {
             let url = |name: &str| project.url(&format!("/branches/{name}/{action}"));

@@ -2,10 +2,11 @@
 
 use holdfast::entities::projects::FeatureAccess;
 use holdfast::entities::{AccessLevel, Visibility};
+use sea_orm::ActiveValue::Set;
 use serde_json::json;
 
 use crate::support::client::segment;
-use crate::support::code::{Project, person};
+use crate::support::code::Project;
 use crate::support::scenario;
 
 scenario! {
@@ -134,9 +135,9 @@ scenario! {
 
     async fn a_private_project_shows_its_branches_to_reporters_only(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let guest = project.member(&server, "guest", AccessLevel::Guest).await;
-        let reporter = project.member(&server, "reporter", AccessLevel::Reporter).await;
-        let (stranger, _) = person(&server, "stranger", &["api"]).await;
+        let guest = project.member("guest", AccessLevel::Guest).await;
+        let reporter = project.member("reporter", AccessLevel::Reporter).await;
+        let stranger = server.person("stranger").await.client;
         for path in ["/branches", "/branches/main"] {
             let url = project.url(path);
             for hidden in [&server.anonymous(), &stranger] {
@@ -151,22 +152,22 @@ scenario! {
 
     async fn a_public_project_shows_its_branches_to_guests_and_nobody(server) {
         let project = Project::filled(&server, "engine", Visibility::Public).await;
-        let guest = project.member(&server, "guest", AccessLevel::Guest).await;
+        let guest = project.member("guest", AccessLevel::Guest).await;
         guest.get(&project.url("/branches")).await.expect(200);
         server.anonymous().get(&project.url("/branches")).await.expect(200);
-        let (reader, _) = person(&server, "reader", &["read_user"]).await;
+        let reader = server.person_with("reader", &["read_user"]).await.client;
         let answer = reader.get(&project.url("/branches")).await.expect(403);
         assert_eq!(answer.json()["error"], "insufficient_scope");
     }
 
     async fn a_repository_that_is_switched_off_is_not_there(server) {
         let project = Project::filled(&server, "engine", Visibility::Public).await;
-        let guest = project.member(&server, "guest", AccessLevel::Guest).await;
-        project.set_repository_access(&server, FeatureAccess::Private).await;
+        let guest = project.member("guest", AccessLevel::Guest).await;
+        project.update(|row| row.repository_access_level = Set(FeatureAccess::Private)).await;
         let answer = server.anonymous().get(&project.url("/branches")).await.expect(404);
         assert_eq!(answer.message(), "404 Repository Not Found");
         guest.get(&project.url("/branches")).await.expect(200);
-        project.set_repository_access(&server, FeatureAccess::Disabled).await;
+        project.update(|row| row.repository_access_level = Set(FeatureAccess::Disabled)).await;
         for path in ["/branches", "/branches/main", "/tags", "/tree", "/contributors", "/archive"] {
             let answer = server.root().get(&project.url(path)).await.expect(404);
             assert_eq!(answer.message(), "404 Repository Not Found");

@@ -6,13 +6,13 @@ use holdfast::jobs::delete_merged_branches::{self, DeleteMergedBranches};
 use holdfast::jobs::{self};
 use serde_json::json;
 
-use crate::support::code::{NewCommit, Project, file, person};
+use crate::support::code::{NewCommit, Project, file};
 use crate::support::scenario;
 
 scenario! {
     async fn a_branch_is_deleted(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let developer = project.member(&server, "dev", AccessLevel::Developer).await;
+        let developer = project.member("dev", AccessLevel::Developer).await;
         developer.delete(&project.url("/branches/feature%2Fx")).await.expect(204);
         assert_eq!(project.references("refs/heads"), ["main", "merged"]);
         let answer = developer.delete(&project.url("/branches/feature%2Fx")).await.expect(404);
@@ -23,7 +23,7 @@ scenario! {
 
     async fn default_and_protected_branches_stay(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
-        project.protect(&server, "feature/*", 30, 30).await;
+        project.protect("feature/*", 30, 30).await;
         let answer = server.root().delete(&project.url("/branches/main")).await.expect(400);
         assert_eq!(answer.message(), "The default branch cannot be deleted");
         let answer = server.root().delete(&project.url("/branches/feature%2Fx")).await.expect(400);
@@ -46,8 +46,8 @@ scenario! {
 
     async fn only_developers_delete_branches(server) {
         let project = Project::filled(&server, "engine", Visibility::Public).await;
-        let reporter = project.member(&server, "reporter", AccessLevel::Reporter).await;
-        let (stranger, _) = person(&server, "stranger", &["api"]).await;
+        let reporter = project.member("reporter", AccessLevel::Reporter).await;
+        let stranger = server.person("stranger").await.client;
         let private = Project::filled(&server, "secret", Visibility::Private).await;
         for path in ["/branches/merged", "/merged_branches"] {
             reporter.delete(&project.url(path)).await.expect(403);
@@ -55,7 +55,7 @@ scenario! {
             server.anonymous().delete(&project.url(path)).await.expect(401);
             stranger.delete(&private.url(path)).await.expect(404);
         }
-        project.archive(&server).await;
+        project.archive().await;
         server.root().delete(&project.url("/branches/merged")).await.expect(403);
         server.root().delete(&project.url("/merged_branches")).await.expect(403);
     }
@@ -76,8 +76,8 @@ scenario! {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
         project.git(&["branch", "keep/merged", "main~1"]);
         project.git(&["branch", "also/merged", "main"]);
-        project.protect(&server, "keep/*", 40, 40).await;
-        let developer = project.member(&server, "dev", AccessLevel::Developer).await;
+        project.protect("keep/*", 40, 40).await;
+        let developer = project.member("dev", AccessLevel::Developer).await;
         let answer = developer.delete(&project.url("/merged_branches")).await.expect(202);
         assert_eq!(answer.json(), json!({ "message": "202 Accepted" }));
         let waiting = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
@@ -95,7 +95,7 @@ scenario! {
     async fn the_job_leaves_archived_empty_and_absent_projects_alone(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
         let empty = Project::empty(&server, "empty", Visibility::Private).await;
-        project.archive(&server).await;
+        project.archive().await;
         for project_id in [project.id, empty.id, 9_999] {
             let job = DeleteMergedBranches { project_id, user_id: None };
             delete_merged_branches::run(server.backend.clone(), job).await.expect("the job");

@@ -6,14 +6,14 @@ use sea_orm::EntityTrait;
 use serde_json::json;
 
 use crate::support::client::segment;
-use crate::support::code::{Project, person};
+use crate::support::code::Project;
 use crate::support::scenario;
 
 scenario! {
     async fn a_branch_is_made_at_a_branch_tag_or_commit(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
         project.git(&["tag", "-a", "-m", "First", "v1", "main~1"]);
-        let developer = project.member(&server, "dev", AccessLevel::Developer).await;
+        let developer = project.member("dev", AccessLevel::Developer).await;
         let first = project.id("main~1");
         for (name, revision) in [("a", "merged"), ("b/c", "v1"), ("d", first.as_str()), ("e", "main~1")] {
             let body = json!({ "branch": name, "ref": revision });
@@ -94,9 +94,9 @@ scenario! {
         let project = Project::filled(&server, "engine", Visibility::Public).await;
         let url = project.url("/branches");
         let body = || json!({ "branch": "new", "ref": "main" });
-        let reporter = project.member(&server, "reporter", AccessLevel::Reporter).await;
-        let (stranger, _) = person(&server, "stranger", &["api"]).await;
-        let (reader, _) = person(&server, "reader", &["read_api"]).await;
+        let reporter = project.member("reporter", AccessLevel::Reporter).await;
+        let stranger = server.person("stranger").await.client;
+        let reader = server.person_with("reader", &["read_api"]).await.client;
         for client in [&reporter, &stranger, &reader] {
             client.post(&url, body()).await.expect(403);
             client.post(&url, json!({})).await.expect(403);
@@ -104,16 +104,16 @@ scenario! {
         server.anonymous().post(&url, body()).await.expect(401);
         let private = Project::filled(&server, "secret", Visibility::Private).await;
         stranger.post(&private.url("/branches"), json!({})).await.expect(404);
-        project.archive(&server).await;
+        project.archive().await;
         server.root().post(&url, body()).await.expect(403);
         assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
     }
 
     async fn a_protected_name_is_for_those_who_may_push_to_it(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
-        project.protect(&server, "release/*", 40, 30).await;
-        let developer = project.member(&server, "dev", AccessLevel::Developer).await;
-        let maintainer = project.member(&server, "main", AccessLevel::Maintainer).await;
+        project.protect("release/*", 40, 30).await;
+        let developer = project.member("dev", AccessLevel::Developer).await;
+        let maintainer = project.member("main", AccessLevel::Maintainer).await;
         let body = json!({ "branch": "release/1", "ref": "main" });
         let answer = developer.post(&project.url("/branches"), body.clone()).await.expect(403);
         assert_eq!(answer.message(), "403 Forbidden - You are not allowed to push into this branch");

@@ -44,17 +44,17 @@ scenario! {
         assert_eq!(made["project_id"], sample.id);
         let shown = server.root().get(&sample.commit(&id)).await.expect(200).json();
         assert_eq!(shown, made);
-        let tree = sample.git(&["ls-tree", "-r", "--format=%(objectmode) %(path)", "main"]);
+        let tree = sample.printed(&["ls-tree", "-r", "--format=%(objectmode) %(path)", "main"]);
         for line in ["100755 a/b.txt", "100755 bin/start", "100644 moved", "100644 emptied", "160000 sub"] {
             assert!(tree.lines().any(|found| found == line), "{line}\n{tree}");
         }
         for gone in ["bin/run", "README.md", "topic.txt", "image.bin"] {
             assert!(!tree.contains(gone), "{gone}\n{tree}");
         }
-        assert_eq!(sample.git(&["show", "main:moved"]), "New\n");
-        assert_eq!(sample.git(&["show", "main:emptied"]), "");
-        assert_eq!(sample.git(&["show", "main:bytes"]), "later");
-        assert_eq!(sample.git(&["show", "main:crlf.txt"]), "a\r\nc\r\n");
+        assert_eq!(sample.printed(&["show", "main:moved"]), "New\n");
+        assert_eq!(sample.printed(&["show", "main:emptied"]), "");
+        assert_eq!(sample.printed(&["show", "main:bytes"]), "later");
+        assert_eq!(sample.printed(&["show", "main:crlf.txt"]), "a\r\nc\r\n");
         sample.fsck();
     }
 
@@ -76,7 +76,7 @@ scenario! {
         assert!(made.get("stats").is_none());
         assert_eq!((&made["author_name"], &made["author_email"]), (&json!("Grace Hopper"), &json!("grace@example.com")));
         assert_eq!(made["committer_name"], "Administrator");
-        let changed = sample.git(&["diff", "--name-only", "--no-renames", "main~1", "main"]);
+        let changed = sample.printed(&["diff", "--name-only", "--no-renames", "main~1", "main"]);
         assert_eq!(changed, "README.md\none\ntwo\n");
     }
 
@@ -158,7 +158,7 @@ scenario! {
         let sample = Sample::new(&server).await;
         let made = server.root().post(&sample.commits(), body(json!([]))).await.expect(201).json();
         assert_eq!(made["stats"], json!({ "additions": 0, "deletions": 0, "total": 0 }));
-        assert_eq!(sample.git(&["diff", "main~1", "main"]), "");
+        assert_eq!(sample.printed(&["diff", "main~1", "main"]), "");
     }
 
     async fn a_commit_starts_where_it_is_told(server) {
@@ -173,7 +173,7 @@ scenario! {
         let on_a_branch = "You can only create or edit files when you are on a branch".to_owned();
         let taken = "A branch called 'topic' already exists. Switch to that branch in order to make changes".to_owned();
         let unknown = "0123456789012345678901234567890123456789";
-        let tree = sample.git(&["rev-parse", "main^{tree}"]).trim().to_owned();
+        let tree = sample.printed(&["rev-parse", "main^{tree}"]).trim().to_owned();
         for (branch, start, message) in [
             ("none", json!({}), on_a_branch.clone()),
             ("none", json!({ "start_branch": "unknown" }), on_a_branch.clone()),
@@ -231,7 +231,7 @@ scenario! {
 
     async fn committing_asks_for_developer_and_an_open_branch(server) {
         let sample = Sample::new(&server).await;
-        sample.protect("main", 40).await;
+        sample.protect("main", 40, 40).await;
         let url = sample.commits();
         let ready = body(json!([{ "action": "create", "file_path": "x", "content": "x" }]));
         for level in [AccessLevel::Guest, AccessLevel::Reporter] {
@@ -268,7 +268,7 @@ scenario! {
         actions.push(json!({ "action": "create", "file_path": "large", "content": large }));
         let made = server.root().post(&sample.commits(), body(json!(actions))).await.expect(201).json();
         assert_eq!(made["stats"]["additions"], 99 + (5 << 16));
-        assert_eq!(sample.git(&["show", "main:large"]), large);
+        assert_eq!(sample.printed(&["show", "main:large"]), large);
         sample.fsck();
     }
 }

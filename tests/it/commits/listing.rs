@@ -10,7 +10,7 @@ use crate::support::scenario;
 fn log(sample: &Sample<'_>, arguments: &[&str]) -> Vec<String> {
     let mut all = vec!["log", "--format=%H"];
     all.extend(arguments);
-    sample.git(&all).lines().map(str::to_owned).collect()
+    sample.printed(&all).lines().map(str::to_owned).collect()
 }
 
 scenario! {
@@ -115,7 +115,7 @@ scenario! {
                 1_500_000_000 + number
             ));
         }
-        sample.import(stream.as_bytes());
+        sample.feed(stream.as_bytes());
         sample.update(|row| row.default_branch = sea_orm::ActiveValue::Set(Some("main".to_owned()))).await;
         let first = server.root().get(&sample.commits()).await.expect(200);
         assert!(!first.headers.contains_key("x-total") && !first.header("link").contains("last"));

@@ -9,7 +9,7 @@ use crate::support::scenario;
 scenario! {
     async fn three_hundred_commits_to_one_branch_all_find_their_place(server) {
         let sample = Sample::new(&server).await;
-        let before: usize = sample.git(&["rev-list", "--count", "main"]).trim().parse().expect("a number");
+        let before: usize = sample.printed(&["rev-list", "--count", "main"]).trim().parse().expect("a number");
         let root = server.root();
         let answers = join_all((0..300).map(|number| {
             let (root, url) = (root.clone(), sample.commits());
@@ -21,9 +21,9 @@ scenario! {
         }))
         .await;
         assert!(answers.iter().all(|status| *status == 201), "{answers:?}");
-        let after: usize = sample.git(&["rev-list", "--count", "main"]).trim().parse().expect("a number");
+        let after: usize = sample.printed(&["rev-list", "--count", "main"]).trim().parse().expect("a number");
         assert_eq!(after, before + 300);
-        let files = sample.git(&["ls-tree", "--name-only", "main"]);
+        let files = sample.printed(&["ls-tree", "--name-only", "main"]);
         assert_eq!(files.lines().filter(|name| name.starts_with('f')).count(), 300);
         sample.fsck();
     }

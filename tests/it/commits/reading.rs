@@ -51,7 +51,7 @@ scenario! {
             } else {
                 format!("{revision}^1")
             };
-            let numbers = sample.git(&["diff", "--numstat", &base, revision]);
+            let numbers = sample.printed(&["diff", "--numstat", &base, revision]);
             let column = |index: usize| numbers
                 .lines()
                 .filter_map(|line| line.split('\t').nth(index)?.parse::<u64>().ok())

@@ -26,7 +26,7 @@ scenario! {
         assert_eq!((&made["author_name"], &made["authored_date"]), (&json!("Ada Lovelace"), &json!("2020-01-03T12:00:00.000Z")));
         assert_ne!(made["committer_name"], "Ada Lovelace");
         assert!(made.get("stats").is_none() && made.get("status").is_none());
-        assert_eq!(sample.git(&["show", "topic:README.md"]), sample.git(&["show", "main:README.md"]));
+        assert_eq!(sample.printed(&["show", "topic:README.md"]), sample.printed(&["show", "main:README.md"]));
         sample.fsck();
     }
 
@@ -37,10 +37,10 @@ scenario! {
         let made = server.root().post(&url, json!({ "branch": "main" })).await.expect(201).json();
         assert_eq!(made["message"], format!("Revert \"Greet the world\"\n\nThis reverts commit {source}"));
         assert_eq!(made["author_name"], "Administrator");
-        assert_eq!(sample.git(&["show", "main:README.md"]), sample.git(&["show", "v1.0:README.md"]));
+        assert_eq!(sample.printed(&["show", "main:README.md"]), sample.printed(&["show", "v1.0:README.md"]));
         let merge = format!("{}/revert", sample.commit("main~1"));
         server.root().post(&merge, json!({ "branch": "main" })).await.expect(201);
-        assert_eq!(sample.git(&["ls-tree", "main", "topic.txt"]), "");
+        assert_eq!(sample.printed(&["ls-tree", "main", "topic.txt"]), "");
         sample.fsck();
     }
 
@@ -70,7 +70,7 @@ scenario! {
 
     async fn branches_must_exist_and_be_open_to_the_caller(server) {
         let sample = Sample::new(&server).await;
-        sample.protect("main", 40).await;
+        sample.protect("main", 40, 40).await;
         let developer = sample.member(Some(AccessLevel::Developer)).await;
         let reporter = sample.member(Some(AccessLevel::Reporter)).await;
         let stranger = sample.member(None).await;

@@ -6,7 +6,8 @@ use holdfast::entities::{AccessLevel, Visibility, projects, users};
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 
-use crate::support::git::{self, PASSWORD, Work};
+use crate::support::git::{self, Work};
+use crate::support::people::PASSWORD;
 use crate::support::{Answer, TestServer, scenario};
 
 /// Asks for the references as git does.
@@ -29,7 +30,7 @@ const RECEIVE: &str = "git-receive-pack";
 
 scenario! {
     async fn public_projects_are_cloned_without_credentials_and_pushed_to_with(server) {
-        git::project(&server.backend, "g/p", Visibility::Public).await;
+        server.project_at("g/p", Visibility::Public).await;
         let answer = ask(&server, "g/p", UPLOAD, None).await.expect(200);
         assert_eq!(answer.header("content-type"), "application/x-git-upload-pack-advertisement");
         assert!(answer.header("cache-control").contains("no-cache"));
@@ -38,8 +39,8 @@ scenario! {
     }
 
     async fn hidden_projects_answer_like_absent_ones(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        git::project(&server.backend, "g/hidden", Visibility::Private).await;
+        let ann = server.person("ann").await;
+        server.project_at("g/hidden", Visibility::Private).await;
         for service in [UPLOAD, RECEIVE] {
             let hidden = ask(&server, "g/hidden", service, None).await.expect(401);
             let absent = ask(&server, "g/absent", service, None).await.expect(401);
@@ -57,33 +58,34 @@ scenario! {
     }
 
     async fn internal_projects_are_open_to_everybody_signed_in(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        git::project(&server.backend, "g/p", Visibility::Internal).await;
+        let ann = server.person("ann").await;
+        server.project_at("g/p", Visibility::Internal).await;
         ask(&server, "g/p", UPLOAD, None).await.expect(401);
         ask(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(200);
         ask(&server, "g/p", RECEIVE, Some(("ann", &ann.token))).await.expect(403);
     }
 
     async fn roles_decide_on_private_projects(server) {
-        let project = git::project(&server.backend, "g/p", Visibility::Private).await;
+        let project = server.project_at("g/p", Visibility::Private).await;
         for (level, clone, push) in [
             (AccessLevel::Guest, 403, 403),
             (AccessLevel::Reporter, 200, 403),
             (AccessLevel::Developer, 200, 200),
             (AccessLevel::Maintainer, 200, 200),
         ] {
-            let person = git::person(&server.backend, &format!("p{}", i32::from(level))).await;
-            git::member(&server.backend, &project, &person, level).await;
-            let known = Some((person.user.username.as_str(), person.token.as_str()));
+            let person = server.person(&format!("p{}", i32::from(level))).await;
+            server.enrol(project.id, person.id, level).await;
+            let known = Some((person.row.username.as_str(), person.token.as_str()));
             ask(&server, "g/p", UPLOAD, known).await.expect(clone);
             ask(&server, "g/p", RECEIVE, known).await.expect(push);
         }
     }
 
     async fn every_documented_form_of_credentials_is_taken(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        let project = git::project(&server.backend, "g/p", Visibility::Private).await;
-        git::member(&server.backend, &project, &ann, AccessLevel::Developer).await;
+        let ann = server.person("ann").await;
+        server.give_password(&ann).await;
+        let project = server.project_at("g/p", Visibility::Private).await;
+        server.enrol(project.id, ann.id, AccessLevel::Developer).await;
         for (name, password) in [
             ("ann", ann.token.as_str()),
             ("oauth2", &ann.token),
@@ -101,7 +103,7 @@ scenario! {
     }
 
     async fn bad_credentials_are_refused_on_public_projects_too(server) {
-        git::project(&server.backend, "g/p", Visibility::Public).await;
+        server.project_at("g/p", Visibility::Public).await;
         ask(&server, "g/p", UPLOAD, Some(("ann", "wrong"))).await.expect(401);
         for value in ["Bearer x", "Basic", "Basic !!", "Basic YQ=="] {
             let client = server.anonymous().header("authorization", value);
@@ -111,9 +113,9 @@ scenario! {
     }
 
     async fn scopes_of_tokens_decide(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        let project = git::project(&server.backend, "g/p", Visibility::Private).await;
-        git::member(&server.backend, &project, &ann, AccessLevel::Developer).await;
+        let ann = server.person("ann").await;
+        let project = server.project_at("g/p", Visibility::Private).await;
+        server.enrol(project.id, ann.id, AccessLevel::Developer).await;
         for (scope, clone, push) in [
             ("api", 200, 200),
             ("write_repository", 200, 200),
@@ -121,17 +123,18 @@ scenario! {
             ("read_api", 403, 403),
             ("read_user", 403, 403),
         ] {
-            let token = git::token(&server.backend, ann.user.id, &[scope]).await;
+            let token = server.token_of(ann.id, &[scope]).await;
             ask(&server, "g/p", UPLOAD, Some(("ann", &token))).await.expect(clone);
             ask(&server, "g/p", RECEIVE, Some(("ann", &token))).await.expect(push);
         }
     }
 
     async fn blocked_users_are_refused_with_the_reason(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        git::project(&server.backend, "g/p", Visibility::Public).await;
+        let ann = server.person("ann").await;
+        server.give_password(&ann).await;
+        server.project_at("g/p", Visibility::Public).await;
         let row = users::ActiveModel {
-            id: Set(ann.user.id),
+            id: Set(ann.id),
             state: Set(users::State::Blocked),
             ..Default::default()
         };
@@ -143,8 +146,8 @@ scenario! {
     }
 
     async fn repositories_that_are_switched_off_are_not_served(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        let project = git::project(&server.backend, "g/p", Visibility::Public).await;
+        let ann = server.person("ann").await;
+        let project = server.project_at("g/p", Visibility::Public).await;
         let switch = async |level| {
             let row = projects::ActiveModel {
                 id: Set(project.id),
@@ -156,7 +159,7 @@ scenario! {
         switch(projects::FeatureAccess::Private).await;
         ask(&server, "g/p", UPLOAD, None).await.expect(401);
         ask(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(403);
-        git::member(&server.backend, &project, &ann, AccessLevel::Developer).await;
+        server.enrol(project.id, ann.id, AccessLevel::Developer).await;
         ask(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(200);
         switch(projects::FeatureAccess::Disabled).await;
         ask(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(403);

@@ -6,12 +6,12 @@ use holdfast::entities::{AccessLevel, Visibility};
 use reqwest::Method;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::git::{self, Work, said};
+use crate::support::git::{Work, said};
 use crate::support::scenario;
 
 scenario! {
     async fn clients_get_version_2_when_they_wish(server) {
-        git::project(&server.backend, "g/p", Visibility::Public).await;
+        server.project_at("g/p", Visibility::Public).await;
         let output = Work::empty()
             .command(&["ls-remote", &format!("{}/g/p.git", server.base)])
             .env("GIT_TRACE_PACKET", "1")
@@ -30,7 +30,7 @@ scenario! {
     }
 
     async fn what_is_not_the_smart_protocol_is_refused(server) {
-        git::project(&server.backend, "g/p", Visibility::Public).await;
+        server.project_at("g/p", Visibility::Public).await;
         let client = server.anonymous();
         for (method, path, status) in [
             (Method::GET, "//g/p.git/info/refs", 403),
@@ -51,9 +51,9 @@ scenario! {
     }
 
     async fn malformed_pushes_are_refused_and_change_nothing(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        let project = git::project(&server.backend, "g/p", Visibility::Public).await;
-        git::member(&server.backend, &project, &ann, AccessLevel::Maintainer).await;
+        let ann = server.person("ann").await;
+        let project = server.project_at("g/p", Visibility::Public).await;
+        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
         for body in ["", "zzzz", "0000", "0009hello0000", "ffff"] {
             let client = server.anonymous();
             let request = client
@@ -64,11 +64,11 @@ scenario! {
             let status = client.send(request).await.status;
             assert!(status == 400 || (body == "0000" && status == 200), "{body:?}: {status}");
         }
-        assert!(git::repository(&server.backend, &project).is_empty().await.unwrap());
+        assert!(server.repository(project.id).is_empty().await.unwrap());
     }
 
     async fn compressed_requests_are_understood(server) {
-        git::project(&server.backend, "g/p", Visibility::Public).await;
+        server.project_at("g/p", Visibility::Public).await;
         let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
         encoder.write_all(b"0014command=ls-refs\n0001000csymrefs\n0000").unwrap();
         let body = encoder.finish().unwrap();
@@ -89,9 +89,9 @@ scenario! {
     }
 
     async fn push_that_breaks_off_changes_nothing(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        let project = git::project(&server.backend, "g/p", Visibility::Public).await;
-        git::member(&server.backend, &project, &ann, AccessLevel::Maintainer).await;
+        let ann = server.person("ann").await;
+        let project = server.project_at("g/p", Visibility::Public).await;
+        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
         let host = server.base.strip_prefix("http://").unwrap();
         let mut connection = tokio::net::TcpStream::connect(host).await.unwrap();
         let credentials = {
@@ -122,7 +122,7 @@ scenario! {
             assert!(std::time::Instant::now() < deadline, "the intent is still there");
             tokio::time::sleep(std::time::Duration::from_millis(20)).await;
         }
-        assert!(git::repository(&server.backend, &project).is_empty().await.unwrap());
-        assert_eq!(git::repository(&server.backend, &project).fsck().await.unwrap(), [""; 0]);
+        assert!(server.repository(project.id).is_empty().await.unwrap());
+        assert_eq!(server.repository(project.id).fsck().await.unwrap(), [""; 0]);
     }
 }

@@ -1,33 +1,29 @@
 //! What may be pushed where.
 
 use holdfast::entities::{AccessLevel, Visibility, projects, protected_branches};
-use holdfast::services::Backend;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 
-use crate::support::git::{self, Person, Work};
+use crate::support::git::{self, Work};
+use crate::support::people::Person;
 use crate::support::{TestServer, scenario};
 
 /// A project whose `main` has two commits, a Maintainer and a Developer, and a working copy.
 async fn filled(server: &TestServer) -> (projects::Model, Person, Person, Work) {
-    let backend = &server.backend;
-    let project = git::project(backend, "g/p", Visibility::Private).await;
-    let (max, dev) = (
-        git::person(backend, "max").await,
-        git::person(backend, "dev").await,
-    );
-    git::member(backend, &project, &max, AccessLevel::Maintainer).await;
-    git::member(backend, &project, &dev, AccessLevel::Developer).await;
+    let project = server.project_at("g/p", Visibility::Private).await;
+    let (max, dev) = (server.person("max").await, server.person("dev").await);
+    server.enrol(project.id, max.id, AccessLevel::Maintainer).await;
+    server.enrol(project.id, dev.id, AccessLevel::Developer).await;
     let work = Work::new().await;
     work.commit("a", "1").await;
     let url = git::address(&server.base, "max", &max.token, "g/p");
     work.git(&["push", "--quiet", &url, "main"]).await;
-    let project = git::reload(backend, &project).await;
+    let project = server.reload(&project).await;
     assert_eq!(project.default_branch.as_deref(), Some("main"));
     (project, max, dev, work)
 }
 
-async fn tip(backend: &Backend, project: &projects::Model, branch: &str) -> Option<String> {
-    let found = git::repository(backend, project).branch(branch).await.ok();
+async fn tip(server: &TestServer, project: &projects::Model, branch: &str) -> Option<String> {
+    let found = server.repository(project.id).branch(branch).await.ok();
     found.map(|branch| branch.commit.to_string())
 }
 
@@ -35,26 +31,26 @@ scenario! {
     async fn developers_do_not_push_to_protected_branches(server) {
         let (project, _, dev, work) = filled(&server).await;
         let url = git::address(&server.base, "dev", &dev.token, "g/p");
-        let before = tip(&server.backend, &project, "main").await;
+        let before = tip(&server, &project, "main").await;
         work.commit("b", "2").await;
         let said = work.fails(&["push", &url, "main"]).await;
         assert!(said.contains("remote: You are not allowed to push code to the protected branch main."), "{said}");
-        assert_eq!(tip(&server.backend, &project, "main").await, before);
+        assert_eq!(tip(&server, &project, "main").await, before);
         work.git(&["push", "--quiet", &url, "main:topic"]).await;
         let pushed = work.git(&["rev-parse", "HEAD"]).await;
-        assert_eq!(tip(&server.backend, &project, "topic").await, Some(pushed));
+        assert_eq!(tip(&server, &project, "topic").await, Some(pushed));
     }
 
     async fn nobody_loses_commits_of_a_protected_branch(server) {
         let (project, max, _, work) = filled(&server).await;
         let url = git::address(&server.base, "max", &max.token, "g/p");
-        let before = tip(&server.backend, &project, "main").await;
+        let before = tip(&server, &project, "main").await;
         work.git(&["commit", "--quiet", "--amend", "-m", "Other"]).await;
         let said = work.fails(&["push", "--force", &url, "main"]).await;
         assert!(said.contains("remote: You are not allowed to force push to the branch main."), "{said}");
         let said = work.fails(&["push", &url, ":main"]).await;
         assert!(said.contains("remote: The default branch main cannot be deleted."), "{said}");
-        assert_eq!(tip(&server.backend, &project, "main").await, before);
+        assert_eq!(tip(&server, &project, "main").await, before);
     }
 
     async fn default_branch_without_protection_is_kept_from_developers_force(server) {
@@ -75,7 +71,7 @@ scenario! {
         }
         work.git(&["push", "--quiet", "--force", &by_max, "main"]).await;
         let moved = work.git(&["rev-parse", "main"]).await;
-        assert_eq!(tip(&server.backend, &project, "main").await, Some(moved));
+        assert_eq!(tip(&server, &project, "main").await, Some(moved));
     }
 
     async fn unprotected_branches_can_be_forced_and_deleted(server) {
@@ -85,10 +81,10 @@ scenario! {
         work.git(&["commit", "--quiet", "--amend", "-m", "Other"]).await;
         work.git(&["push", "--quiet", "--force", &url, "main:topic"]).await;
         let moved = work.git(&["rev-parse", "main"]).await;
-        assert_eq!(tip(&server.backend, &project, "topic").await, Some(moved));
+        assert_eq!(tip(&server, &project, "topic").await, Some(moved));
         work.git(&["push", "--quiet", &url, ":topic", ":refs/tags/v1"]).await;
-        assert_eq!(tip(&server.backend, &project, "topic").await, None);
-        assert!(git::repository(&server.backend, &project).tag("v1").await.is_err());
+        assert_eq!(tip(&server, &project, "topic").await, None);
+        assert!(server.repository(project.id).tag("v1").await.is_err());
     }
 
     async fn names_that_could_be_taken_for_something_else_are_refused(server) {
@@ -98,7 +94,7 @@ scenario! {
             let said = work.fails(&["push", &url, &format!("main:{name}")]).await;
             assert!(said.contains("is not allowed") || said.contains("invalid"), "{said}");
         }
-        assert_eq!(tip(&server.backend, &project, "-x").await, None);
+        assert_eq!(tip(&server, &project, "-x").await, None);
     }
 
     async fn archived_projects_take_no_push_but_can_be_fetched(server) {
@@ -124,6 +120,6 @@ scenario! {
         work.commit("c", "3").await;
         let said = work.fails(&["push", "--atomic", &url, "main", "side"]).await;
         assert!(said.contains("rejected"), "{said}");
-        assert_eq!(tip(&server.backend, &project, "side").await, None);
+        assert_eq!(tip(&server, &project, "side").await, None);
     }
 }

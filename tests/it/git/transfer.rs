@@ -8,16 +8,16 @@ use crate::support::scenario;
 
 scenario! {
     async fn first_push_sets_the_default_branch_and_protects_it(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        let project = git::project(&server.backend, "g/sub/p", Visibility::Private).await;
-        git::member(&server.backend, &project, &ann, AccessLevel::Maintainer).await;
+        let ann = server.person("ann").await;
+        let project = server.project_at("g/sub/p", Visibility::Private).await;
+        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
         let url = git::address(&server.base, "ann", &ann.token, "g/sub/p");
         let work = Work::new().await;
         work.git(&["checkout", "--quiet", "-b", "trunk"]).await;
         work.git(&["push", "--quiet", &url, "trunk"]).await;
 
         // Everything that follows is there the moment the client returns.
-        let now = git::reload(&server.backend, &project).await;
+        let now = server.reload(&project).await;
         assert_eq!(now.default_branch.as_deref(), Some("trunk"));
         assert!(now.last_activity_at > project.last_activity_at);
         let protected = holdfast::entities::protected_branches::of_project(
@@ -29,7 +29,7 @@ scenario! {
         let updates = ref_updates::Entity::find().all(server.backend.database.read()).await.unwrap();
         assert_eq!(updates.len(), 1);
         assert_eq!(updates[0].state, ref_updates::State::Applied);
-        assert_eq!(updates[0].user_id, Some(ann.user.id));
+        assert_eq!(updates[0].user_id, Some(ann.id));
         assert!(updates[0].changes.contains("refs/heads/trunk"), "{}", updates[0].changes);
 
         let clone = Work::empty();
@@ -38,9 +38,9 @@ scenario! {
     }
 
     async fn fetch_brings_what_was_pushed_and_tags_come_along(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        let project = git::project(&server.backend, "g/p", Visibility::Public).await;
-        git::member(&server.backend, &project, &ann, AccessLevel::Maintainer).await;
+        let ann = server.person("ann").await;
+        let project = server.project_at("g/p", Visibility::Public).await;
+        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
         let url = git::address(&server.base, "ann", &ann.token, "g/p");
         let open = format!("{}/G/P", server.base);
         let work = Work::new().await;
@@ -50,7 +50,7 @@ scenario! {
         let tip = work.commit("a", "1").await;
         work.git(&["tag", "-a", "-m", "One", "v1"]).await;
         work.git(&["push", "--quiet", &url, "main", "v1"]).await;
-        let repository = git::repository(&server.backend, &project);
+        let repository = server.repository(project.id);
         assert_eq!(repository.branch("main").await.unwrap().commit.to_string(), tip);
         let clone = clones.below("c");
         clone.git(&["fetch", "--quiet"]).await;
@@ -60,9 +60,9 @@ scenario! {
     }
 
     async fn shallow_and_partial_clones_work(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        let project = git::project(&server.backend, "g/p", Visibility::Public).await;
-        git::member(&server.backend, &project, &ann, AccessLevel::Maintainer).await;
+        let ann = server.person("ann").await;
+        let project = server.project_at("g/p", Visibility::Public).await;
+        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
         let url = git::address(&server.base, "ann", &ann.token, "g/p");
         let work = Work::new().await;
         for n in 0..5 {
@@ -81,22 +81,22 @@ scenario! {
     }
 
     async fn empty_repository_can_be_cloned(server) {
-        git::project(&server.backend, "g/p", Visibility::Public).await;
+        server.project_at("g/p", Visibility::Public).await;
         let clones = Work::empty();
         clones.git(&["clone", "--quiet", &format!("{}/g/p.git", server.base), "c"]).await;
         assert_eq!(clones.below("c").git(&["symbolic-ref", "HEAD"]).await, "refs/heads/main");
     }
 
     async fn rejected_push_leaves_the_record_clean(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        let project = git::project(&server.backend, "g/p", Visibility::Public).await;
-        git::member(&server.backend, &project, &ann, AccessLevel::Developer).await;
+        let ann = server.person("ann").await;
+        let project = server.project_at("g/p", Visibility::Public).await;
+        server.enrol(project.id, ann.id, AccessLevel::Developer).await;
         let url = git::address(&server.base, "ann", &ann.token, "g/p");
         let work = Work::new().await;
         let said = work.fails(&["push", &url, "main:refs/heads/ok", "main:refs/keep/x"]).await;
         assert!(said.contains("Only branches and tags can be pushed"), "{said}");
-        assert!(git::repository(&server.backend, &project).is_empty().await.unwrap());
-        assert_eq!(git::reload(&server.backend, &project).await.default_branch, None);
+        assert!(server.repository(project.id).is_empty().await.unwrap());
+        assert_eq!(server.reload(&project).await.default_branch, None);
         let pending = ref_updates::unsettled(server.backend.database.read(), holdfast::entities::now()).await;
         assert_eq!(pending.unwrap(), []);
     }

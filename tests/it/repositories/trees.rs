@@ -3,7 +3,7 @@
 use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::json;
 
-use crate::support::code::{Project, person};
+use crate::support::code::Project;
 use crate::support::scenario;
 
 scenario! {
@@ -82,9 +82,9 @@ scenario! {
 
     async fn private_code_is_for_reporters(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let guest = project.member(&server, "guest", AccessLevel::Guest).await;
-        let reporter = project.member(&server, "reporter", AccessLevel::Reporter).await;
-        let (stranger, _) = person(&server, "stranger", &["api"]).await;
+        let guest = project.member("guest", AccessLevel::Guest).await;
+        let reporter = project.member("reporter", AccessLevel::Reporter).await;
+        let stranger = server.person("stranger").await.client;
         let blob = project.id("main:README.md");
         let paths = [
             "/tree".to_owned(),
@@ -97,8 +97,8 @@ scenario! {
             "/merge_base?refs[]=main&refs[]=merged".to_owned(),
         ];
         let open = Project::filled(&server, "open", Visibility::Public).await;
-        let (reader, _) = person(&server, "reader", &["read_user"]).await;
-        let member = open.member(&server, "member", AccessLevel::Guest).await;
+        let reader = server.person_with("reader", &["read_user"]).await.client;
+        let member = open.member("member", AccessLevel::Guest).await;
         for path in paths {
             let url = project.url(&path);
             for hidden in [&stranger, &server.anonymous()] {

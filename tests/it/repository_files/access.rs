@@ -94,8 +94,8 @@ scenario! {
 
     async fn protected_branches_take_commits_of_their_level_only(server) {
         let sample = Sample::new(&server).await;
-        sample.protect("main", 40).await;
-        sample.protect("release/*", 40).await;
+        sample.protect("main", 40, 40).await;
+        sample.protect("release/*", 40, 40).await;
         let developer = sample.member(Some(AccessLevel::Developer)).await;
         let maintainer = sample.member(Some(AccessLevel::Maintainer)).await;
         let body = |branch: &str| {

@@ -79,7 +79,7 @@ scenario! {
         stream.extend(format!("data {}\n", content.len()).bytes());
         stream.extend(&content);
         stream.push(b'\n');
-        sample.import(&stream);
+        sample.feed(&stream);
         let url = format!("{}/raw?ref=big", sample.file("big"));
         let answer = server.root().get(&url).await.expect(200);
         assert_eq!(Sha256::digest(&answer.body), Sha256::digest(&content));

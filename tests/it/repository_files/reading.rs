@@ -12,7 +12,7 @@ scenario! {
     async fn a_file_is_given_with_all_that_is_known_of_it(server) {
         let sample = Sample::new(&server).await;
         let answer = server.root().get(&format!("{}?ref=main", sample.file("README.md"))).await.expect(200);
-        let content = sample.git(&["show", "main:README.md"]);
+        let content = sample.printed(&["show", "main:README.md"]);
         assert_eq!(answer.json(), json!({
             "file_name": "README.md",
             "file_path": "README.md",
@@ -21,9 +21,9 @@ scenario! {
             "content": STANDARD.encode(&content),
             "content_sha256": hex::encode(Sha256::digest(&content)),
             "ref": "main",
-            "blob_id": sample.git(&["rev-parse", "main:README.md"]).trim(),
+            "blob_id": sample.printed(&["rev-parse", "main:README.md"]).trim(),
             "commit_id": sample.id_of("main"),
-            "last_commit_id": sample.git(&["log", "-1", "--format=%H", "main", "--", "README.md"]).trim(),
+            "last_commit_id": sample.printed(&["log", "-1", "--format=%H", "main", "--", "README.md"]).trim(),
         }));
     }
 
@@ -100,7 +100,7 @@ scenario! {
 
     async fn unknown_and_hostile_revisions_name_no_commit(server) {
         let sample = Sample::new(&server).await;
-        let tree = sample.git(&["rev-parse", "main^{tree}"]);
+        let tree = sample.printed(&["rev-parse", "main^{tree}"]);
         for reference in [
             "unknown", "--upload-pack=x", "-n", "main..topic", "main:README.md", ":/Initial", "@{0}", "main@{1}",
             "refs/heads/../../config", tree.trim(), "0000000000000000000000000000000000000000",

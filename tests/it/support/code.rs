@@ -3,26 +3,24 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
-use holdfast::entities::projects::FeatureAccess;
-use holdfast::entities::{
-    AccessLevel, Visibility, access_tokens, fold, members, namespaces, now, projects, protected_branches,
-};
+use holdfast::entities::{AccessLevel, Visibility, namespaces, now, projects, protected_branches};
 use holdfast::git::RepositoryId;
-use holdfast::services::{access_tokens as tokens, users};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
-use sha2::{Digest, Sha256};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 
-use super::{Client, TestServer};
+use super::{Client, TestServer, git};
 
-/// A project and its repository.
-pub struct Project {
+/// A project of the administrator and its repository on disk.
+pub struct Project<'a> {
+    /// The server it is on.
+    pub server: &'a TestServer,
     /// The id.
     pub id: i64,
     /// The whole path.
     pub path: String,
-    directory: PathBuf,
+    /// The repository's directory.
+    pub directory: PathBuf,
 }
 
 /// One commit for [`Project::import`].
@@ -56,53 +54,30 @@ pub fn file(path: &str, content: &str) -> String {
     format!("M 100644 inline \"{path}\"\ndata {}\n{content}\n", content.len())
 }
 
-impl Project {
-    /// An empty project of the administrator.
-    pub async fn empty(server: &TestServer, name: &str, visibility: Visibility) -> Self {
-        let db = server.backend.database.write();
-        let namespace = namespaces::Entity::find()
-            .filter(namespaces::Column::FullPathKey.eq("root"))
-            .one(db)
-            .await
-            .expect("a query")
-            .expect("the administrator's namespace");
-        let row = projects::ActiveModel {
-            namespace_id: Set(namespace.id),
-            name: Set(name.to_owned()),
-            name_key: Set(fold(name)),
-            path: Set(name.to_owned()),
-            path_key: Set(fold(name)),
-            visibility: Set(visibility),
-            last_activity_at: Set(now()),
-            created_at: Set(now()),
-            updated_at: Set(now()),
-            ..Default::default()
-        };
-        let id = row.insert(db).await.expect("a project").id;
-        let repository = RepositoryId::of_project(id);
-        server
-            .backend
-            .repositories
-            .create(&repository, "main")
-            .await
-            .expect("a repository");
-        let name_on_disk = hex::encode(Sha256::digest(id.to_string()));
+impl<'a> Project<'a> {
+    /// An empty project.
+    pub async fn empty(server: &'a TestServer, name: &str, visibility: Visibility) -> Self {
+        let root = namespaces::by_full_path(server.backend.database.read(), "root").await;
+        let root = root.expect("a query").expect("the administrator's namespace");
+        let id = server.bare_project(root.id, name, visibility).await.id;
+        let on_disk = format!("{:?}", RepositoryId::of_project(id));
         let directory = server
             .data()
             .join("repositories")
-            .join(&name_on_disk[..2])
-            .join(&name_on_disk[2..4])
-            .join(format!("{name_on_disk}.git"));
+            .join(&on_disk[..2])
+            .join(&on_disk[2..4])
+            .join(format!("{on_disk}.git"));
         Self {
+            server,
             id,
-            path: format!("{}/{name}", namespace.full_path),
+            path: format!("{}/{name}", root.full_path),
             directory,
         }
     }
 
     /// A project with two commits on its protected default branch `main`, one more on `feature/x`, which comes
     /// from the first, and a branch `merged` at the first.
-    pub async fn filled(server: &TestServer, name: &str, visibility: Visibility) -> Self {
+    pub async fn filled(server: &'a TestServer, name: &str, visibility: Visibility) -> Self {
         let project = Self::empty(server, name, visibility).await;
         project.import(&NewCommit {
             changes: format!(
@@ -128,8 +103,8 @@ impl Project {
             ..NewCommit::default()
         });
         project.git(&["branch", "merged", "main~1"]);
-        project.set_default_branch(server, "main").await;
-        project.protect(server, "main", 40, 40).await;
+        project.set_default_branch("main").await;
+        project.protect("main", 40, 40).await;
         project
     }
 
@@ -145,11 +120,26 @@ impl Project {
 
     /// As [`Self::git`], with an input.
     pub fn git_with(&self, arguments: &[&str], input: &str) -> String {
-        let mut child = Command::new("git")
-            .args(arguments)
-            .current_dir(&self.directory)
-            .env("GIT_CONFIG_NOSYSTEM", "1")
-            .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        self.run(arguments, input.as_bytes()).trim_end().to_owned()
+    }
+
+    /// As [`Self::git`], with all line ends.
+    pub fn printed(&self, arguments: &[&str]) -> String {
+        self.run(arguments, b"")
+    }
+
+    /// Feeds a stream to `git fast-import`.
+    pub fn feed(&self, stream: &[u8]) {
+        self.run(&["fast-import", "--quiet", "--force"], stream);
+    }
+
+    /// Asserts that the repository is sound.
+    pub fn fsck(&self) {
+        self.git(&["fsck", "--strict", "--no-dangling"]);
+    }
+
+    fn run(&self, arguments: &[&str], input: &[u8]) -> String {
+        let mut child = git::command(&self.directory, arguments)
             .envs(["GIT_AUTHOR_NAME", "GIT_COMMITTER_NAME"].map(|name| (name, "Tess Tester")))
             .envs(["GIT_AUTHOR_EMAIL", "GIT_COMMITTER_EMAIL"].map(|name| (name, "tess@example.com")))
             .envs(["GIT_AUTHOR_DATE", "GIT_COMMITTER_DATE"].map(|name| (name, "1600000300 +0200")))
@@ -159,14 +149,14 @@ impl Project {
             .spawn()
             .expect("git");
         // A program that fails before it has read everything says why below.
-        let _ = child.stdin.take().expect("stdin").write_all(input.as_bytes());
+        let _ = child.stdin.take().expect("stdin").write_all(input);
         let output = child.wait_with_output().expect("output");
         assert!(
             output.status.success(),
             "git {arguments:?}: {}",
-            String::from_utf8_lossy(&output.stderr)
+            git::said(&output)
         );
-        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+        String::from_utf8_lossy(&output.stdout).into_owned()
     }
 
     /// Makes a commit on a branch and answers its id.
@@ -188,7 +178,7 @@ impl Project {
             writeln!(stream, "from {id}").expect("text");
         }
         stream.push_str(&commit.changes);
-        self.git_with(&["fast-import", "--quiet", "--force"], &stream);
+        self.feed(stream.as_bytes());
         self.id(&tip)
     }
 
@@ -203,54 +193,40 @@ impl Project {
         listed.lines().map(str::to_owned).collect()
     }
 
+    /// Changes the project's row.
+    pub async fn update(&self, change: impl FnOnce(&mut projects::ActiveModel)) {
+        let mut row = projects::ActiveModel {
+            id: Set(self.id),
+            ..Default::default()
+        };
+        change(&mut row);
+        row.update(self.server.backend.database.write())
+            .await
+            .expect("a change");
+    }
+
+    /// The project's row.
+    pub async fn project(&self) -> projects::Model {
+        projects::Entity::find_by_id(self.id)
+            .one(self.server.backend.database.read())
+            .await
+            .expect("projects")
+            .expect("the project")
+    }
+
     /// Says which branch is the default one.
-    pub async fn set_default_branch(&self, server: &TestServer, name: &str) {
-        self.update(
-            server,
-            projects::ActiveModel {
-                default_branch: Set(Some(name.to_owned())),
-                ..Default::default()
-            },
-        )
-        .await;
+    pub async fn set_default_branch(&self, name: &str) {
+        self.update(|row| row.default_branch = Set(Some(name.to_owned())))
+            .await;
     }
 
     /// Makes it read-only.
-    pub async fn archive(&self, server: &TestServer) {
-        self.update(
-            server,
-            projects::ActiveModel {
-                archived: Set(true),
-                ..Default::default()
-            },
-        )
-        .await;
-    }
-
-    /// Says who may use the repository.
-    pub async fn set_repository_access(&self, server: &TestServer, level: FeatureAccess) {
-        self.update(
-            server,
-            projects::ActiveModel {
-                repository_access_level: Set(level),
-                ..Default::default()
-            },
-        )
-        .await;
-    }
-
-    async fn update(&self, server: &TestServer, row: projects::ActiveModel) {
-        let row = projects::ActiveModel {
-            id: Set(self.id),
-            ..row
-        };
-        row.update(server.backend.database.write())
-            .await
-            .expect("an update");
+    pub async fn archive(&self) {
+        self.update(|row| row.archived = Set(true)).await;
     }
 
     /// Protects a branch, or a pattern of names.
-    pub async fn protect(&self, server: &TestServer, name: &str, push: i32, merge: i32) {
+    pub async fn protect(&self, name: &str, push: i32, merge: i32) {
         let row = protected_branches::ActiveModel {
             project_id: Set(self.id),
             name: Set(name.to_owned()),
@@ -260,47 +236,15 @@ impl Project {
             updated_at: Set(now()),
             ..Default::default()
         };
-        row.insert(server.backend.database.write())
+        row.insert(self.server.backend.database.write())
             .await
             .expect("a protection");
     }
 
     /// A new user who holds a role in the project.
-    pub async fn member(&self, server: &TestServer, name: &str, role: AccessLevel) -> Client {
-        let (client, user_id) = person(server, name, &["api"]).await;
-        let row = members::ActiveModel {
-            user_id: Set(user_id),
-            project_id: Set(Some(self.id)),
-            access_level: Set(role),
-            created_at: Set(now()),
-            updated_at: Set(now()),
-            ..Default::default()
-        };
-        row.insert(server.backend.database.write())
-            .await
-            .expect("a membership");
-        client
+    pub async fn member(&self, name: &str, role: AccessLevel) -> Client {
+        let person = self.server.person(name).await;
+        self.server.enrol(self.id, person.id, role).await;
+        person.client
     }
-}
-
-/// A new user with a token of these scopes, and their id.
-pub async fn person(server: &TestServer, name: &str, scopes: &[&str]) -> (Client, i64) {
-    let new = users::NewUser {
-        username: name.to_owned(),
-        name: format!("{name} of the tests"),
-        email: format!("{name}@example.com"),
-        ..users::NewUser::default()
-    };
-    let user = users::create(&server.backend, new).await.expect("a user");
-    let new = tokens::NewToken {
-        user_id: user.id,
-        name: "test".to_owned(),
-        kind: access_tokens::Kind::Personal,
-        scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
-        expires_at: None,
-        created_by_id: None,
-        secret: None,
-    };
-    let (_, secret) = tokens::create(&server.backend, new).await.expect("a token");
-    (server.with_token(&secret), user.id)
 }

@@ -1,12 +1,8 @@
-//! Users, tokens and what belongs to them, made behind the API.
+//! Users and their tokens, made behind the API.
 
 use chrono::NaiveDate;
 use holdfast::entities::access_tokens::Kind;
-use holdfast::entities::{
-    AccessLevel, Visibility, access_tokens, fold, members, namespace_ancestors, namespaces, now, projects,
-    users,
-};
-use holdfast::git::RepositoryId;
+use holdfast::entities::{access_tokens, users};
 use holdfast::jobs;
 use holdfast::services::access_tokens::{NewToken, create as create_token};
 use holdfast::services::users::{NewUser, create as create_user};
@@ -14,7 +10,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 
 use super::{Client, TestServer};
 
-/// The password of every user made here.
+/// The password of whoever was given one here.
 pub const PASSWORD: &str = "correct horse battery";
 
 /// A user and a caller with their token.
@@ -23,13 +19,20 @@ pub struct Person {
     pub row: users::Model,
     /// The id.
     pub id: i64,
-    /// A caller with an `api` token of theirs.
+    /// A token of theirs.
+    pub token: String,
+    /// A caller with that token.
     pub client: Client,
 }
 
 impl TestServer {
     /// A user with a token for everything but sudo.
     pub async fn person(&self, username: &str) -> Person {
+        self.person_with(username, &["api"]).await
+    }
+
+    /// A user with a token of these scopes.
+    pub async fn person_with(&self, username: &str, scopes: &[&str]) -> Person {
         let new = NewUser {
             username: username.to_owned(),
             name: format!("Name of {username}"),
@@ -38,10 +41,11 @@ impl TestServer {
             admin: false,
         };
         let row = create_user(&self.backend, new).await.expect("a user");
-        let token = self.token_of(row.id, &["api"]).await;
+        let token = self.token_of(row.id, scopes).await;
         Person {
             id: row.id,
             client: self.with_token(&token),
+            token,
             row,
         }
     }
@@ -80,79 +84,6 @@ impl TestServer {
         let digest = holdfast::secrets::digest(secret);
         let found = access_tokens::by_digest(self.backend.database.read(), &digest).await;
         found.expect("the database").expect("a token").0
-    }
-
-    /// A private group at the top level.
-    pub async fn bare_group(&self, path: &str) -> i64 {
-        let row = namespaces::ActiveModel {
-            kind: Set(namespaces::Kind::Group),
-            name: Set(path.to_owned()),
-            name_key: Set(fold(path)),
-            path: Set(path.to_owned()),
-            full_path: Set(path.to_owned()),
-            full_path_key: Set(fold(path)),
-            description: Set(String::new()),
-            visibility: Set(Visibility::Private),
-            created_at: Set(now()),
-            updated_at: Set(now()),
-            ..Default::default()
-        };
-        let id = row
-            .insert(self.backend.database.write())
-            .await
-            .expect("a group")
-            .id;
-        namespace_ancestors::insert(self.backend.database.write(), id, None)
-            .await
-            .expect("an ancestor");
-        id
-    }
-
-    /// Makes a user an owner of a group.
-    pub async fn own(&self, namespace_id: i64, user_id: i64) {
-        let row = members::ActiveModel {
-            user_id: Set(user_id),
-            namespace_id: Set(Some(namespace_id)),
-            access_level: Set(AccessLevel::Owner),
-            created_at: Set(now()),
-            updated_at: Set(now()),
-            ..Default::default()
-        };
-        row.insert(self.backend.database.write()).await.expect("a member");
-    }
-
-    /// A project with an empty repository.
-    pub async fn bare_project(&self, namespace_id: i64, path: &str) -> i64 {
-        let row = projects::ActiveModel {
-            namespace_id: Set(namespace_id),
-            name: Set(path.to_owned()),
-            name_key: Set(fold(path)),
-            path: Set(path.to_owned()),
-            path_key: Set(fold(path)),
-            visibility: Set(Visibility::Public),
-            last_activity_at: Set(now()),
-            created_at: Set(now()),
-            updated_at: Set(now()),
-            ..Default::default()
-        };
-        let id = row
-            .insert(self.backend.database.write())
-            .await
-            .expect("a project")
-            .id;
-        let repository = RepositoryId::of_project(id);
-        self.backend
-            .repositories
-            .create(&repository, "main")
-            .await
-            .expect("a repository");
-        id
-    }
-
-    /// The id of a personal namespace.
-    pub async fn personal_namespace(&self, user_id: i64) -> namespaces::Model {
-        let found = namespaces::of_user(self.backend.database.read(), user_id).await;
-        found.expect("the database").expect("a namespace")
     }
 
     /// Runs all jobs that wait.

@@ -1,5 +1,10 @@
-//! Users, groups and projects for tests about where things lie and who may see them.
+//! Groups and projects with their members: made through the API by functions, and behind it by the server's methods.
 
+use holdfast::entities::{
+    AccessLevel, Visibility, fold, members, namespace_ancestors, namespaces, now, projects,
+};
+use holdfast::git::{Repository, RepositoryId};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
 
 use super::people::Person;
@@ -21,6 +26,126 @@ impl TestServer {
             cast.push((level, person));
         }
         cast
+    }
+
+    /// The group of this path, made with all above it where it is missing.
+    pub async fn bare_group(&self, full_path: &str, visibility: Visibility) -> i64 {
+        let db = self.backend.database.write();
+        let mut parent = None;
+        let mut whole = String::new();
+        for path in full_path.split('/') {
+            if !whole.is_empty() {
+                whole.push('/');
+            }
+            whole.push_str(path);
+            let found = namespaces::by_full_path(db, &whole).await.expect("a lookup");
+            if let Some(found) = found {
+                parent = Some(found.id);
+                continue;
+            }
+            let row = namespaces::ActiveModel {
+                kind: Set(namespaces::Kind::Group),
+                parent_id: Set(parent),
+                name: Set(path.to_owned()),
+                name_key: Set(fold(path)),
+                path: Set(path.to_owned()),
+                full_path: Set(whole.clone()),
+                full_path_key: Set(fold(&whole)),
+                description: Set(String::new()),
+                visibility: Set(visibility),
+                created_at: Set(now()),
+                updated_at: Set(now()),
+                ..Default::default()
+            };
+            let row = row.insert(db).await.expect("a group");
+            namespace_ancestors::insert(db, row.id, parent)
+                .await
+                .expect("ancestors");
+            parent = Some(row.id);
+        }
+        parent.expect("a group")
+    }
+
+    /// A project with an empty repository whose HEAD is `main`.
+    pub async fn bare_project(
+        &self,
+        namespace_id: i64,
+        path: &str,
+        visibility: Visibility,
+    ) -> projects::Model {
+        let row = projects::ActiveModel {
+            namespace_id: Set(namespace_id),
+            name: Set(path.to_owned()),
+            name_key: Set(fold(path)),
+            path: Set(path.to_owned()),
+            path_key: Set(fold(path)),
+            visibility: Set(visibility),
+            last_activity_at: Set(now()),
+            created_at: Set(now()),
+            updated_at: Set(now()),
+            ..Default::default()
+        };
+        let row = row
+            .insert(self.backend.database.write())
+            .await
+            .expect("a project");
+        let id = RepositoryId::of_project(row.id);
+        let repositories = &self.backend.repositories;
+        repositories.create(&id, "main").await.expect("a repository");
+        row
+    }
+
+    /// As [`Self::bare_project`], in public groups that are made where they are missing.
+    pub async fn project_at(&self, full_path: &str, visibility: Visibility) -> projects::Model {
+        let (above, path) = full_path.rsplit_once('/').expect("a whole path");
+        let group = self.bare_group(above, Visibility::Public).await;
+        self.bare_project(group, path, visibility).await
+    }
+
+    /// The row of a project as it is now.
+    pub async fn reload(&self, project: &projects::Model) -> projects::Model {
+        let found = projects::by_reference(self.backend.database.read(), &project.id.to_string()).await;
+        found.expect("a lookup").expect("the project").0
+    }
+
+    /// The repository of a project.
+    pub fn repository(&self, project_id: i64) -> Repository {
+        let id = RepositoryId::of_project(project_id);
+        self.backend.repositories.repository(&id)
+    }
+
+    /// Makes a user a member of a project.
+    pub async fn enrol(&self, project_id: i64, user_id: i64, level: AccessLevel) {
+        let row = members::ActiveModel {
+            project_id: Set(Some(project_id)),
+            ..membership(user_id, level)
+        };
+        row.insert(self.backend.database.write()).await.expect("a member");
+    }
+
+    /// Makes a user an owner of a group.
+    pub async fn own(&self, namespace_id: i64, user_id: i64) {
+        let row = members::ActiveModel {
+            namespace_id: Set(Some(namespace_id)),
+            ..membership(user_id, AccessLevel::Owner)
+        };
+        row.insert(self.backend.database.write()).await.expect("a member");
+    }
+
+    /// The personal namespace of a user.
+    pub async fn personal_namespace(&self, user_id: i64) -> namespaces::Model {
+        let found = namespaces::of_user(self.backend.database.read(), user_id).await;
+        found.expect("the database").expect("a namespace")
+    }
+}
+
+fn membership(user_id: i64, level: AccessLevel) -> members::ActiveModel {
+    members::ActiveModel {
+        user_id: Set(user_id),
+        access_level: Set(level),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
     }
 }
 

@@ -4,11 +4,11 @@ use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::{Value, json};
 
 use crate::support::client::segment;
-use crate::support::code::{NewCommit, Project, file, person};
+use crate::support::code::{NewCommit, Project, file};
 use crate::support::scenario;
 
 /// A project with an annotated tag `v1.0.0` on the first commit, `light` on the second, and `tree` on no commit.
-async fn tagged(server: &crate::support::TestServer, visibility: Visibility) -> Project {
+async fn tagged(server: &crate::support::TestServer, visibility: Visibility) -> Project<'_> {
     let project = Project::filled(server, "engine", visibility).await;
     project.git(&["tag", "-a", "-m", "First release\n\nIt adds.", "v1.0.0", "main~1"]);
     project.git(&["tag", "light", "main"]);
@@ -107,7 +107,7 @@ scenario! {
 
     async fn a_tag_is_made_with_and_without_a_message(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let developer = project.member(&server, "dev", AccessLevel::Developer).await;
+        let developer = project.member("dev", AccessLevel::Developer).await;
         let url = project.url("/tags");
         let body = json!({ "tag_name": "release/1", "ref": "feature/x", "message": "One\n\nBody" });
         let tag = developer.post(&url, body).await.expect(201).json();
@@ -115,7 +115,7 @@ scenario! {
         assert_eq!(tag["commit"]["id"], project.id("feature/x"));
         assert_eq!(tag["target"], project.id("refs/tags/release/1"));
         let tagger = project.git(&["for-each-ref", "--format=%(taggername) %(taggeremail)", "refs/tags/release/1"]);
-        assert_eq!(tagger, "dev of the tests <dev@example.com>");
+        assert_eq!(tagger, "Name of dev <dev@example.com>");
         for (name, message) in [("bare", None), ("blank", Some(" \n"))] {
             let body = json!({ "tag_name": name, "ref": "main", "message": message });
             let tag = developer.post(&url, body).await.expect(201).json();
@@ -162,7 +162,7 @@ scenario! {
 
     async fn a_tag_is_deleted_unless_it_changed_since(server) {
         let project = tagged(&server, Visibility::Private).await;
-        let developer = project.member(&server, "dev", AccessLevel::Developer).await;
+        let developer = project.member("dev", AccessLevel::Developer).await;
         let url = project.url("/tags/light");
         let early = developer.clone().header("If-Unmodified-Since", "Sun, 13 Sep 2020 12:28:19 GMT");
         assert_eq!(early.delete(&url).await.expect(412).message(), "412 Precondition Failed");
@@ -188,10 +188,10 @@ scenario! {
 
     async fn tags_are_read_by_reporters_and_written_by_developers(server) {
         let project = tagged(&server, Visibility::Private).await;
-        let guest = project.member(&server, "guest", AccessLevel::Guest).await;
-        let reporter = project.member(&server, "reporter", AccessLevel::Reporter).await;
-        let (stranger, _) = person(&server, "stranger", &["api"]).await;
-        let (reader, _) = person(&server, "reader", &["read_user"]).await;
+        let guest = project.member("guest", AccessLevel::Guest).await;
+        let reporter = project.member("reporter", AccessLevel::Reporter).await;
+        let stranger = server.person("stranger").await.client;
+        let reader = server.person_with("reader", &["read_user"]).await.client;
         let body = || json!({ "tag_name": "new", "ref": "main" });
         let (list, one) = (project.url("/tags"), project.url("/tags/light"));
         for url in [&list, &one] {
@@ -214,7 +214,7 @@ scenario! {
         reporter.post(&list, json!({})).await.expect(400);
         let open = Project::filled(&server, "open", Visibility::Public).await;
         reader.get(&open.url("/tags")).await.expect(403);
-        project.archive(&server).await;
+        project.archive().await;
         server.root().post(&list, body()).await.expect(403);
         server.root().delete(&one).await.expect(403);
     }

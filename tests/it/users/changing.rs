@@ -1,5 +1,6 @@
 //! `PUT /users/:id`, blocking and unblocking.
 
+use holdfast::entities::Visibility;
 use holdfast::entities::users::State;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::json;
@@ -43,7 +44,7 @@ scenario! {
 
     async fn taken_names_leave_everything_as_it_was(server) {
         let (ada, _) = (server.person("ada").await, server.person("bob").await);
-        server.bare_group("tools").await;
+        server.bare_group("tools", Visibility::Private).await;
         let path = format!("/users/{}", ada.id);
         for (body, text) in [
             (json!({ "username": "BOB", "bio": "x" }), "Username has already been taken"),

@@ -1,6 +1,6 @@
 //! `DELETE /users/:id`.
 
-use holdfast::entities::{commit_comments, members, namespaces, now, projects};
+use holdfast::entities::{Visibility, commit_comments, members, namespaces, now, projects};
 use holdfast::git::RepositoryId;
 use holdfast::jobs::delete_user::{self, DeleteUser};
 use reqwest::Method;
@@ -35,7 +35,7 @@ scenario! {
     async fn a_deleted_user_is_out_of_sight_at_once_and_gone_later(server) {
         let ada = server.person("ada").await;
         let space = server.personal_namespace(ada.id).await;
-        let project = server.bare_project(space.id, "engine").await;
+        let project = server.bare_project(space.id, "engine", Visibility::Public).await.id;
         let path = format!("/users/{}", ada.id);
         let gone = server.root().delete(&path).await.expect(204);
         assert!(gone.body.is_empty());
@@ -58,7 +58,7 @@ scenario! {
         let ada = server.person("ada").await;
         let space = server.personal_namespace(ada.id).await;
         let (first, second) =
-            (server.bare_project(space.id, "one").await, server.bare_project(space.id, "two").await);
+            (server.bare_project(space.id, "one", Visibility::Public).await.id, server.bare_project(space.id, "two", Visibility::Public).await.id);
         server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
         // As if killed after the files of one project and the row of another were removed.
         server.backend.repositories.remove(&RepositoryId::of_project(first)).await.expect("a removal");
@@ -80,8 +80,8 @@ scenario! {
 
     async fn the_sole_owner_of_a_group_stays_unless_it_is_hard(server) {
         let ada = server.person("ada").await;
-        let group = server.bare_group("tools").await;
-        let project = server.bare_project(group, "hammer").await;
+        let group = server.bare_group("tools", Visibility::Private).await;
+        let project = server.bare_project(group, "hammer", Visibility::Public).await.id;
         server.own(group, ada.id).await;
         let path = format!("/users/{}", ada.id);
         let refused = server.root().delete(&path).await.expect(409);
@@ -96,7 +96,7 @@ scenario! {
 
     async fn a_group_with_another_owner_outlives_a_member(server) {
         let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        let group = server.bare_group("tools").await;
+        let group = server.bare_group("tools", Visibility::Private).await;
         server.own(group, ada.id).await;
         server.own(group, bob.id).await;
         server.root().delete(&format!("/users/{}?hard_delete=true", ada.id)).await.expect(204);
@@ -107,8 +107,8 @@ scenario! {
     }
 
     async fn what_was_written_stays_unless_it_is_hard(server) {
-        let group = server.bare_group("tools").await;
-        let project = server.bare_project(group, "hammer").await;
+        let group = server.bare_group("tools", Visibility::Private).await;
+        let project = server.bare_project(group, "hammer", Visibility::Public).await.id;
         for (name, hard, left) in [("ada", false, Some(None)), ("bob", true, None)] {
             let person = server.person(name).await;
             let comment = comment(&server, project, person.id).await;

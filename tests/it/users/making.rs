@@ -1,5 +1,6 @@
 //! `POST /users`.
 
+use holdfast::entities::Visibility;
 use serde_json::{Value, json};
 
 use crate::support::scenario;
@@ -70,7 +71,7 @@ scenario! {
     }
 
     async fn a_name_that_a_group_has_is_taken(server) {
-        server.bare_group("Ada").await;
+        server.bare_group("Ada", Visibility::Private).await;
         let taken = server.root().post("/users", ada()).await.expect(409);
         assert_eq!(taken.message(), "Username has already been taken");
         assert_eq!(server.root().get("/users?username=ada").await.json(), json!([]));

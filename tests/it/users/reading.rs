@@ -1,5 +1,6 @@
 //! `GET /user`, `GET /users`, `GET /users/:id`.
 
+use holdfast::entities::Visibility;
 use serde_json::{Value, json};
 
 use crate::support::{Answer, scenario};
@@ -194,7 +195,7 @@ scenario! {
         server.root().put(&format!("/users/{}", ada.id), json!({ "projects_limit": 1 })).await.expect(200);
         assert_eq!(ada.client.get("/user").await.json()["can_create_project"], true);
         let space = server.personal_namespace(ada.id).await;
-        server.bare_project(space.id, "engine").await;
+        server.bare_project(space.id, "engine", Visibility::Public).await;
         assert_eq!(ada.client.get("/user").await.json()["can_create_project"], false);
     }
 }
