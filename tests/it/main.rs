@@ -9,6 +9,7 @@
 mod branches;
 mod cli;
 mod commits;
+mod contract;
 mod edge;
 mod git;
 mod groups;
