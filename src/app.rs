@@ -64,8 +64,18 @@ pub fn routed() -> BTreeSet<String> {
                 operation.method.as_str().to_lowercase(),
                 operation.operation_id.unwrap_or_default(),
             );
-            format!("{method} {} {id} {}", path.path, status.unwrap_or_default())
+            let template = templated(&path.path);
+            format!("{method} {template} {id} {}", status.unwrap_or_default())
         })
     });
     operations.collect()
+}
+
+/// A path as the document writes it: the router's own form shows where a placeholder is part of a segment.
+fn templated(path: &str) -> String {
+    let segments = path.split('/').map(|segment| match segment.split_once(':') {
+        Some((before, name)) => format!("{before}{{{name}}}"),
+        None => segment.to_owned(),
+    });
+    segments.collect::<Vec<_>>().join("/")
 }

@@ -47,6 +47,9 @@ pub enum Error {
     /// A limit on size, count or depth was exceeded; the text names it.
     #[error("{0}")]
     LimitExceeded(&'static str),
+    /// Somebody else keeps the repository or a reference locked, and went on doing so for as long as we wait.
+    #[error("the repository is locked")]
+    Locked,
     /// The operation took longer than it may.
     #[error("the operation took too long")]
     Timeout,

@@ -53,7 +53,7 @@ impl Repository {
     /// Waits for the right to write, in the order of the calls.
     ///
     /// # Errors
-    /// [`Error::Timeout`] after a minute, [`Error::RepositoryMissing`], or what the file system says.
+    /// [`Error::Locked`] after a minute, [`Error::RepositoryMissing`], or what the file system says.
     pub async fn write_lock(&self) -> Result<WriteGuard> {
         self.write_lock_within(PATIENCE).await
     }
@@ -63,7 +63,7 @@ impl Repository {
         let queue = self.shared().locks.queue(self.id());
         let turn = tokio::time::timeout(patience, queue.lock_owned())
             .await
-            .map_err(|_| Error::Timeout)?;
+            .map_err(|_| Error::Locked)?;
         let directory = self.path();
         tokio::task::spawn_blocking(move || {
             let turnstile = lock_file(&directory.join("holdfast-turn"), deadline)?;
@@ -96,7 +96,7 @@ fn lock_file(path: &Path, deadline: Instant) -> Result<File> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
-            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Err(Error::Timeout),
+            Err(TryLockError::WouldBlock) if Instant::now() >= deadline => return Err(Error::Locked),
             Err(TryLockError::WouldBlock) => std::thread::sleep(pause),
             Err(TryLockError::Error(error)) => return Err(error.into()),
         }
@@ -121,7 +121,7 @@ mod tests {
             .repository
             .write_lock_within(Duration::from_millis(30))
             .await;
-        assert!(matches!(refused, Err(Error::Timeout)));
+        assert!(matches!(refused, Err(Error::Locked)));
         drop(guard);
         fixture
             .repository
@@ -139,7 +139,7 @@ mod tests {
             .repository(&fixture.id);
         let guard = fixture.repository.write_lock().await.unwrap();
         let refused = other.write_lock_within(Duration::from_millis(30)).await;
-        assert!(matches!(refused, Err(Error::Timeout)));
+        assert!(matches!(refused, Err(Error::Locked)));
         drop(guard);
         other.write_lock_within(Duration::from_secs(5)).await.unwrap();
     }

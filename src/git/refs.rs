@@ -179,6 +179,9 @@ fn stale(result: Result<()>) -> Result<()> {
 
 /// Repeats a change to a reference while another process holds its lock file for a moment, and clears away a lock
 /// that a crash left behind. The caller has the write lock, so nobody else clears at the same time.
+///
+/// # Errors
+/// [`Error::Locked`] when the lock file stays.
 pub(super) fn unlocked(
     repository: &git2::Repository,
     name: &str,
@@ -194,7 +197,7 @@ pub(super) fn unlocked(
                     continue;
                 }
                 if Instant::now() >= deadline {
-                    return Err(Error::Timeout);
+                    return Err(Error::Locked);
                 }
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -306,7 +309,7 @@ mod tests {
             move |repository: &git2::Repository| super::advance(repository, "refs/heads/main", second, first);
         assert!(matches!(
             fixture.repository.git2(advance).await,
-            Err(Error::Timeout)
+            Err(Error::Locked)
         ));
         let held = lock.clone();
         let release = tokio::task::spawn_blocking(move || {

@@ -33,9 +33,7 @@ pub fn window(page: &PageRequest) -> git::Window {
 #[must_use]
 pub fn write_failure(error: git::Error) -> Error {
     match error {
-        git::Error::StaleReference | git::Error::Timeout => {
-            Error::Conflict("409 Conflict: Resource lock".into())
-        }
+        git::Error::StaleReference => git::Error::Locked.into(),
         other => other.into(),
     }
 }

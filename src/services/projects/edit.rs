@@ -81,7 +81,8 @@ const FIELDS: [&str; 44] = [
 /// Changes a project.
 ///
 /// # Errors
-/// 403 when only an Owner may change what was sent; 400 for values that do not do.
+/// 403 when only an Owner may change what was sent; 400 for values that do not do; 409 when the default branch
+/// cannot be changed because somebody else keeps the repository locked.
 pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> Result<ProjectAccess> {
     if change == Change::default() {
         let text = format!(
@@ -110,7 +111,17 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
     };
     change.settings.apply(backend, &caller, &mut row)?;
     let (name, path) = (change.name, change.path);
-    let (project, namespace) = backend
+    // Before the rows, so that nothing has changed when the repository is locked; and not in the transaction,
+    // which must not wait for a repository.
+    let former = match &head {
+        Some(head) => {
+            let former = repository.default_branch().await?;
+            repository.set_default_branch(head).await?;
+            Some(former)
+        }
+        None => None,
+    };
+    let edited = backend
         .database
         .transaction(async |transaction| {
             let namespace = namespaces::lock(transaction, access.namespace.id).await?;
@@ -155,10 +166,13 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
             }
             Ok::<_, Error>((project, namespace))
         })
-        .await?;
-    if let Some(head) = head {
-        repository.set_default_branch(&head).await?;
+        .await;
+    if let (Err(_), Some(former)) = (&edited, former)
+        && let Err(error) = repository.set_default_branch(&former).await
+    {
+        tracing::warn!(project = access.project.id, %error, "HEAD does not name the default branch");
     }
+    let (project, namespace) = edited?;
     Ok(ProjectAccess {
         caller,
         project,

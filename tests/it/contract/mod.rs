@@ -1,4 +1,6 @@
 //! What holds for the contract and the source as a whole.
 
+mod access_matrix;
 mod layering;
+mod locks;
 mod routes;

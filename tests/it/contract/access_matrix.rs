@@ -1,0 +1,488 @@
+//! Every operation against everybody who may call it, and who may not, on things of every visibility.
+//!
+//! What each of them must be answered is worked out here from `x-access` and `x-scope` as `openapi/EXTENSIONS.md`
+//! explains them, and not with the server's own policy.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use chrono::Days;
+use futures_util::StreamExt as _;
+use holdfast::api::contract::OPERATIONS;
+use holdfast::api::operation::{Minimum, On, Operation, Place as Where};
+use holdfast::entities::access_tokens::Kind;
+use holdfast::entities::{AccessLevel, Visibility, members, now, projects};
+use holdfast::services::access_tokens::{NewToken, create as create_token};
+use reqwest::Method;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+use serde_json::{Value, json};
+
+use crate::support::client::segment;
+use crate::support::code::Project;
+use crate::support::contract::{DOCUMENT, deref};
+use crate::support::people::Person;
+use crate::support::{Answer, Client, TestServer, places, scenario};
+
+/// The id of nothing.
+const MISSING: i64 = 999_999_999;
+
+/// The roles, lowest first.
+const ROLES: [AccessLevel; 5] = [
+    AccessLevel::Guest,
+    AccessLevel::Reporter,
+    AccessLevel::Developer,
+    AccessLevel::Maintainer,
+    AccessLevel::Owner,
+];
+
+/// What a caller is to the thing that is named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// No credentials.
+    Nobody,
+    /// An owner by role, with a token that only has the scope `read_user`.
+    WrongScope,
+    /// Signed in, and nothing else.
+    Stranger,
+    /// Was an owner until yesterday.
+    Expired,
+    /// A member of the thing itself.
+    Member(AccessLevel),
+    /// A member of the group two levels above it.
+    Heir(AccessLevel),
+    /// The user that the path names.
+    Themself,
+    /// An administrator.
+    Admin,
+}
+
+/// What a caller must be answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expected {
+    /// 401.
+    Unauthorized,
+    /// 403 with `insufficient_scope`.
+    InsufficientScope,
+    /// What is answered for a thing that is not there.
+    Hidden,
+    /// 403.
+    Forbidden,
+    /// Whatever the operation does.
+    Admitted,
+}
+
+/// Where a service refuses what the contract's line admits, and why.
+const SERVICE_RULES: [(&str, Standing, Visibility, &str); 2] = [
+    (
+        "create_commit_comment",
+        Standing::Member(AccessLevel::Guest),
+        Visibility::Private,
+        READERS_COMMENT,
+    ),
+    (
+        "create_commit_comment",
+        Standing::Heir(AccessLevel::Guest),
+        Visibility::Private,
+        READERS_COMMENT,
+    ),
+];
+
+const READERS_COMMENT: &str = "only who may read the repository may comment on its commits";
+
+fn level(minimum: Minimum) -> Option<AccessLevel> {
+    match minimum {
+        Minimum::None | Minimum::Admin => None,
+        Minimum::Guest => Some(AccessLevel::Guest),
+        Minimum::Reporter => Some(AccessLevel::Reporter),
+        Minimum::Developer => Some(AccessLevel::Developer),
+        Minimum::Maintainer => Some(AccessLevel::Maintainer),
+        Minimum::Owner => Some(AccessLevel::Owner),
+    }
+}
+
+fn expected(operation: &Operation, standing: Standing, visibility: Visibility) -> Expected {
+    let access = operation.access;
+    let on_place = matches!(access.on, On::Project | On::Group);
+    let role = match standing {
+        Standing::Nobody if !access.anonymous => return Expected::Unauthorized,
+        Standing::WrongScope if !operation.scopes.contains(&"read_user") => {
+            return Expected::InsufficientScope;
+        }
+        Standing::Admin => return Expected::Admitted,
+        Standing::Member(role) | Standing::Heir(role) => Some(role),
+        Standing::WrongScope if on_place => Some(AccessLevel::Owner),
+        Standing::Themself => Some(AccessLevel::Owner),
+        Standing::Nobody | Standing::Stranger | Standing::Expired | Standing::WrongScope => None,
+    };
+    let open = match visibility {
+        Visibility::Public => true,
+        Visibility::Internal => standing != Standing::Nobody,
+        Visibility::Private => false,
+    };
+    if on_place && role.is_none() && !open {
+        return Expected::Hidden;
+    }
+    let enough = match (access.min, level(access.min)) {
+        (Minimum::None, _) => true,
+        (_, Some(least)) => role >= Some(least),
+        (_, None) => false,
+    };
+    if enough || (access.anonymous && open) {
+        Expected::Admitted
+    } else {
+        Expected::Forbidden
+    }
+}
+
+/// Who calls an operation: everybody outside, each role below the least one and the least one itself.
+fn callers(operation: &Operation) -> Vec<Standing> {
+    let mut standings = vec![
+        Standing::Nobody,
+        Standing::WrongScope,
+        Standing::Stranger,
+        Standing::Admin,
+    ];
+    match operation.access.on {
+        On::Instance => {}
+        On::User => standings.push(Standing::Themself),
+        On::Project | On::Group => {
+            standings.push(Standing::Expired);
+            let least = match operation.access.min {
+                Minimum::Admin => AccessLevel::Owner,
+                minimum => level(minimum).unwrap_or(AccessLevel::Guest),
+            };
+            let roles = ROLES.into_iter().filter(|role| *role <= least);
+            standings.extend(roles.flat_map(|role| [Standing::Member(role), Standing::Heir(role)]));
+        }
+    }
+    standings
+}
+
+/// A group and projects of one visibility.
+struct Place {
+    visibility: Visibility,
+    /// `top/mid/low`.
+    group: i64,
+    /// In `top/mid`, with a history.
+    project: Project,
+    /// In `top/mid`, for what changes the project itself.
+    spare: i64,
+    commit: String,
+    blob: String,
+}
+
+/// Everybody and everything.
+struct Stage {
+    nobody: Client,
+    wrong_scope: Client,
+    stranger: Client,
+    expired: Client,
+    members: Vec<Person>,
+    heirs: Vec<Person>,
+    target: Person,
+    root: Client,
+    impersonation_token: i64,
+    places: Vec<Place>,
+    calls: AtomicUsize,
+}
+
+impl Stage {
+    async fn build(server: &TestServer) -> Self {
+        let mut members = Vec::new();
+        let mut heirs = Vec::new();
+        for role in ROLES {
+            let name = format!("{role:?}").to_lowercase();
+            members.push(server.person(&format!("member-{name}")).await);
+            heirs.push(server.person(&format!("heir-{name}")).await);
+        }
+        let expired = server.person("expired").await;
+        let target = server.person("target").await;
+        let owner = members.last().expect("an owner");
+        let narrow = server.token_of(owner.id, &["read_user"]).await;
+        let new = NewToken {
+            user_id: target.id,
+            name: "impersonation".to_owned(),
+            kind: Kind::Impersonation,
+            scopes: vec!["api".to_owned()],
+            expires_at: None,
+            created_by_id: None,
+            secret: None,
+        };
+        let impersonation = create_token(&server.backend, new).await.expect("a token").0;
+        let mut built = Vec::new();
+        for (visibility, name) in [
+            (Visibility::Private, "private"),
+            (Visibility::Internal, "internal"),
+            (Visibility::Public, "public"),
+        ] {
+            built.push(place(server, visibility, name, &members, &heirs, &expired).await);
+        }
+        Self {
+            nobody: server.anonymous(),
+            wrong_scope: server.with_token(&narrow),
+            stranger: server.person("stranger").await.client,
+            expired: expired.client,
+            members,
+            heirs,
+            target,
+            root: server.root(),
+            impersonation_token: impersonation.id,
+            places: built,
+            calls: AtomicUsize::new(0),
+        }
+    }
+
+    fn client(&self, standing: Standing) -> &Client {
+        match standing {
+            Standing::Nobody => &self.nobody,
+            Standing::WrongScope => &self.wrong_scope,
+            Standing::Stranger => &self.stranger,
+            Standing::Expired => &self.expired,
+            Standing::Member(role) => &self.members[index(role)].client,
+            Standing::Heir(role) => &self.heirs[index(role)].client,
+            Standing::Themself => &self.target.client,
+            Standing::Admin => &self.root,
+        }
+    }
+
+    /// Sends an operation's request. Reads name what is there; writes name what is not, or an old date, where they
+    /// would otherwise change what later requests need.
+    async fn call(&self, operation: &Operation, standing: Standing, place: &Place, key: i64) -> Answer {
+        let path = operation.path.split('/').map(|part| match part.split_once('{') {
+            None => part.to_owned(),
+            Some((before, name)) => {
+                let name = name.trim_end_matches('}');
+                format!("{before}{}", self.path_value(operation, name, place, key))
+            }
+        });
+        let path = path.collect::<Vec<_>>().join("/");
+        let path = path.strip_prefix("/api/v4").expect("a path of the API");
+        let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
+        let mut request = self.client(standing).request(method, path);
+        let required = operation
+            .parameters
+            .iter()
+            .filter(|parameter| parameter.place == Where::Query);
+        for parameter in required.filter(|parameter| parameter.required) {
+            request = match parameter.name {
+                "refs" => request.query(&[("refs[]", "v1"), ("refs[]", "main")]),
+                "from" => request.query(&[("from", "v1")]),
+                "to" | "ref" => request.query(&[(parameter.name, "main")]),
+                other => panic!("{}: give parameter {other} a value here", operation.id),
+            };
+        }
+        if operation.id == "list_users" {
+            // Without a name, nobody gets no list of everybody.
+            request = request.query(&[("username", "target")]);
+        }
+        if operation.statuses.contains(&412) {
+            request = request.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+        }
+        if operation.body.is_some() {
+            request = request.json(&self.body(operation));
+        }
+        self.client(standing).send(request).await
+    }
+
+    fn path_value(&self, operation: &Operation, name: &str, place: &Place, key: i64) -> String {
+        let read = operation.is_read();
+        let number = |there: i64| (if read { there } else { MISSING }).to_string();
+        let text = |there: &str| segment(if read { there } else { "missing" });
+        match (name, operation.access.on) {
+            ("id", On::Project | On::Group | On::User) | ("user_id", On::User) => key.to_string(),
+            ("id", On::Instance) => MISSING.to_string(),
+            ("user_id", _) => number(self.members[0].id),
+            ("impersonation_token_id", _) => number(self.impersonation_token),
+            ("sha", _) if operation.id.contains("blob") => text(&place.blob),
+            ("sha", _) => text(&place.commit),
+            ("branch", _) => text("main"),
+            ("tag_name", _) => text("v1"),
+            ("file_path", _) => text("README.md"),
+            ("format", _) => "zip".to_owned(),
+            (other, _) => panic!("{}: give path parameter {other} a value here", operation.id),
+        }
+    }
+
+    /// The contract's example, which names branches that the projects lack.
+    fn body(&self, operation: &Operation) -> Value {
+        let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
+        let content = &deref(&item["requestBody"])["content"]["application/json"];
+        let mut body = content["example"].clone();
+        assert!(body.is_object(), "{} has no example", operation.id);
+        let number = self.calls.fetch_add(1, Ordering::Relaxed);
+        match operation.id {
+            "create_group" => {
+                body = json!({ "name": format!("Group {number}"), "path": format!("group-{number}") });
+            }
+            "create_project" => body = json!({ "path": format!("project-{number}") }),
+            "update_project" => body = json!({ "description": format!("Description {number}") }),
+            "add_group_member" | "add_project_member" => body["user_id"] = json!(MISSING),
+            _ => {}
+        }
+        body
+    }
+
+    /// What is wrong with an operation's answers.
+    async fn faults(&self, operation: &Operation) -> Vec<String> {
+        let mut faults = Vec::new();
+        let places = match operation.access.on {
+            On::Project | On::Group => &self.places[..],
+            On::Instance | On::User => &self.places[..1],
+        };
+        for place in places {
+            let key = match operation.access.on {
+                On::Instance => 0,
+                On::User => self.target.id,
+                On::Group => place.group,
+                On::Project if changes_project(operation.id) => place.spare,
+                On::Project => place.project.id,
+            };
+            for standing in callers(operation) {
+                let answer = self.call(operation, standing, place, key).await;
+                let mut expected = expected(operation, standing, place.visibility);
+                let own_rule = SERVICE_RULES.iter().find(|(id, who, shown, _)| {
+                    *id == operation.id && *who == standing && *shown == place.visibility
+                });
+                if own_rule.is_some() {
+                    expected = Expected::Forbidden;
+                }
+                let missing = match operation.access.on {
+                    On::Project | On::Group => Some(self.call(operation, standing, place, MISSING).await),
+                    On::Instance | On::User => None,
+                };
+                if !fits(operation, expected, &answer, missing.as_ref()) {
+                    let reason = own_rule.map_or("", |(_, _, _, reason)| reason);
+                    faults.push(format!(
+                        "{} by {standing:?} on {:?}: {expected:?} {reason}, but answered {} {}",
+                        operation.id,
+                        place.visibility,
+                        answer.status,
+                        String::from_utf8_lossy(&answer.body[..answer.body.len().min(200)]),
+                    ));
+                }
+            }
+        }
+        faults
+    }
+}
+
+/// Whether an operation's success is about the project as a whole, for which there is a spare one.
+fn changes_project(id: &str) -> bool {
+    matches!(
+        id,
+        "update_project" | "delete_project" | "archive_project" | "unarchive_project"
+    )
+}
+
+fn index(role: AccessLevel) -> usize {
+    ROLES.iter().position(|other| *other == role).expect("a role")
+}
+
+fn fits(operation: &Operation, expected: Expected, answer: &Answer, missing: Option<&Answer>) -> bool {
+    let same = missing.is_some_and(|missing| missing.status == answer.status && missing.body == answer.body);
+    let message = || {
+        if operation.method == "HEAD" {
+            Value::Null
+        } else {
+            answer.json()["error"].clone()
+        }
+    };
+    match expected {
+        Expected::Unauthorized => answer.status == 401,
+        Expected::InsufficientScope => {
+            answer.status == 403 && (operation.method == "HEAD" || message() == "insufficient_scope")
+        }
+        Expected::Hidden => answer.status == 404 && same,
+        Expected::Forbidden => {
+            answer.status == 403 && (operation.method == "HEAD" || message() != "insufficient_scope")
+        }
+        Expected::Admitted if operation.is_read() => answer.status == operation.success,
+        Expected::Admitted => !matches!(answer.status, 401 | 403) && !(answer.status == 404 && same),
+    }
+}
+
+async fn place(
+    server: &TestServer,
+    visibility: Visibility,
+    name: &str,
+    direct: &[Person],
+    heirs: &[Person],
+    expired: &Person,
+) -> Place {
+    let root = server.root();
+    let shown = json!({ "visibility": name });
+    let top = places::group(&root, &format!("place-{name}"), shown).await;
+    let below = |parent: i64| json!({ "visibility": name, "parent_id": parent });
+    let mid = places::group(&root, "mid", below(top)).await;
+    let group = places::group(&root, "low", below(mid)).await;
+    let inside = json!({ "visibility": name, "namespace_id": mid });
+    let spare = places::project(&root, "spare", inside).await;
+    let project = Project::filled(server, &format!("{name}-filled"), visibility).await;
+    project.git(&["tag", "v1", "main~1"]);
+    let moved = projects::ActiveModel {
+        id: Set(project.id),
+        namespace_id: Set(mid),
+        ..Default::default()
+    };
+    moved
+        .update(server.backend.database.write())
+        .await
+        .expect("an update");
+    let things = [(None, Some(project.id)), (None, Some(spare)), (Some(group), None)];
+    for (namespace_id, project_id) in things {
+        for (person, role) in direct.iter().zip(ROLES) {
+            enrol(server, person, (namespace_id, project_id), role, None).await;
+        }
+        enrol(
+            server,
+            expired,
+            (namespace_id, project_id),
+            AccessLevel::Owner,
+            Some(1),
+        )
+        .await;
+    }
+    for (person, role) in heirs.iter().zip(ROLES) {
+        enrol(server, person, (Some(top), None), role, None).await;
+    }
+    enrol(server, expired, (Some(top), None), AccessLevel::Owner, Some(1)).await;
+    Place {
+        visibility,
+        group,
+        commit: project.id("main"),
+        blob: project.id("main:README.md"),
+        project,
+        spare,
+    }
+}
+
+/// Makes somebody a member of a group or project, until so many days ago.
+async fn enrol(
+    server: &TestServer,
+    person: &Person,
+    (namespace_id, project_id): (Option<i64>, Option<i64>),
+    role: AccessLevel,
+    ended: Option<u64>,
+) {
+    let row = members::ActiveModel {
+        user_id: Set(person.id),
+        namespace_id: Set(namespace_id),
+        project_id: Set(project_id),
+        access_level: Set(role),
+        expires_at: Set(ended.map(|days| now().date_naive() - Days::new(days))),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    row.insert(server.backend.database.write())
+        .await
+        .expect("a membership");
+}
+
+scenario! {
+    async fn everybody_is_answered_as_the_contract_says(server) {
+        let stage = Stage::build(&server).await;
+        let answers = futures_util::stream::iter(OPERATIONS.iter().copied()).map(|operation| stage.faults(operation));
+        let faults: Vec<String> = answers.buffer_unordered(4).collect::<Vec<_>>().await.concat();
+        assert!(faults.is_empty(), "{} wrong answers:\n{}", faults.len(), faults.join("\n"));
+    }
+}
