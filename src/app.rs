@@ -50,11 +50,20 @@ pub fn routed() -> BTreeSet<String> {
     fn known<A: OpenApi>(_: impl FnOnce(Edge<App>) -> A) -> Vec<MetaApi> {
         A::meta()
     }
-    let paths = known(contract::routes::<App>).into_iter().flat_map(|api| api.paths);
+    let paths = known(contract::routes::<App>)
+        .into_iter()
+        .flat_map(|api| api.paths);
     let operations = paths.flat_map(|path| {
         path.operations.into_iter().map(move |operation| {
-            let status = operation.responses.responses.first().and_then(|response| response.status);
-            let (method, id) = (operation.method.as_str().to_lowercase(), operation.operation_id.unwrap_or_default());
+            let status = operation
+                .responses
+                .responses
+                .first()
+                .and_then(|response| response.status);
+            let (method, id) = (
+                operation.method.as_str().to_lowercase(),
+                operation.operation_id.unwrap_or_default(),
+            );
             format!("{method} {} {id} {}", path.path, status.unwrap_or_default())
         })
     });

@@ -34,7 +34,10 @@ pub async fn run(backend: Backend, stop: CancellationToken) {
 async fn once(backend: &Backend) -> Result<()> {
     let finished = references::recover(backend, false).await?;
     if finished > 0 {
-        tracing::warn!(finished, "recorded changes of references that a lost server had announced");
+        tracing::warn!(
+            finished,
+            "recorded changes of references that a lost server had announced"
+        );
     }
     let purged = purge_dead(backend.database.write(), now() - DEAD_JOBS_KEPT).await?;
     if purged > 0 {

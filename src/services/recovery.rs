@@ -27,7 +27,10 @@ pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
     if alone {
         let finished = references::recover(backend, true).await?;
         if finished > 0 {
-            tracing::warn!(finished, "recorded changes of references that a killed server had announced");
+            tracing::warn!(
+                finished,
+                "recorded changes of references that a killed server had announced"
+            );
         }
     }
     blocking(move || {
