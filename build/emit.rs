@@ -82,7 +82,7 @@ fn ty(ty: &Type) -> TokenStream {
             let ident = format_ident!("{}", name.to_upper_camel_case());
             quote!(#ident)
         }
-        Type::List(inner) => {
+        Type::List(inner, ..) => {
             let inner = self::ty(inner);
             quote!(Vec<#inner>)
         }
@@ -282,7 +282,7 @@ fn context(operation: &Operation) -> TokenStream {
 /// What the trait's method answers with, what is sent, and how the one becomes the other.
 fn success(success: &Success, page: Paging) -> (TokenStream, TokenStream, TokenStream) {
     let (plain, sent, wrap) = match (&success.content, page) {
-        (Content::Json(Type::List(inner)), Paging::Offset | Paging::Keyset) => {
+        (Content::Json(Type::List(inner, ..)), Paging::Offset | Paging::Keyset) => {
             let inner = ty(inner);
             return (quote!(Page<#inner>), quote!(Page<#inner>), quote!(outcome));
         }

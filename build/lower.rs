@@ -263,7 +263,9 @@ impl Lowering<'_> {
             (Some("number"), _) => Type::Number,
             (Some("boolean"), _) => Type::Boolean,
             (Some("array"), _) => {
-                Type::List(Box::new(self.ty(&format!("{pointer}/items"), &schema["items"])))
+                let items = self.ty(&format!("{pointer}/items"), &schema["items"]);
+                let count = |key: &str| schema.get(key).and_then(Value::as_u64);
+                Type::List(Box::new(items), count("minItems").unwrap_or(0), count("maxItems"))
             }
             (Some("object"), _) if schema.get("additionalProperties").is_some_and(Value::is_object) => {
                 let value = &schema["additionalProperties"];
@@ -317,7 +319,7 @@ impl Lowering<'_> {
     /// Adds every component that `ty` leads to.
     fn reach(&mut self, ty: &Type, names: &mut BTreeSet<String>) {
         match ty {
-            Type::List(inner) | Type::Map(inner) => self.reach(inner, names),
+            Type::List(inner, ..) | Type::Map(inner) => self.reach(inner, names),
             Type::Named(name) if names.insert(name.clone()) => {
                 let pointer = format!("/components/schemas/{}", escape(name));
                 if let Some(schema) = self.document.root.pointer(&pointer) {

@@ -196,8 +196,8 @@ pub enum Type {
     Binary,
     /// A component schema.
     Named(String),
-    /// A list.
-    List(Box<Type>),
+    /// A list of these, with the fewest and the most there may be.
+    List(Box<Type>, u64, Option<u64>),
     /// A hash with free keys.
     Map(Box<Type>),
 }

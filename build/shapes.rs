@@ -77,9 +77,9 @@ pub fn shape(ty: &Type) -> TokenStream {
             let ident = ident(name);
             quote!(Shape::Named(&#ident))
         }
-        Type::List(inner) => {
-            let inner = shape(inner);
-            quote!(Shape::List(&#inner))
+        Type::List(inner, min, max) => {
+            let (inner, max) = (shape(inner), option(*max));
+            quote!(Shape::List { items: &#inner, min: #min, max: #max })
         }
         Type::Map(inner) => {
             let inner = shape(inner);

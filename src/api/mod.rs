@@ -8,7 +8,7 @@ pub mod exchange;
 pub mod failure;
 pub mod operation;
 pub mod paging;
-mod parameters;
+pub(crate) mod parameters;
 pub mod reply;
 pub mod types;
 

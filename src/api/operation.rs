@@ -138,7 +138,14 @@ pub enum Shape {
     /// A component.
     Named(&'static Shape),
     /// A list.
-    List(&'static Shape),
+    List {
+        /// What it is a list of.
+        items: &'static Shape,
+        /// The fewest entries.
+        min: u64,
+        /// The most entries.
+        max: Option<u64>,
+    },
     /// An object.
     Object(&'static [Field]),
     /// A hash with free keys.

@@ -101,6 +101,53 @@ pub(super) fn sweep(root: &Path) -> Result<()> {
     Ok(())
 }
 
+/// The names of the repositories two directories below `root`: 64 hex digits each.
+pub(super) fn stored(root: &Path) -> Result<Vec<String>> {
+    let mut directories = vec![root.to_owned()];
+    for _ in 0..2 {
+        directories = directories
+            .iter()
+            .map(|directory| children(directory))
+            .collect::<Result<Vec<_>>>()?
+            .concat();
+        directories.retain(|path| path.file_name().is_some_and(|name| name.len() == 2));
+    }
+    let mut names = Vec::new();
+    for path in directories
+        .iter()
+        .map(|directory| children(directory))
+        .collect::<Result<Vec<_>>>()?
+        .concat()
+    {
+        let name = path.file_name().and_then(|name| name.to_str());
+        let Some(name) = name.and_then(|name| name.strip_suffix(".git")) else {
+            continue;
+        };
+        if name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit()) && is_repository(&path) {
+            names.push(name.to_owned());
+        }
+    }
+    Ok(names)
+}
+
+/// What lies in a directory; nothing when it is gone or none.
+fn children(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = match fs::read_dir(directory) {
+        Ok(entries) => entries,
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
+            ) =>
+        {
+            return Ok(Vec::new());
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let paths: io::Result<Vec<PathBuf>> = entries.map(|entry| Ok(entry?.path())).collect();
+    Ok(paths?)
+}
+
 /// Whether a repository stands at `path`.
 pub(super) fn is_repository(path: &Path) -> bool {
     path.join("HEAD").is_file()
@@ -258,6 +305,16 @@ mod tests {
             fixture.repository.branch("main").await,
             Err(Error::BranchNotFound)
         ));
+    }
+
+    #[tokio::test]
+    async fn stored_repositories_are_listed_and_nothing_else() {
+        let fixture = Fixture::new("main").await;
+        for stray in ["ab/cd/x.git", "ab/file", ".new-x/y"] {
+            std::fs::create_dir_all(fixture.root.path().join(stray)).unwrap();
+        }
+        std::fs::write(fixture.root.path().join("ab/cd/y"), "").unwrap();
+        assert_eq!(fixture.store.stored().await.unwrap(), [fixture.id.clone()]);
     }
 
     #[tokio::test]

@@ -10,6 +10,9 @@ use super::{Error, Oid, Result};
 /// packed ones.
 const LOCKED_PATIENCE: Duration = Duration::from_secs(1);
 
+/// The longest name of a file in bytes, on every file system that repositories are kept on.
+const LONGEST_FILE_NAME: usize = 255;
+
 /// From which age on a lock file is one that a crash left behind. Its maker needs it for milliseconds; the rest
 /// allows for large packed references and for clocks that differ between nodes.
 const FORGOTTEN: Duration = Duration::from_secs(5 * 60);
@@ -68,8 +71,12 @@ impl NameFilter {
 
 /// What a full reference name points at, through symbolic references.
 pub(super) fn target(repository: &git2::Repository, name: &str) -> Result<Option<Oid>> {
-    // Asking libgit2 for an invalid name is an error of its own; to us it is just not there.
-    if !git2::Reference::is_valid_name(name) {
+    // Asking libgit2 for an invalid name, or one that no file can bear, is an error of its own; to us it is just
+    // not there.
+    let too_long = name
+        .split('/')
+        .any(|component| component.len() > LONGEST_FILE_NAME);
+    if too_long || !git2::Reference::is_valid_name(name) {
         return Ok(None);
     }
     match repository

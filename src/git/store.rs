@@ -140,6 +140,19 @@ impl Store {
             .await
     }
 
+    /// The repositories on disk, in no order; what else lies beside them is passed over.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub async fn stored(&self) -> Result<Vec<RepositoryId>> {
+        self.shared
+            .run(|shared| {
+                let names = layout::stored(shared.root())?;
+                Ok(names.into_iter().map(RepositoryId).collect())
+            })
+            .await
+    }
+
     /// The bytes that the repository's files take, without file-system overhead.
     ///
     /// # Errors

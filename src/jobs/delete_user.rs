@@ -32,6 +32,14 @@ impl Job for DeleteUser {
 /// # Errors
 /// When Git or the database fails; the job is tried again then.
 pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
+    // Only one that was taken out of sight: the payload is not proof enough. The row is the last to go.
+    let user = users::Entity::find_by_id(job.user_id)
+        .filter(users::Column::DeletionStartedAt.is_not_null())
+        .one(backend.database.read())
+        .await?;
+    if user.is_none() {
+        return Ok(());
+    }
     for group in &job.groups {
         remove_tree(&backend, *group).await?;
     }
@@ -44,10 +52,7 @@ pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
             .exec(backend.database.write())
             .await?;
     }
-    users::Entity::delete_many()
-        .filter(users::Column::Id.eq(job.user_id))
-        // Only one that was taken out of sight: the payload is not proof enough.
-        .filter(users::Column::DeletionStartedAt.is_not_null())
+    users::Entity::delete_by_id(job.user_id)
         .exec(backend.database.write())
         .await?;
     Ok(())

@@ -6,9 +6,11 @@
 pub mod access;
 pub mod access_tokens;
 pub mod authentication;
+pub mod backups;
 pub mod branches;
 pub mod commits;
 pub mod counting;
+pub mod doctor;
 pub mod files;
 pub mod git_access;
 pub mod groups;

@@ -8,13 +8,14 @@ use poem::http::header::{
     X_FRAME_OPTIONS,
 };
 use poem::http::{HeaderValue, StatusCode};
+use poem::middleware::SizeLimit;
 use poem::web::{Data, Form, Query};
-use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler, post};
+use poem::{Body, Endpoint, EndpointExt, Request, Response, Route, get, handler, post};
 use serde::Deserialize;
 use serde_json::json;
 
 use crate::api::credentials::{CSRF_HEADER, SESSION_COOKIE, cookie};
-use crate::api::failure;
+use crate::api::{failure, parameters};
 use crate::error::Error;
 use crate::secrets::{self, Token};
 use crate::services::Backend;
@@ -29,10 +30,11 @@ const FORM_LIMIT: usize = 16 * 1024;
 
 /// The routes below `/users`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
+    // The middleware wants a length, which a GET has not, nor a form of nothing.
+    let limit = SizeLimit::new(FORM_LIMIT);
     Route::new()
-        .at("/sign_in", get(show).post(submit))
+        .at("/sign_in", get(show).post(submit.with(limit)))
         .at("/sign_out", post(leave))
-        .with(poem::middleware::SizeLimit::new(FORM_LIMIT))
         .data(backend.clone())
         .map_to_response()
 }
@@ -57,11 +59,6 @@ struct Typed {
     #[serde(default)]
     authenticity_token: String,
     return_to: Option<String>,
-}
-
-#[derive(Default, Deserialize)]
-struct Leaving {
-    authenticity_token: Option<String>,
 }
 
 /// What the page shows.
@@ -173,7 +170,7 @@ async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Back
 }
 
 #[handler]
-async fn leave(request: &Request, leaving: Option<Form<Leaving>>, Data(backend): Data<&Backend>) -> Response {
+async fn leave(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
     let secret = sent_cookie(request, SESSION_COOKIE);
     let found = match signed_in(request, backend).await {
         Ok(found) => found,
@@ -181,7 +178,10 @@ async fn leave(request: &Request, leaving: Option<Form<Leaving>>, Data(backend):
     };
     if let (Some(secret), Some(session)) = (secret, found) {
         let sent = request.header(CSRF_HEADER).map(str::to_owned);
-        let sent = sent.or(leaving.and_then(|form| form.0.authenticity_token));
+        let sent = match sent {
+            Some(sent) => Some(sent),
+            None => form_field(body, "authenticity_token").await,
+        };
         if !sent.is_some_and(|sent| secrets::constant_time_eq(&sent, &session.csrf_token)) {
             return failed(&Error::forbidden_because("the CSRF token is missing or wrong"));
         }
@@ -192,6 +192,13 @@ async fn leave(request: &Request, leaving: Option<Form<Leaving>>, Data(backend):
     let mut response = redirect("/users/sign_in");
     set_cookie(&mut response, backend, SESSION_COOKIE, "", "Lax", 0);
     response
+}
+
+/// One field of a form; none when the form is too large or none at all.
+async fn form_field(body: Body, name: &str) -> Option<String> {
+    let bytes = body.into_bytes_limit(FORM_LIMIT).await.ok()?;
+    let fields = parameters::query(std::str::from_utf8(&bytes).ok()?).ok()?;
+    fields.get(name)?.as_str().map(str::to_owned)
 }
 
 /// Who is signed in, and the token that writes by session must carry.

@@ -4,8 +4,20 @@
 //! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
 
 mod branches;
+mod cli;
 mod commits;
+mod edge;
 mod git;
+mod groups;
+mod impersonation_tokens;
+mod members;
 mod metadata;
+mod personal_access_tokens;
+mod projects;
+mod regressions;
+mod repositories;
 mod repository_files;
+mod sign_in;
 mod support;
+mod tags;
+mod users;

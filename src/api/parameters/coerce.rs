@@ -101,7 +101,15 @@ fn coerce(shape: &'static Shape, value: Value, name: &str, faults: &mut Faults) 
         Shape::Date => date(&value),
         Shape::Choice(choices) => choice(value, choices),
         Shape::Any => Ok(value),
-        Shape::List(inner) => return list(inner, value, name, faults),
+        Shape::List { items, min, max } => {
+            let found = list(items, value, name, faults)?;
+            let count = found.as_array().map_or(0, Vec::len) as u64;
+            if count < *min || max.is_some_and(|max| count > max) {
+                faults.add(format!("{name} is invalid"));
+                return None;
+            }
+            return Some(found);
+        }
         Shape::Object(fields) => return object(fields, value, name, faults),
         Shape::Map(inner) => return map(inner, value, name, faults),
         Shape::Named(_) => Err(Fault::Invalid),
@@ -281,7 +289,10 @@ fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) ->
         scalar @ (Value::Number(_) | Value::Bool(_)) => vec![scalar],
         Value::Null => Vec::new(),
     };
-    let nested = matches!(plain(inner), Shape::Object(_) | Shape::Map(_) | Shape::List(_));
+    let nested = matches!(
+        plain(inner),
+        Shape::Object(_) | Shape::Map(_) | Shape::List { .. }
+    );
     let coerced = items.into_iter().enumerate().filter_map(|(index, item)| {
         let inner_name = if nested {
             format!("{name}[{index}]")
@@ -415,7 +426,11 @@ mod tests {
             required: false,
             nullable: false,
             default: None,
-            shape: Shape::List(&INTEGER),
+            shape: Shape::List {
+                items: &INTEGER,
+                min: 0,
+                max: Some(3),
+            },
         },
     ];
     static INTEGER: Shape = Shape::Integer {
@@ -467,6 +482,15 @@ mod tests {
             "ids is invalid",
         ];
         assert_eq!(faults, wanted);
+    }
+
+    #[test]
+    fn a_list_longer_than_the_contract_allows_is_refused() {
+        assert_eq!(
+            run(json!({"name": "x", "ids": [1, 2, 3]})).1,
+            Vec::<String>::new()
+        );
+        assert_eq!(run(json!({"name": "x", "ids": "1,2,3,4"})).1, ["ids is invalid"]);
     }
 
     #[test]

@@ -72,6 +72,9 @@ impl Service {
                 .config("uploadpack.allowReachableSHA1InWant", "true"),
             Self::ReceivePack => Program::new("receive-pack")
                 .config("receive.autogc", "false")
+                // Packs are kept as they come: unpacking would compress large files anew, held in memory.
+                .config("receive.unpackLimit", "1")
+                .config("core.bigFileThreshold", "16m")
                 .config("receive.fsckObjects", "true")
                 // Old histories carry these blemishes; they harm nobody.
                 .config("receive.fsck.badTimezone", "ignore")

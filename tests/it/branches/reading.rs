@@ -57,7 +57,6 @@ scenario! {
             ("n%24", vec!["main"]),
             ("%5Emain%24", vec!["main"]),
             ("main'; DROP TABLE", vec![]),
-            ("%00", vec![]),
             ("", vec!["feature/x", "main", "merged"]),
         ] {
             let answer = server.anonymous().get(&project.url(&format!("/branches?search={search}"))).await;
@@ -74,16 +73,21 @@ scenario! {
         let far = client.get(&project.url("/branches?page=1000000000000000000")).await;
         assert_eq!(far.expect(200).json(), json!([]));
         client.get(&project.url("/branches?page=abc")).await.expect(400);
-        client.get(&project.url("/branches?per_page=-1")).await.expect(400);
+        let one = client.get(&project.url("/branches?per_page=-1")).await.expect(200);
+        assert!(!one.pluck("name").is_empty());
         let long = "x".repeat(1_025);
         client.get(&project.url(&format!("/branches?search={long}"))).await.expect(400);
-        client.get(&project.url("/branches?search=%FF")).await.expect(400);
+        for search in ["%FF", "%00"] {
+            client.get(&project.url(&format!("/branches?search={search}"))).await.expect(400);
+        }
     }
 
     async fn a_long_list_costs_no_more_statements_than_a_short_one(server) {
         let project = Project::filled(&server, "engine", Visibility::Private).await;
         let client = server.root();
         let url = project.url("/branches?per_page=100");
+        // The first use of a token is noted.
+        client.get(&url).await.expect(200);
         let before = server.statements();
         assert_eq!(client.get(&project.url("/branches?per_page=1")).await.pluck("name").len(), 1);
         let short = server.statements() - before;
@@ -119,11 +123,13 @@ scenario! {
     async fn names_that_no_branch_can_bear_are_refused(server) {
         let project = Project::filled(&server, "engine", Visibility::Public).await;
         let long = "x".repeat(300);
-        for name in ["--upload-pack=x", "a..b", "refs/heads/main", "a\0b", "a b", "a~1", "HEAD", "main.lock", &long] {
+        for name in ["--upload-pack=x", "a..b", "refs/heads/main", "a b", "a~1", "HEAD", "main.lock", &long] {
             let answer = server.anonymous().get(&project.url(&format!("/branches/{}", segment(name)))).await;
             assert_eq!(answer.expect(400).message(), "The branch refname is invalid", "{name:?}");
         }
-        server.anonymous().get(&project.url("/branches/%FF%FE")).await.expect(400);
+        for name in ["%FF%FE", "a%00b"] {
+            server.anonymous().get(&project.url(&format!("/branches/{name}"))).await.expect(400);
+        }
     }
 
     async fn a_private_project_shows_its_branches_to_reporters_only(server) {

@@ -1,10 +1,14 @@
 //! Creating, updating and deleting files.
 
 use holdfast::entities::Visibility;
+use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
 
 use crate::support::repository::Sample;
-use crate::support::scenario;
+use crate::support::server::ROOT_TOKEN;
+use crate::support::{Answer, TestServer, contract, scenario};
 
 scenario! {
     async fn a_file_is_created_updated_and_deleted(server) {
@@ -164,7 +168,7 @@ scenario! {
         root.delete(&format!("{url}?branch=main&commit_message=x&last_commit_id={last}")).await.expect(204);
     }
 
-    async fn five_megabytes_are_stored_and_more_than_the_limit_refused(server) {
+    async fn five_megabytes_are_stored(server) {
         let sample = Sample::new(&server).await;
         let content = "0123456789abcde\n".repeat(5 << 16);
         let body = json!({ "branch": "main", "commit_message": "x", "content": content });
@@ -172,4 +176,50 @@ scenario! {
         let raw = server.root().get(&format!("{}/raw?ref=main", sample.file("big"))).await.expect(200);
         assert!(raw.body == content.as_bytes());
     }
+
+    async fn bodies_over_the_limit_are_refused_before_they_are_read(server) {
+        let sample = Sample::new(&server).await;
+        for (method, path) in [
+            ("POST", sample.file("a")),
+            ("PUT", sample.file("a")),
+            ("DELETE", sample.file("a")),
+            ("POST", sample.commits()),
+        ] {
+            let answer = announce(&server, method, &format!("/api/v4{path}"), (128 << 20) + 1).await;
+            assert_eq!(answer.expect(413).message(), "413 Request Entity Too Large");
+        }
+    }
+}
+
+/// Sends the head of a request that announces a body of this length, and nothing of the body.
+async fn announce(server: &TestServer, method: &str, path: &str, length: u64) -> Answer {
+    let address = server.base.strip_prefix("http://").expect("an address");
+    let mut connection = TcpStream::connect(address).await.expect("a connection");
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nPrivate-Token: {ROOT_TOKEN}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    );
+    connection.write_all(head.as_bytes()).await.expect("writing");
+    let mut bytes = Vec::new();
+    connection.read_to_end(&mut bytes).await.expect("reading");
+    let text = String::from_utf8(bytes).expect("text");
+    let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+    let mut lines = head.lines();
+    let status = lines
+        .next()
+        .and_then(|line| line.split(' ').nth(1))
+        .expect("a status");
+    let headers = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| {
+            let name: HeaderName = name.parse().expect("a name");
+            (name, HeaderValue::from_str(value).expect("a value"))
+        });
+    let answer = Answer {
+        status: status.parse().expect("a number"),
+        headers: headers.collect(),
+        body: body.as_bytes().to_vec(),
+    };
+    contract::check(method, path, &answer);
+    answer
 }

@@ -4,12 +4,14 @@ pub mod client;
 pub mod code;
 pub mod contract;
 pub mod git;
+pub mod people;
 pub mod places;
+pub mod process;
 pub mod repository;
 pub mod server;
 
 pub use client::{Answer, Client};
-pub use server::{Kind, TestServer};
+pub use server::{Kind, PostgresqlDatabase, TestServer};
 
 /// Tests that get a fresh server each, on every database there is.
 ///

@@ -154,14 +154,16 @@ impl TestServer {
 }
 
 /// A PostgreSQL database that lives as long as a test.
-struct PostgresqlDatabase {
-    url: String,
+pub struct PostgresqlDatabase {
+    /// Where it is.
+    pub url: String,
     admin: String,
     name: String,
 }
 
 impl PostgresqlDatabase {
-    async fn create(admin: &str) -> Self {
+    /// Makes one beside the database at this address.
+    pub async fn create(admin: &str) -> Self {
         let name = format!("holdfast_it_{}", hex::encode(rand::random::<[u8; 8]>()));
         let connection = sea_orm::Database::connect(admin).await.expect("PostgreSQL");
         connection
@@ -177,7 +179,8 @@ impl PostgresqlDatabase {
         }
     }
 
-    async fn remove(self) {
+    /// Removes it with all it holds.
+    pub async fn remove(self) {
         let connection = sea_orm::Database::connect(&self.admin).await.expect("PostgreSQL");
         let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
         connection.execute_unprepared(&drop).await.expect("dropping");

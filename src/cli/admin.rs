@@ -1,0 +1,189 @@
+//! `holdfast admin`: what an operator does without the API.
+
+use std::io::BufRead;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use chrono::NaiveDate;
+use clap::{Subcommand, ValueEnum};
+use holdfast::entities::access_tokens::Kind;
+use holdfast::entities::{Visibility, users};
+use holdfast::error::Error;
+use holdfast::secrets::Token;
+use holdfast::services::access_tokens::{self, NewToken};
+use holdfast::services::users::{self as accounts, NewUser};
+use holdfast::services::{imports, recovery};
+
+use super::{Common, Outcome, print};
+
+/// One of the commands.
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Make a user
+    CreateUser {
+        /// Name in paths
+        username: String,
+        /// Address for mail
+        #[arg(long)]
+        email: String,
+        /// Name that is shown [default: the user name]
+        #[arg(long)]
+        name: Option<String>,
+        /// Let the user run the instance
+        #[arg(long)]
+        admin: bool,
+        /// Read the password from the first line of standard input [default: make one up and print it]
+        #[arg(long)]
+        password_stdin: bool,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Make a personal access token and print it
+    CreateToken {
+        /// Name of the user it acts as
+        username: String,
+        /// What the token is called
+        #[arg(long, default_value = "command line")]
+        name: String,
+        /// Its scopes
+        #[arg(long, value_delimiter = ',', default_value = "api")]
+        scopes: Vec<String>,
+        /// Last day it is good for, as YYYY-MM-DD
+        #[arg(long)]
+        expires_at: Option<NaiveDate>,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Bring the branches and tags of a repository of this machine into a project, made when it is not there
+    ImportRepo {
+        /// Path of the project, as NAMESPACE/NAME; the namespace must exist
+        #[arg(long)]
+        project: String,
+        /// Who may see the project if it is made
+        #[arg(long, value_enum, default_value_t = Exposure::Private)]
+        visibility: Exposure,
+        /// The repository
+        path: PathBuf,
+        #[command(flatten)]
+        common: Common,
+    },
+}
+
+/// [`Visibility`] on the command line.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub(super) enum Exposure {
+    Private,
+    Internal,
+    Public,
+}
+
+impl From<Exposure> for Visibility {
+    fn from(exposure: Exposure) -> Self {
+        match exposure {
+            Exposure::Private => Self::Private,
+            Exposure::Internal => Self::Internal,
+            Exposure::Public => Self::Public,
+        }
+    }
+}
+
+/// Does what the command says.
+pub(super) async fn run(command: Command) -> Outcome {
+    match command {
+        Command::CreateUser {
+            username,
+            email,
+            name,
+            admin,
+            password_stdin,
+            common,
+        } => {
+            let password = if password_stdin { Some(first_line()?) } else { None };
+            let new = NewUser {
+                name: name.unwrap_or_else(|| username.clone()),
+                username,
+                email,
+                password,
+                admin,
+            };
+            create_user(common, new).await
+        }
+        Command::CreateToken {
+            username,
+            name,
+            scopes,
+            expires_at,
+            common,
+        } => {
+            let (_, backend) = common.open().await?;
+            let user = users::by_username(backend.database.read(), &username).await?;
+            let user = user.ok_or_else(|| format!("there is no user {username}"))?;
+            let new = NewToken {
+                user_id: user.id,
+                name,
+                kind: Kind::Personal,
+                scopes,
+                expires_at,
+                created_by_id: None,
+                secret: None,
+            };
+            let (_, token) = access_tokens::create(&backend, new).await.map_err(shown)?;
+            print(&format!("{token}\n"));
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::ImportRepo {
+            project,
+            visibility,
+            path,
+            common,
+        } => {
+            let (settings, backend) = common.open().await?;
+            let _presence = recovery::arrive(&backend, &settings.data_dir).await?;
+            let made = imports::import(&backend, &project, visibility.into(), path)
+                .await
+                .map_err(shown)?;
+            let branch = made.default_branch.as_deref().unwrap_or("none");
+            print(&format!(
+                "Project {project} has id {} and the default branch {branch}.\n",
+                made.id
+            ));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+async fn create_user(common: Common, mut new: NewUser) -> Outcome {
+    let (_, backend) = common.open().await?;
+    let made_up = new.password.is_none();
+    let password = new
+        .password
+        .get_or_insert_with(|| Token::generate("").expose().to_owned())
+        .clone();
+    let user = accounts::create(&backend, new).await.map_err(shown)?;
+    print(&format!("User {} has id {}.\n", user.username, user.id));
+    if made_up {
+        print(&format!("Password (shown once): {password}\n"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn first_line() -> std::io::Result<String> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    Ok(line.trim_end_matches(['\r', '\n']).to_owned())
+}
+
+/// A refusal in the words of the command line.
+fn shown(error: Error) -> String {
+    match error {
+        Error::InvalidAttributes(attributes) => {
+            let each = attributes
+                .iter()
+                .map(|(name, texts)| format!("{name} {}", texts.join(", ")));
+            each.collect::<Vec<_>>().join("; ")
+        }
+        Error::NotFound(kind) => format!("{kind} not found"),
+        Error::Internal(cause) => cause.to_string(),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,60 @@
+//! `doctor`, `backup` and `restore`.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::Args;
+use holdfast::services::{backups, doctor as examination, recovery};
+
+use super::{Common, Outcome, print};
+
+/// What `backup` and `restore` take.
+#[derive(Debug, Args)]
+pub(super) struct Copy {
+    /// Directory of the backup
+    directory: PathBuf,
+    #[command(flatten)]
+    common: Common,
+}
+
+/// Prints what is wrong, a line each; ends with 1 when there is anything.
+pub(super) async fn doctor(common: Common) -> Outcome {
+    let (settings, backend) = common.open().await?;
+    let deserted = recovery::is_deserted(&settings.data_dir).await?;
+    let findings = examination::examine(&backend, deserted).await?;
+    for problem in &findings.problems {
+        print(&format!("{problem}\n"));
+    }
+    let (projects, problems) = (findings.projects, findings.problems.len());
+    print(&format!("Projects: {projects}. Problems: {problems}.\n"));
+    Ok(if problems == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Writes a backup.
+pub(super) async fn backup(copy: Copy) -> Outcome {
+    let (settings, backend) = copy.common.open().await?;
+    let made = backups::backup(&backend, &settings.data_dir, &copy.directory).await?;
+    print(&format!(
+        "Backup with {} repositories in {}.\n",
+        made.repositories,
+        copy.directory.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Brings a backup back.
+pub(super) async fn restore(copy: Copy) -> Outcome {
+    let settings = copy.common.read("warn")?.settings()?;
+    let made = backups::restore(&copy.directory, &settings.data_dir, &settings.database_url).await?;
+    print(&format!(
+        "Restored {} repositories of {} into {}.\n",
+        made.repositories,
+        made.created_at.to_rfc3339(),
+        settings.data_dir.display()
+    ));
+    Ok(ExitCode::SUCCESS)
+}

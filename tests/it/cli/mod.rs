@@ -1,0 +1,6 @@
+//! The binary's commands.
+
+mod admin;
+mod backups;
+mod doctor;
+mod lifecycle;

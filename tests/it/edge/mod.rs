@@ -1,0 +1,4 @@
+//! What every operation has in common: who calls, and what was sent.
+
+mod authentication;
+mod parameters;

@@ -1,0 +1,4 @@
+//! Groups.
+
+mod create;
+mod list;

@@ -1,0 +1,4 @@
+//! Members of groups and projects.
+
+mod changes;
+mod lists;

@@ -1,0 +1,7 @@
+//! Projects.
+
+mod create;
+mod delete;
+mod edit;
+mod list;
+mod read;

@@ -1,0 +1,6 @@
+//! Repositories as a whole.
+
+mod archives;
+mod blobs;
+mod history;
+mod trees;

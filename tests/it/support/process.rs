@@ -1,0 +1,200 @@
+//! The real binary, as an operator runs it.
+
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{Child, Command};
+
+use super::{Kind, PostgresqlDatabase, git};
+
+/// The token of the first administrator.
+pub const TOKEN: &str = "root-token-of-the-binary";
+
+/// A data directory and a database for the binary.
+pub struct Site {
+    /// The data directory, which need not exist yet.
+    pub data: PathBuf,
+    database: Option<PostgresqlDatabase>,
+    _guard: tempfile::TempDir,
+}
+
+impl Site {
+    /// A fresh one.
+    pub async fn new(kind: &Kind) -> Self {
+        let guard = tempfile::tempdir().expect("a directory");
+        let database = match kind {
+            Kind::Sqlite => None,
+            Kind::Postgresql(url) => Some(PostgresqlDatabase::create(url).await),
+        };
+        Self {
+            data: guard.path().join("data"),
+            database,
+            _guard: guard,
+        }
+    }
+
+    /// A path beside the data directory.
+    pub fn beside(&self, name: &str) -> PathBuf {
+        self.data.with_file_name(name)
+    }
+
+    /// Removes what a temporary directory does not.
+    pub async fn remove(self) {
+        if let Some(database) = self.database {
+            database.remove().await;
+        }
+    }
+
+    /// The address of the database.
+    pub fn database_url(&self) -> String {
+        match &self.database {
+            Some(database) => database.url.clone(),
+            None => format!("sqlite://{}", self.data.join("holdfast.db").display()),
+        }
+    }
+
+    /// A run of the binary on this site, not yet started.
+    pub fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_holdfast"));
+        command.args(arguments).arg("--data-dir").arg(&self.data);
+        command.arg("--database-url").arg(self.database_url());
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("HOLDFAST_")) {
+            command.env_remove(name);
+        }
+        command
+            .env("HOLDFAST_ROOT_TOKEN", TOKEN)
+            .env("HOLDFAST_LOG", "warn")
+            .current_dir(self.data.parent().expect("a parent"))
+            .stdin(Stdio::null())
+            .kill_on_drop(true);
+        command
+    }
+
+    /// Runs a command to its end.
+    pub async fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().await.expect("the binary")
+    }
+
+    /// Runs a command that must succeed; answers what it printed.
+    pub async fn succeeds(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments).await;
+        assert!(output.status.success(), "{arguments:?}: {}", git::said(&output));
+        String::from_utf8(output.stdout).expect("UTF-8")
+    }
+
+    /// Runs a command that must end with 1; answers what it said.
+    pub async fn fails(&self, arguments: &[&str]) -> String {
+        let output = self.run(arguments).await;
+        assert_eq!(
+            output.status.code(),
+            Some(1),
+            "{arguments:?}: {}",
+            git::said(&output)
+        );
+        git::said(&output)
+    }
+
+    /// Starts a server.
+    pub async fn serve(&self, arguments: &[&str]) -> Process {
+        let arguments = [&["serve", "--listen", "127.0.0.1:0"], arguments].concat();
+        let mut command = self.command(&arguments);
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary");
+        let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
+        let mut base = None;
+        while let Some(line) = lines.next_line().await.expect("a line") {
+            if let Some(rest) = line.strip_prefix("API: ") {
+                base = rest.strip_suffix("/api/v4").map(str::to_owned);
+            }
+            if line.starts_with("Health: ") {
+                break;
+            }
+        }
+        Process {
+            child,
+            base: base.expect("an address"),
+        }
+    }
+
+    /// Brings a repository into a project of the administrator's namespace.
+    pub async fn import(&self, name: &str, repository: &Path) {
+        let project = format!("root/{name}");
+        let path = repository.to_str().expect("UTF-8");
+        self.succeeds(&["admin", "import-repo", "--project", &project, path])
+            .await;
+    }
+}
+
+/// A running server.
+pub struct Process {
+    child: Child,
+    /// `http://127.0.0.1:port`.
+    pub base: String,
+}
+
+impl Process {
+    /// Where git finds a project of the administrator's namespace, with credentials.
+    pub fn address(&self, name: &str) -> String {
+        git::address(&self.base, "root", TOKEN, &format!("root/{name}"))
+    }
+
+    /// The number of the process.
+    pub fn id(&self) -> u32 {
+        self.child.id().expect("a running process")
+    }
+
+    /// Ends it at once, as a power cut would.
+    pub async fn kill(mut self) {
+        self.child.kill().await.expect("killing");
+    }
+
+    /// Asks it to end.
+    pub fn terminate(&self) {
+        let id = i32::try_from(self.id()).expect("an id");
+        kill_process(Pid::from_raw(id).expect("an id"), Signal::TERM).expect("a signal");
+    }
+
+    /// Waits for its end.
+    pub async fn wait(mut self) -> ExitStatus {
+        self.child.wait().await.expect("waiting")
+    }
+
+    /// Asks it to end, and waits; it must end well.
+    pub async fn stop(self) {
+        self.terminate();
+        let status = self.wait().await;
+        assert_eq!(status.code(), Some(0), "{status}");
+    }
+}
+
+/// Tests that run the binary, once on every database there is.
+macro_rules! site_scenario {
+    ($(
+        async fn $name:ident($site:ident, $kind:ident) $body:block
+    )*) => {$(
+        mod $name {
+            #[allow(unused_imports)]
+            use super::*;
+
+            async fn run($kind: $crate::support::Kind) {
+                let $site = $crate::support::process::Site::new(&$kind).await;
+                $body
+                $site.remove().await;
+            }
+
+            #[tokio::test]
+            async fn on_sqlite() {
+                run($crate::support::Kind::Sqlite).await;
+            }
+
+            #[tokio::test]
+            async fn on_postgresql() {
+                if let Some(kind) = $crate::support::Kind::postgresql() {
+                    run(kind).await;
+                }
+            }
+        }
+    )*};
+}
+pub(crate) use site_scenario;

@@ -1,0 +1,6 @@
+//! User accounts.
+
+mod changing;
+mod deleting;
+mod making;
+mod reading;
