@@ -24,7 +24,7 @@ const BEGINNING: usize = 1_500_000_000;
 /// How far commits lie apart, in seconds: 24,000 in six years.
 const PACE: usize = 7_900;
 /// Changes with every change of what is written here, so that nobody measures with an old one.
-const EDITION: &str = "1";
+const EDITION: &str = "2";
 /// The file of exactly [`PAGE_SIZE`] bytes.
 pub const PAGE: &str = "docs/manual/page.md";
 /// The size of [`PAGE`], in bytes.
@@ -158,7 +158,7 @@ impl<W: Write> History<W> {
             };
         }
         let words = line(&mut self.random);
-        self.head("main", words.trim_end())?;
+        self.head("main", words.trim())?;
         match self.random.below(1000) {
             0..=140 if self.files.len() < FILES => self.add_file()?,
             141..=160 => self.rename_file()?,
@@ -329,7 +329,7 @@ impl<W: Write> History<W> {
 
     fn commit_to_topic(&mut self, mut topic: Topic) -> Result<()> {
         let words = line(&mut self.random);
-        self.head(&format!("topic-{}", topic.number), words.trim_end())?;
+        self.head(&format!("topic-{}", topic.number), words.trim())?;
         if !topic.has_commits {
             writeln!(self.output, "from :{}", topic.tip)?;
         }
