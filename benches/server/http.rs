@@ -89,8 +89,9 @@ impl Connection {
         };
         self.body_start = head + 4;
         let (status, length) = parse_head(self.buffer.get(..head).unwrap_or_default())
-            .ok_or_else(|| format!("{}: an answer without status or length", request.line))?;
+            .ok_or_else(|| format!("{}: an answer that is not HTTP", request.line))?;
         if request.has_answer_body {
+            let length = length.ok_or_else(|| format!("{}: an answer without a length", request.line))?;
             while self.buffer.len() < self.body_start + length {
                 self.read_more().await?;
             }
@@ -129,8 +130,8 @@ impl Connection {
     }
 }
 
-/// The status and the length of the body; a status that has no body needs no length.
-fn parse_head(head: &[u8]) -> Option<(u16, usize)> {
+/// The status and, where it is told, the length of the body.
+fn parse_head(head: &[u8]) -> Option<(u16, Option<usize>)> {
     let head = std::str::from_utf8(head).ok()?;
     let mut lines = head.split("\r\n");
     let status = lines.next()?.split(' ').nth(1)?.parse().ok()?;
@@ -140,11 +141,9 @@ fn parse_head(head: &[u8]) -> Option<(u16, usize)> {
             .then(|| value.trim().parse().ok())
             .flatten()
     });
-    match length {
-        Some(length) => Some((status, length)),
-        None if matches!(status, 204 | 304) => Some((status, 0)),
-        None => None,
-    }
+    // These never have a body, and so need not tell.
+    let empty = matches!(status, 204 | 304).then_some(0);
+    Some((status, length.or(empty)))
 }
 
 /// A text as one component of a path.

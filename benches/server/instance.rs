@@ -120,8 +120,9 @@ impl Place {
             return Err(format!("the import failed; see {}/log", self.directory.display()).into());
         }
         let server = self.start().await?;
+        let groups = (0..GROUPS).map(|group| add_group(server.address, group));
+        futures_util::future::try_join_all(groups).await?;
         let mut connection = Connection::open(server.address).await?;
-        add_projects(&mut connection).await?;
         let id = wait_for_upkeep(&mut connection).await?;
         server.stop()?;
         // Where the store keeps it: the project's id, hashed, fanned out over two levels.
@@ -135,27 +136,27 @@ impl Place {
     }
 }
 
-async fn add_projects(connection: &mut Connection) -> Result<()> {
-    for group in 0..GROUPS {
+/// Makes a group with its share of the projects.
+async fn add_group(address: SocketAddr, group: usize) -> Result<()> {
+    let mut connection = Connection::open(address).await?;
+    let body = json!({
+        "name": format!("Group {group}"), "path": format!("group-{group}"), "visibility": "public",
+    });
+    let made = connection
+        .json(&Request::post("/api/v4/groups", TOKEN, &body))
+        .await?;
+    for project in 0..PROJECTS / GROUPS {
         let body = json!({
-            "name": format!("Group {group}"), "path": format!("group-{group}"), "visibility": "public",
+            "name": format!("Project {project}"),
+            "path": format!("project-{project}"),
+            "namespace_id": made["id"],
+            "description": "One of many",
+            "visibility": "public",
+            "tag_list": "many,small",
         });
-        let made = connection
-            .json(&Request::post("/api/v4/groups", TOKEN, &body))
+        connection
+            .succeed(&Request::post("/api/v4/projects", TOKEN, &body))
             .await?;
-        for project in 0..PROJECTS / GROUPS {
-            let body = json!({
-                "name": format!("Project {project}"),
-                "path": format!("project-{project}"),
-                "namespace_id": made["id"],
-                "description": "One of many",
-                "visibility": "public",
-                "tag_list": "many,small",
-            });
-            connection
-                .succeed(&Request::post("/api/v4/projects", TOKEN, &body))
-                .await?;
-        }
     }
     Ok(())
 }
