@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use poem::Server;
-use poem::listener::{Acceptor, Listener, TcpListener};
+use poem::listener::{Acceptor, TcpAcceptor};
+use tokio::net::TcpSocket;
 use tokio_util::sync::CancellationToken;
 
 use crate::app;
@@ -127,10 +128,7 @@ pub async fn bind(
         what: format!("cannot listen on {}", settings.listen),
         cause,
     };
-    let acceptor = TcpListener::bind(settings.listen)
-        .into_acceptor()
-        .await
-        .map_err(io)?;
+    let acceptor = listen(settings.listen).map_err(io)?;
     let local = acceptor
         .local_addr()
         .into_iter()
@@ -148,6 +146,22 @@ pub async fn bind(
         address,
         made_up,
     })
+}
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Listens, so that answers sent in several pieces do not wait for the client to acknowledge each.
+fn listen(address: SocketAddr) -> std::io::Result<TcpAcceptor> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    // What is accepted inherits it.
+    socket.set_nodelay(true)?;
+    socket.bind(address)?;
+    TcpAcceptor::from_tokio(socket.listen(BACKLOG)?)
 }
 
 impl<A: Acceptor + 'static> Bound<A> {

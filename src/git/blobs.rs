@@ -101,14 +101,22 @@ impl Repository {
     /// # Errors
     /// [`Error::ObjectNotFound`], or what starting a process says.
     pub async fn open_blob(&self, id: Oid) -> Result<BlobStream> {
-        let size = self.blob_size(id).await?;
-        if size <= IN_MEMORY {
-            let blob = self.blob(id, IN_MEMORY).await?;
-            let source = Box::pin(std::io::Cursor::new(blob.data));
+        let (size, data) = self
+            .git2(move |repository| {
+                let odb = repository.odb()?;
+                let size = blob_size(&odb, id)?;
+                if size > IN_MEMORY {
+                    return Ok((size, None));
+                }
+                let object = odb.read(id).map_err(absent)?;
+                Ok((size, Some(Bytes::copy_from_slice(object.data()))))
+            })
+            .await?;
+        if let Some(data) = data {
             return Ok(BlobStream {
                 size,
                 remaining: size,
-                source,
+                source: Box::pin(std::io::Cursor::new(data)),
                 _process: None,
             });
         }
@@ -150,7 +158,7 @@ impl Repository {
     }
 }
 
-fn blob_size(odb: &git2::Odb<'_>, id: Oid) -> Result<u64> {
+pub(super) fn blob_size(odb: &git2::Odb<'_>, id: Oid) -> Result<u64> {
     match odb.read_header(id).map_err(absent)? {
         (size, git2::ObjectType::Blob) => Ok(size as u64),
         _ => Err(Error::ObjectNotFound),

@@ -2,6 +2,7 @@
 //!
 //! All of it may run while others read and write: Git replaces files in one step and keeps what is new.
 
+use std::io::ErrorKind;
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +11,12 @@ use super::{Repository, Result};
 
 /// How long upkeep may take.
 const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// As many loose objects are gathered into a pack.
+const LOOSE_OBJECTS: usize = 1_000;
+/// Of the 256 directories of loose objects so many are counted; ids are spread evenly.
+const COUNTED_DIRECTORIES: u8 = 16;
+/// As many packs are joined to those that were gathered before.
+const NEW_PACKS: usize = 5;
 /// How many problems are reported.
 const PROBLEMS: usize = 100;
 
@@ -64,6 +71,19 @@ impl Repository {
                 .await?;
         }
         Ok(())
+    }
+
+    /// Whether so much came in since the last [`Self::repack`] that another is worth its time: it visits all
+    /// history for the bitmaps, which would be far too much after every commit.
+    ///
+    /// # Errors
+    /// [`super::Error::RepositoryMissing`], or what the file system says.
+    pub async fn is_scattered(&self) -> Result<bool> {
+        self.blocking(|opened| {
+            let objects = opened.path().join("objects");
+            Ok(has_new_packs(&objects.join("pack"))? || has_loose_objects(&objects)?)
+        })
+        .await
     }
 
     /// Checks all objects and references; answers what is wrong, at most a hundred lines.
@@ -129,6 +149,46 @@ impl Repository {
         })
         .await
     }
+}
+
+/// Whether there are several packs that the index over all packs came before, or packs without such an index.
+fn has_new_packs(directory: &Path) -> std::io::Result<bool> {
+    let indexed = match directory.join("multi-pack-index").metadata() {
+        Ok(metadata) => Some(metadata.modified()?),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let mut new = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry
+            .path()
+            .extension()
+            .is_none_or(|extension| extension != "pack")
+        {
+            continue;
+        }
+        match (indexed, entry.metadata()) {
+            (None, _) => return Ok(true),
+            (Some(indexed), Ok(metadata)) => new += usize::from(metadata.modified()? > indexed),
+            // Another upkeep has just removed it.
+            (_, Err(_)) => {}
+        }
+    }
+    Ok(new >= NEW_PACKS)
+}
+
+/// Whether there are many loose objects, by a sample.
+fn has_loose_objects(objects: &Path) -> std::io::Result<bool> {
+    let mut counted = 0;
+    for number in 0..COUNTED_DIRECTORIES {
+        match std::fs::read_dir(objects.join(format!("{number:02x}"))) {
+            Ok(entries) => counted += entries.count(),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(counted * 256 / usize::from(COUNTED_DIRECTORIES) >= LOOSE_OBJECTS)
 }
 
 #[cfg(test)]
@@ -216,6 +276,31 @@ mod tests {
         }
         upkeep.await.unwrap();
         assert_eq!(repository.fsck().await.unwrap(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn repository_is_scattered_until_it_is_repacked() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        testing::commit(repository, "main", &[("file", "0")]).await;
+        assert!(!repository.is_scattered().await.unwrap(), "a few loose objects");
+        fixture.git(&["repack", "-d", "-q"]);
+        assert!(
+            repository.is_scattered().await.unwrap(),
+            "a pack that is not indexed"
+        );
+        repository.repack(Repack::Geometric).await.unwrap();
+        assert!(
+            !repository.is_scattered().await.unwrap(),
+            "everything is gathered"
+        );
+        testing::commit(repository, "main", &[("file", "1")]).await;
+        assert!(!repository.is_scattered().await.unwrap(), "a commit more");
+        let opened = git2::Repository::open_bare(repository.path()).unwrap();
+        for number in 0..2 * LOOSE_OBJECTS {
+            opened.blob(number.to_string().as_bytes()).unwrap();
+        }
+        assert!(repository.is_scattered().await.unwrap(), "many loose objects");
     }
 
     #[tokio::test]

@@ -59,7 +59,7 @@ pub use store::{RepositoryId, Store};
 pub use stream::ByteStream;
 pub use tags::{Tag, TagOrder, TagPage, TagQuery};
 pub use transport::{Outcome, Push, ReceivePolicy, Received, RefCommand, Service};
-pub use trees::{EntryKind, TreeEntry, TreePage};
+pub use trees::{EntryKind, Located, TreeEntry, TreePage};
 pub use write::{Action, CommitRequest, CommitResult, Start};
 
 /// The id of a Git object: 20 bytes, shown as 40 lower-case hex digits.

@@ -194,6 +194,11 @@ impl Shared {
             .join(format!("{name}.git"))
     }
 
+    /// The open handles of a repository, if there are any; touches no disk.
+    pub(super) fn open_handles(&self, id: &RepositoryId) -> Option<Arc<Opened>> {
+        self.opened.get(id)
+    }
+
     /// The open handles of a repository, made when absent.
     pub(super) fn opened(&self, id: &RepositoryId) -> Result<Arc<Opened>> {
         if let Some(opened) = self.opened.get(id) {

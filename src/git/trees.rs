@@ -1,7 +1,8 @@
 //! Trees: what stands at a path, and listings.
 
+use super::blobs::blob_size;
 use super::refs::Window;
-use super::{Error, Oid, Repository, Result, path};
+use super::{Error, Oid, Repository, Result, path, revision};
 
 /// How many entries a recursive listing may visit.
 const MOST_ENTRIES: usize = 1_000_000;
@@ -38,6 +39,17 @@ impl TreeEntry {
     }
 }
 
+/// What a path names at a revision.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// The commit that the revision names.
+    pub commit: Oid,
+    /// What stands at the path; absent when nothing does.
+    pub entry: Option<TreeEntry>,
+    /// The length of the content in bytes where that is a file, else 0.
+    pub size: u64,
+}
+
 /// A page of a tree listing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreePage {
@@ -57,6 +69,24 @@ impl Repository {
         self.git2(move |repository| {
             let tree = root(repository, commit)?;
             entry_at(&tree, &path)
+        })
+        .await
+    }
+
+    /// What stands at a path at a revision, all in one visit to the repository: for answers of every request.
+    ///
+    /// # Errors
+    /// [`Error::RevisionNotFound`] when the revision names no commit.
+    pub async fn locate(&self, revision: &str, path: &str) -> Result<Located> {
+        let (revision, path) = (revision.to_owned(), path.to_owned());
+        self.git2(move |repository| {
+            let commit = revision::resolve(repository, &revision)?;
+            let entry = entry_at(&root(repository, commit)?, &path)?;
+            let size = match &entry {
+                Some(entry) if entry.kind == EntryKind::Blob => blob_size(&repository.odb()?, entry.id)?,
+                _ => 0,
+            };
+            Ok(Located { commit, entry, size })
         })
         .await
     }

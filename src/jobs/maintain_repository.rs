@@ -36,7 +36,9 @@ pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), Failur
         Err(Error::RepositoryMissing) => return Ok(()),
         outcome => outcome?,
     }
-    repository.repack(Repack::Geometric).await?;
+    if repository.is_scattered().await? {
+        repository.repack(Repack::Geometric).await?;
+    }
     let size = i64::try_from(backend.repositories.size(&id).await?).unwrap_or(i64::MAX);
     projects::Entity::update_many()
         .col_expr(projects::Column::RepositorySize, Expr::value(size))

@@ -113,13 +113,13 @@ fn check_path(path: &str) -> Result<()> {
 pub async fn find(backend: &Backend, access: &ProjectAccess, path: String, revision: String) -> Result<File> {
     let repository = repository(backend, access)?;
     check_path(&path)?;
-    let commit = repository.resolve_commit(&revision).await?;
-    let entry = repository.entry_at(commit, &path).await?;
-    let entry = entry
+    let located = repository.locate(&revision, &path).await?;
+    let entry = located
+        .entry
         .filter(|entry| entry.kind == EntryKind::Blob && entry.path == path)
         .ok_or_else(|| Error::not_found("File"))?;
-    let (size, sha256, last_commit) = tokio::try_join!(
-        repository.blob_size(entry.id),
+    let commit = located.commit;
+    let (sha256, last_commit) = tokio::try_join!(
         repository.content_sha256(entry.id),
         repository.last_commit_of(commit, &path),
     )?;
@@ -129,7 +129,7 @@ pub async fn find(backend: &Backend, access: &ProjectAccess, path: String, revis
         commit,
         last_commit: last_commit.unwrap_or(commit),
         blob: entry.id,
-        size,
+        size: located.size,
         sha256,
     })
 }

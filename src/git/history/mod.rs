@@ -166,6 +166,12 @@ impl Repository {
             .await
     }
 
+    /// What is kept of past answers, looked up without a trip to the blocking pool.
+    fn remembered<T>(&self, look_up: impl FnOnce(&History) -> Option<T>) -> Option<T> {
+        let opened = self.shared().open_handles(self.id())?;
+        look_up(&opened.history)
+    }
+
     /// One page of commits.
     ///
     /// # Errors
@@ -183,11 +189,11 @@ impl Repository {
     /// # Errors
     /// As [`Self::list_commits`].
     pub async fn count_commits(&self, selection: Selection, cap: usize) -> Result<usize> {
+        let key = (selection, cap);
+        if let Some(count) = self.remembered(|history| history.counts.get(&key)) {
+            return Ok(count);
+        }
         self.history(move |commits, history| {
-            let key = (selection, cap);
-            if let Some(count) = history.counts.get(&key) {
-                return Ok(count);
-            }
             let count = walk::count(commits, &key.0, cap)?;
             history.counts.insert(key, count);
             Ok(count)
@@ -213,10 +219,14 @@ impl Repository {
     /// # Errors
     /// As [`Self::last_commit_of`].
     pub async fn last_commits_of(&self, tip: Oid, paths: Vec<String>) -> Result<Vec<Option<Oid>>> {
+        let keys: Vec<_> = paths.into_iter().map(|path| (tip, path)).collect();
+        let known = |history: &History| keys.iter().map(|key| history.last_commits.get(key)).collect();
+        if let Some(known) = self.remembered(known) {
+            return Ok(known);
+        }
         self.history(move |commits, history| {
-            let mut last = Vec::with_capacity(paths.len());
-            for path in paths {
-                let key = (tip, path);
+            let mut last = Vec::with_capacity(keys.len());
+            for key in keys {
                 if let Some(known) = history.last_commits.get(&key) {
                     last.push(known);
                     continue;

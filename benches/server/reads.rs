@@ -1,0 +1,154 @@
+//! Reading operations beside the `git` program on the same repository, which has a commit-graph with changed paths.
+//!
+//! Every question is asked once: other commits and other paths each time, so that no answer is a remembered one. The
+//! two take turns. Each request goes the whole way over HTTP with a token; `git` starts anew each time, as it does.
+
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::Result;
+use crate::git::Repository;
+use crate::http::{Connection, Request, component};
+use crate::instance::{PROJECT, TOKEN};
+use crate::random::Random;
+use crate::report::{Report, Row};
+
+/// How many questions of each kind; one more comes before, for opening what stays open.
+const QUESTIONS: usize = 30;
+
+/// A commit, a file that it has, and the id of its content.
+struct Question {
+    tip: String,
+    path: String,
+    blob: String,
+}
+
+/// A kind of question.
+struct Operation {
+    name: &'static str,
+    most: f64,
+    request: fn(&Question) -> (&'static str, String),
+    git: fn(&Question) -> Vec<String>,
+}
+
+const OPERATIONS: [Operation; 7] = [
+    Operation {
+        name: "blob",
+        most: 1.0,
+        request: |question| ("GET", format!("blobs/{}/raw", question.blob)),
+        git: |question| words(&["cat-file", "blob", &question.blob]),
+    },
+    Operation {
+        name: "last commit of a path",
+        most: 1.0,
+        request: |question| {
+            let path = component(&question.path);
+            ("HEAD", format!("files/{path}?ref={}", question.tip))
+        },
+        git: |question| words(&["log", "-1", "--format=%H", &question.tip, "--", &question.path]),
+    },
+    Operation {
+        name: "commit list, page 1",
+        most: 1.0,
+        request: |question| ("GET", format!("commits?ref_name={}", question.tip)),
+        git: |question| words(&["log", "-20", "--format=fuller", &question.tip]),
+    },
+    Operation {
+        name: "commit list, page 1,000",
+        most: 1.0,
+        request: |question| ("GET", format!("commits?ref_name={}&page=1000", question.tip)),
+        git: |question| words(&["log", "--skip=19980", "-20", "--format=fuller", &question.tip]),
+    },
+    Operation {
+        name: "commit list of a path",
+        most: 1.0,
+        request: |question| {
+            let path = component(&question.path);
+            ("GET", format!("commits?ref_name={}&path={path}", question.tip))
+        },
+        git: |question| {
+            words(&[
+                "log",
+                "-20",
+                "--format=fuller",
+                &question.tip,
+                "--",
+                &question.path,
+            ])
+        },
+    },
+    Operation {
+        name: "diff of a commit",
+        most: 1.0,
+        request: |question| ("GET", format!("commits/{}/diff", question.tip)),
+        git: |question| words(&["diff-tree", "-p", "-M", "--root", &question.tip]),
+    },
+    Operation {
+        name: "blame",
+        most: 1.1,
+        request: |question| {
+            let path = component(&question.path);
+            ("GET", format!("files/{path}/blame?ref={}", question.tip))
+        },
+        git: |question| words(&["blame", "--porcelain", &question.tip, "--", &question.path]),
+    },
+];
+
+fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Measures all operations and adds them to the report.
+pub async fn measure(address: SocketAddr, repository: &Repository, report: &mut Report) -> Result<()> {
+    report.part("Reading, each question once", "server", "git")?;
+    let mut connection = Connection::open(address).await?;
+    let commits = repository.lines(&["rev-list", "--first-parent", "-n", "3000", "main"])?;
+    let mut random = Random::new(7);
+    let mut asked = BTreeSet::new();
+    for (index, operation) in OPERATIONS.iter().enumerate() {
+        // Every operation has commits of its own, all of them new enough to have a page 1,000.
+        let mut tips = commits.iter().skip(index).step_by(3 * OPERATIONS.len());
+        let (mut server, mut git) = (Vec::new(), Vec::new());
+        while server.len() <= QUESTIONS {
+            let tip = tips.next().ok_or("the history is too short")?;
+            let question = question(repository, tip, &mut random)?;
+            if !asked.insert(question.blob.clone()) {
+                continue;
+            }
+            let (method, path) = (operation.request)(&question);
+            let path = format!("/api/v4/projects/{PROJECT}/repository/{path}");
+            let request = Request::new(method, &path, Some(TOKEN));
+            let arguments = (operation.git)(&question);
+            let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+            server.push(connection.succeed(&request).await?);
+            if method == "GET" && connection.body().len() < 3 {
+                return Err(format!("the answer to {path} is empty").into());
+            }
+            git.push(repository.time(&arguments)?);
+        }
+        let after_first = |times: &[Duration]| times.iter().skip(1).copied().collect::<Vec<_>>();
+        report.add(&Row::times(
+            operation.name,
+            &mut after_first(&server),
+            &mut after_first(&git),
+            operation.most,
+        ))?;
+    }
+    Ok(())
+}
+
+/// Any file of a commit.
+fn question(repository: &Repository, tip: &str, random: &mut Random) -> Result<Question> {
+    let files = repository.lines(&["ls-tree", "-r", tip])?;
+    let file = files
+        .get(random.below(files.len()))
+        .ok_or("the commit has no files")?;
+    let (head, path) = file.split_once('\t').ok_or("git ls-tree is not understood")?;
+    let blob = head.rsplit(' ').next().unwrap_or_default();
+    Ok(Question {
+        tip: tip.to_owned(),
+        path: path.to_owned(),
+        blob: blob.to_owned(),
+    })
+}

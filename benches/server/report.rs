@@ -1,0 +1,149 @@
+//! The table of figures, and which of them miss their targets.
+
+use std::fmt;
+use std::io::Write;
+use std::time::Duration;
+
+use crate::Result;
+
+/// What a figure must be.
+#[derive(Debug, Clone, Copy)]
+pub enum Target {
+    /// At least this ratio.
+    AtLeast(f64),
+    /// At most this ratio.
+    AtMost(f64),
+    /// Shown only.
+    None,
+}
+
+impl Target {
+    fn is_met(self, figure: f64) -> bool {
+        match self {
+            Self::AtLeast(least) => figure >= least,
+            Self::AtMost(most) => figure <= most,
+            Self::None => true,
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text = match self {
+            Self::AtLeast(least) => format!(">= {least}"),
+            Self::AtMost(most) => format!("<= {most}"),
+            Self::None => "-".to_owned(),
+        };
+        f.pad(&text)
+    }
+}
+
+/// What was measured: the server's figure, and what it is held against.
+pub struct Row {
+    /// What was done.
+    pub measure: String,
+    /// Over how many connections at a time.
+    pub connections: usize,
+    /// The server's figure with its unit.
+    pub server: String,
+    /// The other's figure with its unit.
+    pub reference: String,
+    /// The first by the second, or the figure itself where there is no other.
+    pub figure: f64,
+    /// What the figure must be.
+    pub target: Target,
+}
+
+impl Row {
+    /// Two times side by side; the smaller the better.
+    pub fn times(measure: &str, server: &mut [Duration], reference: &mut [Duration], most: f64) -> Self {
+        let (server, reference) = (median(server), median(reference));
+        Self {
+            measure: measure.to_owned(),
+            connections: 1,
+            server: milliseconds(server),
+            reference: milliseconds(reference),
+            figure: server.as_secs_f64() / reference.as_secs_f64().max(f64::EPSILON),
+            target: Target::AtMost(most),
+        }
+    }
+
+    /// A figure that stands alone.
+    pub fn alone(measure: &str, shown: String, figure: f64, most: f64) -> Self {
+        Self {
+            measure: measure.to_owned(),
+            connections: 0,
+            server: shown,
+            reference: String::new(),
+            figure,
+            target: Target::AtMost(most),
+        }
+    }
+}
+
+fn milliseconds(time: Duration) -> String {
+    format!("{:.2} ms", time.as_secs_f64() * 1000.0)
+}
+
+/// The middle one; nothing gives zero.
+pub fn median<T: PartialOrd + Copy + Default>(values: &mut [T]) -> T {
+    values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
+    values.get(values.len() / 2).copied().unwrap_or_default()
+}
+
+/// The table under way; every row is shown as soon as it is there.
+#[derive(Default)]
+pub struct Report {
+    missed: usize,
+    rows: usize,
+}
+
+impl Report {
+    /// Begins a part of the table.
+    pub fn part(&self, title: &str, server: &str, reference: &str) -> Result<()> {
+        line(&format!(
+            "\n{title}\n{:<38} {:>5} {server:>14} {reference:>14} {:>8} {:>8}",
+            "", "conn.", "ratio", "target"
+        ))
+    }
+
+    /// Adds a row.
+    pub fn add(&mut self, row: &Row) -> Result<()> {
+        let met = row.target.is_met(row.figure);
+        self.rows += 1;
+        self.missed += usize::from(!met);
+        let verdict = match (row.target, met) {
+            (Target::None, _) => "",
+            (_, true) => "ok",
+            (_, false) => "MISSED",
+        };
+        let connections = match row.connections {
+            0 => String::new(),
+            number => number.to_string(),
+        };
+        let figure = if row.reference.is_empty() {
+            String::new()
+        } else {
+            format!("{:.3}", row.figure)
+        };
+        line(&format!(
+            "{:<38} {connections:>5} {:>14} {:>14} {figure:>8} {:>8} {verdict}",
+            row.measure, row.server, row.reference, row.target
+        ))
+    }
+
+    /// Says how many rows missed their targets.
+    pub fn end(&self) -> Result<()> {
+        line(&format!(
+            "\n{} of {} figures miss their targets.",
+            self.missed, self.rows
+        ))
+    }
+}
+
+/// Writes a line to standard output.
+pub fn line(text: &str) -> Result<()> {
+    let mut output = std::io::stdout().lock();
+    writeln!(output, "{text}")?;
+    Ok(output.flush()?)
+}
