@@ -26,7 +26,7 @@ pub struct Listing {
     /// What their names must have (see [`git::TagQuery`]).
     pub search: Option<String>,
     /// What to order by.
-    pub order: git::TagOrder,
+    pub order: TagOrder,
     /// Whether the last comes first.
     pub descending: bool,
 }
