@@ -20,6 +20,11 @@ use crate::services::setup::{self, Chosen, MadeUp};
 use crate::services::{Backend, Instance, Parts};
 use crate::web::health;
 
+/// How much longer than a request may take a connection may be silent: one that never asks is not kept for ever.
+const IDLE: Duration = Duration::from_secs(240);
+/// How many requests one connection may have under way.
+const STREAMS: u32 = 128;
+
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -182,6 +187,8 @@ impl<A: Acceptor + 'static> Bound<A> {
             stopping.cancel();
         };
         let served = Server::new_with_acceptor(self.acceptor)
+            .idle_timeout(self.settings.request_timeout + IDLE)
+            .http2_max_concurrent_streams(STREAMS)
             .run_with_graceful_shutdown(endpoint, stop, Some(drain))
             .await;
         stopping.cancel();

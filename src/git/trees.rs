@@ -201,8 +201,8 @@ pub(super) fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<TreeE
             path: String::new(),
         }));
     }
-    // libgit2 takes a NUL for a fault of the caller; to us it is a name that no tree holds.
-    if path.contains('\0') {
+    // libgit2 takes these for a fault of the caller; to us they are names that no tree holds.
+    if path.contains('\0') || components.contains(&"..") {
         return Ok(None);
     }
     let path = components.join("/");

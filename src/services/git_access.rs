@@ -13,9 +13,9 @@ use crate::error::{Error, Result};
 use crate::git::Service;
 use crate::policy::{Access, Minimum, On, Role};
 use crate::secrets;
-use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::{Caller, by_token, refuse_shut_out};
+use crate::services::{Backend, attempts};
 
 /// The name and password of HTTP's Basic scheme.
 pub struct Basic {
@@ -23,6 +23,8 @@ pub struct Basic {
     pub name: String,
     /// A token, or the user's password.
     pub password: String,
+    /// The network address that sent them, as text.
+    pub address: Option<String>,
 }
 
 /// Passwords that are hashed at a time, each of which takes a processor and 19 MiB for a while.
@@ -44,16 +46,17 @@ const READ_CODE: Access = Access {
 /// Finds out who calls.
 ///
 /// # Errors
-/// 401 for credentials that are unknown or no longer good, 403 for accounts that are shut out.
+/// 401 for credentials that are unknown or no longer good, 403 for accounts that are shut out,
+/// [`Error::RateLimited`] for passwords after too many wrong ones.
 pub async fn identify(backend: &Backend, credentials: Option<Basic>) -> Result<Caller> {
-    let Some(Basic { name, password }) = credentials else {
+    let Some(basic) = credentials else {
         return Ok(Caller::anonymous());
     };
-    if password.len() > LONGEST_PASSWORD {
+    if basic.password.len() > LONGEST_PASSWORD {
         return Err(Error::Unauthorized);
     }
-    let caller = match by_token(backend, &password).await {
-        Err(Error::Unauthorized) => by_password(backend, &name, password).await?,
+    let caller = match by_token(backend, &basic.password).await {
+        Err(Error::Unauthorized) => by_password(backend, basic).await?,
         found => found?,
     };
     if let Some(user) = caller.as_user() {
@@ -62,25 +65,38 @@ pub async fn identify(backend: &Backend, credentials: Option<Basic>) -> Result<C
     Ok(caller)
 }
 
-async fn by_password(backend: &Backend, name: &str, password: String) -> Result<Caller> {
+async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
+    let Basic {
+        name,
+        password,
+        address,
+    } = basic;
     // No database keeps the character, and PostgreSQL does not even take it.
     if name.is_empty() || name.contains('\0') {
         return Err(Error::Unauthorized);
     }
+    let sources = attempts::sources(&name, "git", address.as_deref());
+    // Held until the outcome is noted, so that no more attempts than these can slip through at a time. Nothing is
+    // noted before: one client may open many good requests at once.
+    let permit = HASHING.acquire().await.map_err(Error::internal)?;
+    attempts::refuse_excess(backend, &sources).await?;
     let database = backend.database.read();
-    let user = match users::by_username(database, name).await? {
+    let user = match users::by_username(database, &name).await? {
         Some(user) => Some(user),
-        None => users::by_email(database, name).await?,
+        None => users::by_email(database, &name).await?,
     };
     let hash = user.as_ref().and_then(|user| user.password_hash.clone());
-    let permit = HASHING.acquire().await.map_err(Error::internal)?;
     let verified =
         tokio::task::spawn_blocking(move || secrets::verify_password(&password, hash.as_deref())).await;
-    drop(permit);
-    match (verified.map_err(Error::internal)??, user) {
+    let outcome = match (verified.map_err(Error::internal)??, user) {
         (true, Some(user)) => Ok(Caller::user(user)),
-        _ => Err(Error::Unauthorized),
-    }
+        _ => {
+            attempts::note_failure(backend, &sources).await?;
+            Err(Error::Unauthorized)
+        }
+    };
+    drop(permit);
+    outcome
 }
 
 /// Admits a caller to one of the two services on the project with this path.

@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod access_tokens;
+pub mod attempts;
 pub mod authentication;
 pub mod backups;
 pub mod branches;

@@ -2,23 +2,17 @@
 
 use chrono::TimeDelta;
 use sea_orm::sea_query::ExprTrait;
-use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
-};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
 
 use crate::entities::users::State;
-use crate::entities::{now, sessions, sign_in_failures, users};
+use crate::entities::{now, sessions, users};
 use crate::error::{Error, Result};
 use crate::secrets::{self, Token};
 use crate::services::authentication::{self, csrf_token};
-use crate::services::{Backend, users as accounts};
+use crate::services::{Backend, attempts, users as accounts};
 
 /// How long a session lasts.
 pub const LIFETIME: TimeDelta = TimeDelta::days(14);
-/// How long a failed attempt counts.
-const WINDOW: TimeDelta = TimeDelta::minutes(10);
-/// How many failures an account or an address may have in that time.
-const MAX_FAILURES: u64 = 10;
 
 /// What somebody types to sign in, and where from.
 #[derive(Debug, Clone, Default)]
@@ -52,9 +46,9 @@ pub enum Outcome {
 /// [`Error::RateLimited`] after too many failures of the account or the address, 403 for accounts that are shut
 /// out, 400 for a new password that is none or the old one.
 pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
-    let sources = sources(&attempt);
+    let sources = attempts::sources(&attempt.login, "address", attempt.address.as_deref());
     // Noted before the password is looked at, so that many attempts at a time gain nothing.
-    let noted = note(backend, &sources).await?;
+    let noted = attempts::note(backend, &sources).await?;
     let db = backend.database.read();
     let found = match attempt.login.contains('@') {
         true => users::by_email(db, &attempt.login).await?,
@@ -65,7 +59,7 @@ pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
     let Some(user) = found.filter(|user| fits && !user.bot) else {
         return Ok(Outcome::Wrong);
     };
-    forget(backend, noted).await?;
+    attempts::forget(backend, noted).await?;
     if user.state != State::Deactivated {
         authentication::refuse_shut_out(&user)?;
     }
@@ -85,62 +79,6 @@ pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
 async fn fits(password: String, hash: Option<String>) -> Result<bool> {
     let check = tokio::task::spawn_blocking(move || secrets::verify_password(&password, hash.as_deref()));
     Ok(check.await.map_err(Error::internal)??)
-}
-
-/// What failures are counted by: the account, whether it exists or not, and the address.
-fn sources(attempt: &Attempt) -> Vec<String> {
-    let account = format!("account:{}", crate::entities::fold(&attempt.login));
-    let address = attempt
-        .address
-        .as_ref()
-        .map(|address| format!("address:{address}"));
-    [Some(account), address]
-        .into_iter()
-        .flatten()
-        .map(|source| secrets::digest(&source))
-        .collect()
-}
-
-/// Notes an attempt as failed and gives the rows; refuses when there were too many before it.
-async fn note(backend: &Backend, sources: &[String]) -> Result<Vec<i64>> {
-    let (db, instant) = (backend.database.write(), now());
-    sign_in_failures::Entity::delete_many()
-        .filter(sign_in_failures::Column::FailedAt.lte(instant - WINDOW))
-        .exec(db)
-        .await?;
-    let mut noted = Vec::with_capacity(sources.len());
-    for source in sources {
-        let row = sign_in_failures::ActiveModel {
-            source: Set(source.clone()),
-            failed_at: Set(instant),
-            ..Default::default()
-        };
-        noted.push(row.insert(db).await?.id);
-    }
-    for source in sources {
-        // The attempt itself is the first of them, so one more than are allowed is one too many.
-        let oldest = sign_in_failures::since(source, instant - WINDOW)
-            .offset(MAX_FAILURES)
-            .limit(1)
-            .one(db)
-            .await?;
-        if let Some(oldest) = oldest {
-            forget(backend, noted).await?;
-            let wait = (oldest.failed_at + WINDOW - instant).num_seconds();
-            return Err(Error::RateLimited(
-                u64::try_from(wait).unwrap_or(0).saturating_add(1),
-            ));
-        }
-    }
-    Ok(noted)
-}
-
-async fn forget(backend: &Backend, noted: Vec<i64>) -> Result<()> {
-    sign_in_failures::Entity::delete_many()
-        .filter(sign_in_failures::Column::Id.is_in(noted))
-        .exec(backend.database.write())
-        .await?;
-    Ok(())
 }
 
 /// Begins a session with an id of its own; the one before it ends, as do those whose time is over.

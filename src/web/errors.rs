@@ -11,10 +11,11 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 use crate::api::contract::OPERATIONS;
 use crate::api::failure;
 use crate::error::Error;
+use crate::web::git_http;
 
 /// Turns every failure into an answer.
 pub struct Errors {
-    /// Longest time of a REST request. Transfers outside `/api` have limits of their own.
+    /// Longest time of a request. Git's transfers have limits of their own.
     pub time_limit: Duration,
 }
 
@@ -46,13 +47,13 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
             return Ok(failure::respond(StatusCode::GONE, &body));
         }
         let call = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
-        let outcome = if path.starts_with("/api/") {
+        let outcome = if git_http::is_gits(&path) {
+            call.await
+        } else {
             match tokio::time::timeout(self.time_limit, call).await {
                 Ok(outcome) => outcome,
                 Err(_) => return Ok(failure::answer(&Error::TimedOut)),
             }
-        } else {
-            call.await
         };
         Ok(match outcome {
             Ok(Ok(output)) => output.into_response(),
@@ -92,9 +93,30 @@ fn allowed(path: &str) -> Vec<&'static str> {
     if methods.contains(&"GET") && !methods.contains(&"HEAD") {
         methods.push("HEAD");
     }
+    if methods.is_empty() {
+        methods.extend(allowed_of_page(path));
+    }
     methods.sort_unstable();
     methods.dedup();
     methods
+}
+
+/// The methods of the pages beside the contract that exist for certain.
+fn allowed_of_page(path: &str) -> &'static [&'static str] {
+    match path {
+        "/users/sign_in" => &["GET", "HEAD", "POST"],
+        "/users/sign_out" => &["POST"],
+        "/docs"
+        | "/docs/"
+        | "/api/v4/openapi.json"
+        | "/api/v4/openapi.yaml"
+        | "/-/session"
+        | "/-/health"
+        | "/-/liveness"
+        | "/-/readiness"
+        | "/-/metrics" => &["GET", "HEAD"],
+        _ => &[],
+    }
 }
 
 /// Whether a raw path fits a template segment by segment.
@@ -130,5 +152,7 @@ mod tests {
     fn a_known_path_names_its_methods_and_head() {
         assert_eq!(allowed("/api/v4/version"), ["GET", "HEAD"]);
         assert_eq!(allowed("/api/v4/nothing"), Vec::<&str>::new());
+        assert_eq!(allowed("/users/sign_in"), ["GET", "HEAD", "POST"]);
+        assert_eq!(allowed("/docs/"), ["GET", "HEAD"]);
     }
 }

@@ -6,7 +6,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use percent_encoding::percent_decode_str;
 use poem::http::header::{
-    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, WWW_AUTHENTICATE,
+    ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER,
+    WWW_AUTHENTICATE,
 };
 use poem::http::{HeaderName, HeaderValue, Method, StatusCode};
 use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
@@ -18,6 +19,7 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::git_access::{self, Basic};
 use crate::services::pushes;
+use crate::web::sign_in::network;
 
 /// Answers Git's requests, and passes on all others.
 pub struct GitHttp {
@@ -67,6 +69,11 @@ impl<E: Endpoint> Endpoint for GitHttpEndpoint<E> {
         }
         Ok(response)
     }
+}
+
+/// Whether a raw path is one of Git's.
+pub(super) fn is_gits(path: &str) -> bool {
+    Target::of(path).is_some()
 }
 
 /// What a path of Git's names.
@@ -155,6 +162,11 @@ impl Refusal {
             Self::Rule(error) => {
                 let status = failure::answer(&error).status();
                 let mut response = plain(status, &text(&error));
+                if let Error::RateLimited(seconds) = error {
+                    response
+                        .headers_mut()
+                        .insert(RETRY_AFTER, HeaderValue::from(seconds));
+                }
                 if status == StatusCode::UNAUTHORIZED {
                     let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
                     response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
@@ -291,6 +303,7 @@ fn credentials(request: &Request) -> Result<Option<Basic>, Error> {
         scheme.eq_ignore_ascii_case("basic").then(|| Basic {
             name: name.to_owned(),
             password: password.to_owned(),
+            address: request.remote_addr().as_socket_addr().map(network),
         })
     };
     read().map(Some).ok_or(Error::Unauthorized)

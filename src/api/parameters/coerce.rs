@@ -229,9 +229,8 @@ fn timestamp(value: &Value) -> Result<Value, Fault> {
     let text = text.replace(' ', if text.matches(':').count() > 2 { "+" } else { "T" });
     let zoned = DateTime::parse_from_rfc3339(&text)
         .or_else(|_| DateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S%.f%z"))
-        .ok()
-        .map(|time| time.to_rfc3339_opts(SecondsFormat::AutoSi, true));
-    let utc = |time: NaiveDateTime| time.and_utc().to_rfc3339_opts(SecondsFormat::AutoSi, true);
+        .ok();
+    let utc = |time: NaiveDateTime| time.and_utc().fixed_offset();
     let naive = || text.parse::<NaiveDateTime>().ok().map(utc);
     let day = || {
         text.parse::<NaiveDate>()
@@ -239,11 +238,17 @@ fn timestamp(value: &Value) -> Result<Value, Fault> {
             .and_then(|day| day.and_hms_opt(0, 0, 0))
             .map(utc)
     };
-    zoned
-        .or_else(naive)
-        .or_else(day)
-        .map(Value::String)
-        .ok_or(Fault::Invalid)
+    let time = zoned.or_else(naive).or_else(day).ok_or(Fault::Invalid)?;
+    if !is_common_year(&time.naive_utc().date()) {
+        return Err(Fault::Invalid);
+    }
+    let text = time.to_rfc3339_opts(SecondsFormat::AutoSi, true);
+    Ok(Value::String(text))
+}
+
+/// Years of four digits: not every database keeps the others, and no format shows them.
+fn is_common_year(day: &NaiveDate) -> bool {
+    (1..=9999).contains(&chrono::Datelike::year(day))
 }
 
 fn date(value: &Value) -> Result<Value, Fault> {
@@ -258,7 +263,7 @@ fn date(value: &Value) -> Result<Value, Fault> {
         .ok()
         .or_else(zoned)
         .ok_or(Fault::Invalid)?;
-    if !(1..=9999).contains(&chrono::Datelike::year(&day)) {
+    if !is_common_year(&day) {
         return Err(Fault::Invalid);
     }
     Ok(Value::String(day.to_string()))

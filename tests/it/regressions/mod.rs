@@ -1,5 +1,11 @@
 //! What must never happen again, or never at all.
 
+mod api_commits;
 mod crashes;
 mod large_push;
 mod nodes;
+mod security_connections;
+mod security_credentials;
+mod security_input;
+mod security_secrets;
+mod security_strangers;

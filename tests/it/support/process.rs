@@ -99,7 +99,18 @@ impl Site {
     /// Starts a server.
     pub async fn serve(&self, arguments: &[&str]) -> Process {
         let arguments = [&["serve", "--listen", "127.0.0.1:0"], arguments].concat();
-        let mut command = self.command(&arguments);
+        Self::ready(self.command(&arguments)).await
+    }
+
+    /// Starts a server that logs into a file as much as an operator may ask for.
+    pub async fn serve_logging(&self, log: &Path) -> Process {
+        let mut command = self.command(&["serve", "--listen", "127.0.0.1:0"]);
+        let log = std::fs::File::create(log).expect("a log");
+        command.env("HOLDFAST_LOG", "debug").stderr(log);
+        Self::ready(command).await
+    }
+
+    async fn ready(mut command: Command) -> Process {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary");
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         let mut base = None;

@@ -1,0 +1,71 @@
+//! To a stranger a private project is as absent as one that never was.
+
+use std::collections::BTreeSet;
+
+use holdfast::api::contract::OPERATIONS;
+use holdfast::api::operation::{Place, Shape};
+use holdfast::entities::Visibility;
+use holdfast::policy::On;
+use reqwest::Method;
+
+use crate::support::client::segment;
+use crate::support::git;
+use crate::support::{Answer, Client, scenario};
+
+fn seen(answer: &Answer) -> (u16, String, BTreeSet<String>) {
+    let names = answer.headers.keys().map(ToString::to_string).collect();
+    (answer.status, answer.text(), names)
+}
+
+async fn ask(client: &Client, template: &str, method: &str, query: &[(&str, &str)], project: &str) -> Answer {
+    let path: Vec<String> = template
+        .trim_start_matches("/api/v4")
+        .split('/')
+        .map(|part| match part.split_once('{') {
+            Some((_, "id}")) => segment(project),
+            Some((before, _)) => format!("{before}1"),
+            None => part.to_owned(),
+        })
+        .collect();
+    let request = client.request(method.parse::<Method>().expect("a method"), &path.join("/"));
+    client.send(request.query(query)).await
+}
+
+scenario! {
+    async fn every_read_of_a_private_project_answers_as_for_an_absent_one(server) {
+        git::project(&server.backend, "g/hidden", Visibility::Private).await;
+        let ann = git::person(&server.backend, "ann").await;
+        let mut compared = 0;
+        for client in [server.anonymous(), server.with_token(&ann.token)] {
+            let reads = OPERATIONS.iter().filter(|operation| operation.is_read() && operation.access.on == On::Project);
+            for operation in reads {
+                let query: Vec<_> = operation
+                    .parameters
+                    .iter()
+                    .filter(|one| one.place == Place::Query && one.required)
+                    .map(|one| (one.name, if matches!(one.shape, Shape::List { .. }) { "" } else { "main" }))
+                    .collect();
+                let hidden = ask(&client, operation.path, operation.method, &query, "g/hidden").await;
+                let absent = ask(&client, operation.path, operation.method, &query, "g/absent").await;
+                assert_eq!(seen(&hidden), seen(&absent), "{}", operation.id);
+                assert!(hidden.status >= 400, "{} answered {}", operation.id, hidden.status);
+                compared += 1;
+            }
+        }
+        assert!(compared > 20, "{compared}");
+    }
+
+    async fn git_names_no_header_for_private_projects_that_absent_ones_lack(server) {
+        git::project(&server.backend, "g/hidden", Visibility::Private).await;
+        let ann = git::person(&server.backend, "ann").await;
+        for client in [server.anonymous(), server.with_token(&ann.token)] {
+            for service in ["git-upload-pack", "git-receive-pack"] {
+                let of = |project: &str| format!("//{project}.git/info/refs?service={service}");
+                let hidden = client.send(client.request(Method::GET, &of("g/hidden"))).await;
+                let absent = client.send(client.request(Method::GET, &of("g/absent"))).await;
+                assert_eq!(seen(&hidden), seen(&absent));
+                assert_eq!(hidden.status, 401);
+            }
+        }
+    }
+}
