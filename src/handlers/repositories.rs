@@ -10,7 +10,6 @@ use crate::api::contract::{
 use crate::api::types::{Content, Download, Page};
 use crate::app::App;
 use crate::error::Result;
-use crate::git;
 use crate::services::access::ProjectAccess;
 use crate::services::raw;
 use crate::services::repositories::{self, TreeListing};
@@ -80,9 +79,9 @@ impl RepositoriesApi for App {
         request: ListContributorsRequest,
     ) -> Result<Page<Contributor>> {
         let order = match request.order_by {
-            Some(ContributorOrder::Name) => git::ContributorOrder::Name,
-            Some(ContributorOrder::Email) => git::ContributorOrder::Email,
-            Some(ContributorOrder::Commits) | None => git::ContributorOrder::Commits,
+            Some(ContributorOrder::Name) => repositories::ContributorOrder::Name,
+            Some(ContributorOrder::Email) => repositories::ContributorOrder::Email,
+            Some(ContributorOrder::Commits) | None => repositories::ContributorOrder::Commits,
         };
         let descending = matches!(request.sort, Some(SortDirection::Desc));
         let page =
@@ -104,9 +103,9 @@ impl App {
         format: ArchiveFormat,
     ) -> Result<Download> {
         let format = match format {
-            ArchiveFormat::TarGz => git::ArchiveFormat::TarGz,
-            ArchiveFormat::Zip => git::ArchiveFormat::Zip,
-            ArchiveFormat::Tar => git::ArchiveFormat::Tar,
+            ArchiveFormat::TarGz => repositories::ArchiveFormat::TarGz,
+            ArchiveFormat::Zip => repositories::ArchiveFormat::Zip,
+            ArchiveFormat::Tar => repositories::ArchiveFormat::Tar,
         };
         let archive = repositories::archive(&self.backend, access, revision.as_deref(), format).await?;
         Ok(Download {

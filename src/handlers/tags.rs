@@ -6,7 +6,6 @@ use crate::api::contract::{
 use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
-use crate::git;
 use crate::services::access::ProjectAccess;
 use crate::services::tags::{self, Listing, NewTag};
 use crate::views;
@@ -16,8 +15,8 @@ impl TagsApi for App {
         let listing = Listing {
             search: request.search,
             order: match request.order_by {
-                Some(TagOrder::Name) => git::TagOrder::Name,
-                Some(TagOrder::Updated) | None => git::TagOrder::Updated,
+                Some(TagOrder::Name) => tags::TagOrder::Name,
+                Some(TagOrder::Updated) | None => tags::TagOrder::Updated,
             },
             descending: !matches!(request.sort, Some(SortDirection::Asc)),
         };

@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::git;
+pub use crate::git::{ArchiveFormat, ContributorOrder};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits;
@@ -138,7 +139,7 @@ pub async fn archive(
     backend: &Backend,
     access: &ProjectAccess,
     revision: Option<&str>,
-    format: git::ArchiveFormat,
+    format: ArchiveFormat,
 ) -> Result<Archive> {
     let repository = commits::repository(backend, access)?;
     let commit = resolve(&repository, access, revision, "File").await?;
@@ -158,9 +159,9 @@ pub async fn archive(
         other => other.into(),
     })?;
     let extension = match format {
-        git::ArchiveFormat::Tar => "tar",
-        git::ArchiveFormat::TarGz => "tar.gz",
-        git::ArchiveFormat::Zip => "zip",
+        ArchiveFormat::Tar => "tar",
+        ArchiveFormat::TarGz => "tar.gz",
+        ArchiveFormat::Zip => "zip",
     };
     Ok(Archive {
         file_name: format!("{prefix}.{extension}"),
@@ -221,7 +222,7 @@ pub async fn compare(
 pub async fn contributors(
     backend: &Backend,
     access: &ProjectAccess,
-    order: git::ContributorOrder,
+    order: ContributorOrder,
     descending: bool,
     page: &PageRequest,
 ) -> Result<Page<git::Contributor>> {
@@ -235,13 +236,13 @@ pub async fn contributors(
         Err(error) => return Err(error.into()),
     };
     let counted = repository
-        .contributors(tip, false, git::ContributorOrder::Email)
+        .contributors(tip, false, ContributorOrder::Email)
         .await?;
     let mut authors = one_each_address(counted);
     match order {
-        git::ContributorOrder::Email => {}
-        git::ContributorOrder::Name => authors.sort_by(|a, b| a.name.cmp(&b.name)),
-        git::ContributorOrder::Commits => authors.sort_by_key(|author| author.commits),
+        ContributorOrder::Email => {}
+        ContributorOrder::Name => authors.sort_by(|a, b| a.name.cmp(&b.name)),
+        ContributorOrder::Commits => authors.sort_by_key(|author| author.commits),
     }
     if descending {
         authors.reverse();

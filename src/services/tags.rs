@@ -3,6 +3,7 @@
 use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::git;
+pub use crate::git::TagOrder;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing};
@@ -25,7 +26,7 @@ pub struct Listing {
     /// What their names must have (see [`git::TagQuery`]).
     pub search: Option<String>,
     /// What to order by.
-    pub order: git::TagOrder,
+    pub order: TagOrder,
     /// Whether the last comes first.
     pub descending: bool,
 }

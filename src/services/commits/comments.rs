@@ -3,7 +3,8 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::commit_comments::{self, LineType};
+use crate::entities::commit_comments;
+pub use crate::entities::commit_comments::LineType;
 use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::git::{LineSide, Oid, Repository};

@@ -4,7 +4,8 @@ use chrono::{DateTime, Utc};
 
 use crate::api::types::{MAX_COUNTED, Page, PageRequest};
 use crate::error::Result;
-use crate::git::{self, Commit, DiffEntry, ListCommits, Oid, Order, Repository, Selection, Stats};
+pub use crate::git::Order;
+use crate::git::{self, Commit, DiffEntry, ListCommits, Oid, Repository, Selection, Stats};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 

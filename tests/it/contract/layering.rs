@@ -9,7 +9,7 @@ const LONGEST: usize = 600;
 /// everything together and are free.
 const AREAS: [(&str, &[&str]); 13] = [
     ("api", &["error", "policy", "services", "app"]),
-    ("web", &["api", "config", "error", "git", "policy", "services", "views"]),
+    ("web", &["api", "config", "error", "git", "policy", "secrets", "services", "views"]),
     ("handlers", &["api", "app", "error", "services", "views"]),
     ("services", &["api::types", "api::contract", "database", "entities", "error", "git", "jobs", "policy", "secrets"]),
     ("views", &["api::types", "api::contract", "entities", "git", "policy", "services"]),
