@@ -10,13 +10,11 @@ use crate::api::types::{MaybeUndefined, Page};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
-use crate::services::commits::comments::LineType;
-use crate::services::commits::comments::{self, NewComment};
+use crate::services::commits::comments::{self, LineType, NewComment};
 use crate::services::commits::committing::AuthorOverride;
 use crate::services::commits::content;
 use crate::services::commits::creation::{self, ActionKind, NewAction, NewCommit, StartPoint};
-use crate::services::commits::listing::Order;
-use crate::services::commits::listing::{self, Query, RefKind};
+use crate::services::commits::listing::{self, Order, Query, RefKind};
 use crate::services::commits::transplanting::{self, Direction};
 use crate::views::commit as view;
 

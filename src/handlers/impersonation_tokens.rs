@@ -7,10 +7,8 @@ use crate::api::contract::{
 use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
-use crate::handlers::personal_access_tokens::activity;
 use crate::services::access::UserAccess;
-use crate::services::access_tokens::Kind;
-use crate::services::access_tokens::{self, NewToken};
+use crate::services::access_tokens::{self, Kind, NewToken};
 use crate::views;
 
 impl ImpersonationTokensApi for App {
@@ -19,7 +17,7 @@ impl ImpersonationTokensApi for App {
         access: UserAccess,
         request: ListImpersonationTokensRequest,
     ) -> Result<Page<ImpersonationToken>> {
-        let state = activity(request.state);
+        let state = request.state.into();
         let page =
             access_tokens::impersonation_list(&self.backend, access.user.id, state, &request.page).await?;
         Ok(page.map(|token| views::access_tokens::impersonation(token, None)))

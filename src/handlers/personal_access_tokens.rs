@@ -2,24 +2,14 @@
 
 use crate::api::contract::{
     CreatePersonalAccessTokenRequest, ListPersonalAccessTokensRequest, PersonalAccessToken,
-    PersonalAccessTokensApi, RevokePersonalAccessTokenRequest, TokenState,
+    PersonalAccessTokensApi, RevokePersonalAccessTokenRequest,
 };
 use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, UserAccess};
-use crate::services::access_tokens::Kind;
-use crate::services::access_tokens::{self, Activity, NewToken};
+use crate::services::access_tokens::{self, Kind, NewToken};
 use crate::views;
-
-/// Which tokens a list is to hold.
-pub(super) fn activity(state: Option<TokenState>) -> Activity {
-    match state {
-        None | Some(TokenState::All) => Activity::Any,
-        Some(TokenState::Active) => Activity::Active,
-        Some(TokenState::Inactive) => Activity::Inactive,
-    }
-}
 
 impl PersonalAccessTokensApi for App {
     async fn list_personal_access_tokens(
@@ -27,7 +17,7 @@ impl PersonalAccessTokensApi for App {
         access: InstanceAccess,
         request: ListPersonalAccessTokensRequest,
     ) -> Result<Page<PersonalAccessToken>> {
-        let (user, state) = (request.user_id, activity(request.state));
+        let (user, state) = (request.user_id, request.state.into());
         let page =
             access_tokens::personal_list(&self.backend, &access.caller, user, state, &request.page).await?;
         Ok(page.map(|token| views::access_tokens::personal(token, None)))

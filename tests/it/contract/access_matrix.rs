@@ -158,12 +158,12 @@ fn callers(operation: &Operation) -> Vec<Standing> {
 }
 
 /// A group and projects of one visibility.
-struct Place {
+struct Place<'a> {
     visibility: Visibility,
     /// `top/mid/low`.
     group: i64,
     /// In `top/mid`, with a history.
-    project: Project,
+    project: Project<'a>,
     /// In `top/mid`, for what changes the project itself.
     spare: i64,
     commit: String,
@@ -171,7 +171,7 @@ struct Place {
 }
 
 /// Everybody and everything.
-struct Stage {
+struct Stage<'a> {
     nobody: Client,
     wrong_scope: Client,
     stranger: Client,
@@ -181,12 +181,12 @@ struct Stage {
     target: Person,
     root: Client,
     impersonation_token: i64,
-    places: Vec<Place>,
+    places: Vec<Place<'a>>,
     calls: AtomicUsize,
 }
 
-impl Stage {
-    async fn build(server: &TestServer) -> Self {
+impl<'a> Stage<'a> {
+    async fn build(server: &'a TestServer) -> Self {
         let mut members = Vec::new();
         let mut heirs = Vec::new();
         for role in ROLES {
@@ -246,7 +246,7 @@ impl Stage {
 
     /// Sends an operation's request. Reads name what is there; writes name what is not, or an old date, where they
     /// would otherwise change what later requests need.
-    async fn call(&self, operation: &Operation, standing: Standing, place: &Place, key: i64) -> Answer {
+    async fn call(&self, operation: &Operation, standing: Standing, place: &Place<'_>, key: i64) -> Answer {
         let path = operation.path.split('/').map(|part| match part.split_once('{') {
             None => part.to_owned(),
             Some((before, name)) => {
@@ -283,7 +283,7 @@ impl Stage {
         self.client(standing).send(request).await
     }
 
-    fn path_value(&self, operation: &Operation, name: &str, place: &Place, key: i64) -> String {
+    fn path_value(&self, operation: &Operation, name: &str, place: &Place<'_>, key: i64) -> String {
         let read = operation.is_read();
         let number = |there: i64| (if read { there } else { MISSING }).to_string();
         let text = |there: &str| segment(if read { there } else { "missing" });
@@ -400,14 +400,14 @@ fn fits(operation: &Operation, expected: Expected, answer: &Answer, missing: Opt
     }
 }
 
-async fn place(
-    server: &TestServer,
+async fn place<'a>(
+    server: &'a TestServer,
     visibility: Visibility,
     name: &str,
     direct: &[Person],
     heirs: &[Person],
     expired: &Person,
-) -> Place {
+) -> Place<'a> {
     let root = server.root();
     let shown = json!({ "visibility": name });
     let top = places::group(&root, &format!("place-{name}"), shown).await;

@@ -6,7 +6,7 @@ use holdfast::entities::Visibility;
 use reqwest::Method;
 use reqwest::header::HeaderValue;
 
-use crate::support::git::{self, PASSWORD};
+use crate::support::people::PASSWORD;
 use crate::support::{Answer, TestServer, scenario};
 
 /// Asks with a header of these bytes for something that is open to everybody.
@@ -43,8 +43,9 @@ scenario! {
     }
 
     async fn passwords_cannot_be_guessed_through_git(server) {
-        let ann = git::person(&server.backend, "ann").await;
-        git::project(&server.backend, "g/p", Visibility::Public).await;
+        let ann = server.person("ann").await;
+        server.give_password(&ann).await;
+        server.project_at("g/p", Visibility::Public).await;
         fetch(&server, "ann", PASSWORD).await.expect(200);
         for attempt in 0..10 {
             fetch(&server, "ann", &format!("guess {attempt}")).await.expect(401);

@@ -10,7 +10,6 @@ use reqwest::Method;
 use serde_json::{Map, Value, json};
 
 use crate::support::client::segment;
-use crate::support::git;
 use crate::support::repository::Sample;
 use crate::support::{Client, scenario};
 
@@ -188,7 +187,7 @@ scenario! {
     async fn no_hostile_value_makes_an_operation_fail(server) {
         let sample = Sample::new(&server).await;
         let root = server.root();
-        let ids = Ids { project: sample.id, user: git::person(&server.backend, "ann").await.user.id };
+        let ids = Ids { project: sample.id, user: server.person("ann").await.id };
         let all: Vec<_> = OPERATIONS.iter().flat_map(|operation| attacks(operation, &ids)).collect();
         assert!(all.len() > 1_000, "{}", all.len());
         let failures: Vec<_> = stream::iter(all)

@@ -9,7 +9,6 @@ use holdfast::policy::On;
 use reqwest::Method;
 
 use crate::support::client::segment;
-use crate::support::git;
 use crate::support::{Answer, Client, scenario};
 
 fn seen(answer: &Answer) -> (u16, String, BTreeSet<String>) {
@@ -33,8 +32,8 @@ async fn ask(client: &Client, template: &str, method: &str, query: &[(&str, &str
 
 scenario! {
     async fn every_read_of_a_private_project_answers_as_for_an_absent_one(server) {
-        git::project(&server.backend, "g/hidden", Visibility::Private).await;
-        let ann = git::person(&server.backend, "ann").await;
+        server.project_at("g/hidden", Visibility::Private).await;
+        let ann = server.person("ann").await;
         let mut compared = 0;
         for client in [server.anonymous(), server.with_token(&ann.token)] {
             let reads = OPERATIONS.iter().filter(|operation| operation.is_read() && operation.access.on == On::Project);
@@ -56,8 +55,8 @@ scenario! {
     }
 
     async fn git_names_no_header_for_private_projects_that_absent_ones_lack(server) {
-        git::project(&server.backend, "g/hidden", Visibility::Private).await;
-        let ann = git::person(&server.backend, "ann").await;
+        server.project_at("g/hidden", Visibility::Private).await;
+        let ann = server.person("ann").await;
         for client in [server.anonymous(), server.with_token(&ann.token)] {
             for service in ["git-upload-pack", "git-receive-pack"] {
                 let of = |project: &str| format!("//{project}.git/info/refs?service={service}");
