@@ -155,3 +155,17 @@ scenario! {
         }
     }
 }
+
+scenario! {
+    async fn a_role_in_a_group_is_changed_with_its_end(server) {
+        let root = server.root();
+        let crew = group(&root, "crew", json!({})).await;
+        let ada = server.person("ada").await;
+        join(&root, &format!("/groups/{crew}"), ada.id, 20).await;
+        let member = format!("/groups/{crew}/members/{}", ada.id);
+        let change = json!({ "access_level": 30, "expires_at": "2999-12-31" });
+        let changed = root.put(&member, change).await.expect(200).json();
+        assert_eq!((&changed["access_level"], &changed["expires_at"]), (&json!(30), &json!("2999-12-31")));
+        assert_eq!(root.get(&member).await.expect(200).json(), changed);
+    }
+}
