@@ -5,7 +5,7 @@ use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
 use crate::contract::model::{
-    Content, Contract, Form, Operation, Paging, Parameter, Property, Schema, Success, Tag, Type,
+    Content, Contract, FilePart, Form, Operation, Paging, Parameter, Property, Schema, Success, Tag, Type,
 };
 use crate::contract::shapes;
 
@@ -21,7 +21,8 @@ pub fn emit(contract: &Contract) -> Result<String, syn::Error> {
     let names = operations.map(|operation| constant(&operation.id));
     let mounts = contract.tags.iter().map(|tag| tag_idents(&tag.name).1);
     let bounds = contract.tags.iter().map(|tag| tag_idents(&tag.name).0);
-    let apis = mounts.map(|routes| quote!(#routes(edge.clone())));
+    let apis: Vec<TokenStream> = mounts.map(|routes| quote!(#routes(edge.clone()))).collect();
+    let apis = tuples(apis);
     let tokens = quote! {
         #(#schemas)*
         #shapes
@@ -34,10 +35,24 @@ pub fn emit(contract: &Contract) -> Result<String, syn::Error> {
         where
             H: #(#bounds)+* + 'static,
         {
-            (#(#apis,)*)
+            #apis
         }
     };
     Ok(prettyplease::unparse(&syn::parse2(tokens)?))
+}
+
+/// A tuple, of tuples where there are more members than the router takes in one.
+fn tuples(members: Vec<TokenStream>) -> TokenStream {
+    const MOST: usize = 16;
+    if members.len() <= MOST {
+        return quote!((#(#members,)*));
+    }
+    let parts = members.chunks(MOST).map(|part| match part {
+        // There is no tuple of one.
+        [only] => only.clone(),
+        part => quote!((#(#part,)*)),
+    });
+    tuples(parts.collect())
 }
 
 fn tag_idents(name: &str) -> (Ident, Ident) {
@@ -308,8 +323,15 @@ fn method(operation: &Operation) -> TokenStream {
         let ident = request_ident(operation);
         quote!(, request: #ident)
     });
+    let file = operation.file.as_ref().map(|file| {
+        if file.required {
+            quote!(, file: UploadedFile)
+        } else {
+            quote!(, file: Option<UploadedFile>)
+        }
+    });
     let (answer, ..) = success(&operation.success, operation.page);
-    quote!(#docs fn #name(&self, access: #context #request) -> impl Future<Output = Result<#answer>> + Send;)
+    quote!(#docs fn #name(&self, access: #context #request #file) -> impl Future<Output = Result<#answer>> + Send;)
 }
 
 fn route(operation: &Operation) -> TokenStream {
@@ -321,31 +343,50 @@ fn route(operation: &Operation) -> TokenStream {
     );
     let (_, sent, wrap) = success(&operation.success, operation.page);
     let docs = docs(&[&operation.summary]);
-    let admit = if has_request(operation) {
+    let (request, pattern, argument) = if has_request(operation) {
         let request = request_ident(operation);
-        quote! {
-            match self.0.admit::<_, #request>(&mut exchange).await {
-                Ok((access, request)) => self.0.handler().#name(access, request).await,
-                Err(error) => Err(error),
-            }
-        }
+        (quote!(#request), quote!(request), quote!(, request))
     } else {
-        quote! {
-            match self.0.admit::<_, NoRequest>(&mut exchange).await {
-                Ok((access, _)) => self.0.handler().#name(access).await,
+        (quote!(NoRequest), quote!(_), quote!())
+    };
+    let call = match &operation.file {
+        None => quote!(self.0.handler().#name(access #argument).await),
+        Some(file) if file.required => quote! {
+            match exchange.required_file() {
+                Ok(file) => self.0.handler().#name(access #argument, file).await,
                 Err(error) => Err(error),
             }
+        },
+        Some(_) => quote!(self.0.handler().#name(access #argument, exchange.file()).await),
+    };
+    let admit = quote! {
+        match self.0.admit::<_, #request>(&mut exchange).await {
+            Ok((access, #pattern)) => #call,
+            Err(error) => Err(error),
         }
     };
+    let recall = is_memorable(operation).then(|| {
+        quote! {
+            if let Some(known) = self.0.recall(&mut exchange).await {
+                return known;
+            }
+        }
+    });
     quote! {
         #docs
         #[oai(path = #path, method = #method, operation_id = #id)]
         async fn #name(&self, call: Call<'_>) -> Reply<#sent, #status> {
             let mut exchange = Exchange::new(&#table, call);
+            #recall
             let outcome = #admit;
             self.0.answer(exchange, #wrap)
         }
     }
+}
+
+/// Whether the answer follows from the address and the database alone: what is read as JSON.
+fn is_memorable(operation: &Operation) -> bool {
+    operation.method == "get" && matches!(operation.success.content, Content::Json(_))
 }
 
 /// `{name}` placeholders as the router writes them.
@@ -381,13 +422,20 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
         let (shape, default) = (shapes::shape(&parameter.ty), shapes::default(parameter.default.as_ref()));
         quote!(Parameter { name: #name, place: Place::#place, required: #required, default: #default, shape: #shape })
     });
-    let (body, limit) = match &operation.body {
+    let body = match &operation.body {
         Some(body) => {
             let shape = shapes::ident(&body.schema);
-            (quote!(Some(&#shape)), body.limit)
+            quote!(Some(&#shape))
         }
-        None => (quote!(None), 1 << 20),
+        None => quote!(None),
     };
+    let file = match &operation.file {
+        Some(FilePart { name, required, .. }) => quote!(Some(FilePart { name: #name, required: #required })),
+        None => quote!(None),
+    };
+    let of_body = operation.body.as_ref().map(|body| body.limit);
+    let of_file = operation.file.as_ref().map(|file| file.limit);
+    let limit: u64 = of_body.or(of_file).unwrap_or(1 << 20);
     let docs = format!(" The contract's line on `{id}`.");
     quote! {
         #[doc = #docs]
@@ -403,6 +451,7 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
             paging: Paging::#paging,
             parameters: &[#(#parameters),*],
             body: #body,
+            file: #file,
             body_limit: #limit,
             success: #status,
             statuses: &[#(#statuses),*],

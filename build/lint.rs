@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::contract::example;
 use crate::contract::load::{Document, Fault, escape};
-use crate::contract::lower::METHODS;
+use crate::contract::lower::{METHODS, is_file};
 
 const EXTENSIONS: [&str; 6] = [
     "x-access",
@@ -295,30 +295,62 @@ impl Linter<'_> {
         };
         let at = format!("{pointer}/requestBody");
         self.require(method != "get", &at, "body-on-get", "GET takes no body");
-        let json = content.len() == 1 && content.contains_key("application/json");
+        let known = |media: &String| matches!(media.as_str(), "application/json" | "multipart/form-data");
         self.require(
-            json,
+            !content.is_empty() && content.keys().all(known),
             &at,
             "body-media",
-            "bodies are documented as application/json only",
+            "bodies are documented as application/json, and as multipart/form-data where they carry a file",
         );
-        let Some(media) = content.get("application/json") else {
-            return;
-        };
-        let schema = &media["schema"];
-        self.require(
-            schema.get("$ref").is_some(),
-            &at,
-            "body-named",
-            "a body is a named component",
-        );
+        for media in content.values() {
+            self.require(
+                media["schema"].get("$ref").is_some(),
+                &at,
+                "body-named",
+                "a body is a named component",
+            );
+        }
         self.require(
             !operation["responses"]["413"].is_null(),
             &at,
             "status-413",
             "a body can be too large: document 413",
         );
-        self.example(&at, media);
+        if let Some(form) = content.get("multipart/form-data") {
+            self.form(&at, operation, &form["schema"], content.len() == 1);
+        }
+        if let Some(media) = content.get("application/json") {
+            self.example(&at, media);
+        }
+    }
+
+    /// A form with a file: one file, all else beside it in the JSON form where there is one.
+    fn form(&mut self, pointer: &str, operation: &Value, schema: &Value, alone: bool) {
+        let properties = self.document.deref(schema)["properties"].as_object();
+        let properties: Vec<bool> = properties
+            .into_iter()
+            .flatten()
+            .map(|(_, one)| is_file(one))
+            .collect();
+        let files = properties.iter().filter(|file| **file).count();
+        self.require(
+            files == 1,
+            pointer,
+            "form-file",
+            "a multipart form is documented for one property of format binary",
+        );
+        self.require(
+            alone || properties.len() == 1,
+            pointer,
+            "form-attributes",
+            "beside application/json a form has the file alone; its attributes are those of the JSON",
+        );
+        self.require(
+            operation["x-access"]["first"] == Value::Bool(true),
+            pointer,
+            "form-first",
+            "a file is read only from those who may send it: x-access needs `first: true`",
+        );
     }
 
     fn example(&mut self, pointer: &str, media: &Value) {
@@ -370,7 +402,9 @@ impl Linter<'_> {
                     self.example(&at, body);
                 }
             }
-            self.paging(&at, operation, response);
+            if status.starts_with('2') {
+                self.paging(&at, operation, response);
+            }
         }
         self.require(
             successes == 1,

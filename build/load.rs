@@ -8,6 +8,8 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
+use crate::contract::imply;
+
 /// Something wrong with the contract, with the place to mend.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
@@ -103,7 +105,7 @@ const SHARED: [(&str, &str); 5] = [
     ("shared/schemas.yaml", "schemas"),
 ];
 
-/// Loads and merges the contract below `folder`.
+/// Loads and merges the contract below `folder`, with all that it implies.
 ///
 /// # Errors
 /// Every file that cannot be read or parsed, and every name said twice.
@@ -154,11 +156,13 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
         .collect();
     root.insert("paths".to_owned(), Value::Object(paths));
     root.insert("components".to_owned(), json!(components));
-    Ok(Document {
+    let mut document = Document {
         root: Value::Object(root),
         path_files,
         component_files,
-    })
+    };
+    imply::imply(&mut document);
+    Ok(document)
 }
 
 struct Loader<'a> {

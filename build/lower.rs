@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
+use crate::contract::imply::IF_NONE_MATCH;
 use crate::contract::load::{Document, Fault, escape};
 use crate::contract::model::{
-    Access, Body, Content, Contract, Form, Operation, Paging, Parameter, Property, Schema, Success, Tag, Type,
+    Access, Body, Content, Contract, FilePart, Form, Operation, Paging, Parameter, Property, Schema, Success,
+    Tag, Type,
 };
 
 /// The methods an operation may have.
@@ -14,7 +16,7 @@ pub const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"]
 /// The body limit of operations that name none: 1 MiB.
 const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
 /// Headers that paging and raw downloads set; they need no say of the handler.
-const RUNTIME_HEADERS: [&str; 12] = [
+const RUNTIME_HEADERS: [&str; 13] = [
     "X-Total",
     "X-Total-Pages",
     "X-Per-Page",
@@ -23,6 +25,7 @@ const RUNTIME_HEADERS: [&str; 12] = [
     "X-Prev-Page",
     "Link",
     "Links",
+    "Cache-Control",
     "ETag",
     "Accept-Ranges",
     "Content-Range",
@@ -64,6 +67,11 @@ fn text(value: &Value, key: &str) -> String {
 
 fn flag(value: &Value, key: &str) -> bool {
     value.get(key).and_then(Value::as_bool).unwrap_or(false)
+}
+
+/// Whether a property of a form is a file.
+pub fn is_file(property: &Value) -> bool {
+    property["format"] == "binary"
 }
 
 fn reference_name(value: &Value) -> Option<String> {
@@ -117,10 +125,7 @@ impl Lowering<'_> {
             .get("x-body-limit")
             .and_then(Value::as_u64)
             .unwrap_or(DEFAULT_BODY_LIMIT);
-        let body = operation
-            .pointer("/requestBody/content/application~1json/schema")
-            .and_then(reference_name)
-            .map(|schema| Body { schema, limit });
+        let (body, file) = self.body(operation, limit);
         let flag_gate = operation
             .get("x-flag")
             .map(|gate| (text(gate, "name"), flag(gate, "default")));
@@ -133,6 +138,7 @@ impl Lowering<'_> {
             description: text(operation, "description"),
             parameters: self.parameters(pointer, item, operation, page),
             body,
+            file,
             success: self.success(pointer, &responses),
             statuses: responses
                 .keys()
@@ -156,6 +162,29 @@ impl Lowering<'_> {
         }
     }
 
+    /// The attributes that a body carries, and the file that a form may carry beside them.
+    fn body(&self, operation: &Value, limit: u64) -> (Option<Body>, Option<FilePart>) {
+        let media = |name: &str| operation.pointer(&format!("/requestBody/content/{name}/schema"));
+        let (json, form) = (media("application~1json"), media("multipart~1form-data"));
+        let form = form.map(|schema| (reference_name(schema), self.document.deref(schema)));
+        let properties = |schema: &Value| schema["properties"].as_object().cloned().unwrap_or_default();
+        let file = form.as_ref().and_then(|(_, schema)| {
+            let all = properties(schema);
+            let (name, _) = all.iter().find(|(_, property)| is_file(property))?;
+            let required = schema["required"].as_array();
+            Some(FilePart {
+                name: name.clone(),
+                required: required.is_some_and(|names| names.iter().any(|one| one == name)),
+                limit,
+            })
+        });
+        let attributes = form.filter(|(_, schema)| properties(schema).values().any(|one| !is_file(one)));
+        let schema = json
+            .and_then(reference_name)
+            .or(attributes.and_then(|(name, _)| name));
+        (schema.map(|schema| Body { schema, limit }), file)
+    }
+
     fn parameters(&mut self, pointer: &str, item: &Value, operation: &Value, page: Paging) -> Vec<Parameter> {
         let shared = item
             .get("parameters")
@@ -172,7 +201,7 @@ impl Lowering<'_> {
             let parameter = self.document.deref(parameter);
             let name = text(parameter, "name");
             let paging = matches!(name.as_str(), "page" | "per_page" | "pagination");
-            if paging && page != Paging::None {
+            if (paging && page != Paging::None) || name == IF_NONE_MATCH {
                 continue;
             }
             let schema = &parameter["schema"];
@@ -357,7 +386,9 @@ impl Lowering<'_> {
             .and_then(Value::as_array)
             .map(|names| names.iter().filter_map(Value::as_str).collect())
             .unwrap_or_default();
-        let lowered = properties.iter().map(|(name, property)| Property {
+        // Files do not stand among the attributes.
+        let attributes = properties.iter().filter(|(_, property)| !is_file(property));
+        let lowered = attributes.map(|(name, property)| Property {
             name: name.clone(),
             description: text(property, "description"),
             required: required.contains(&name.as_str()),

@@ -1,10 +1,11 @@
 //! The generator: from the authored OpenAPI files to the code of the server.
 //!
-//! [`load`] merges the files into one document, [`lint`] holds it to the house rules, [`lower`] reduces it to a
-//! small model, [`emit`] writes Rust. The tests of the package include these modules again and try each alone.
+//! [`load`] merges the files into one document, [`imply`] puts in what is said once for many operations, [`lint`]
+//! holds it to the house rules, [`lower`] reduces it to a small model, [`emit`] writes Rust. The tests of the package include these modules again and try each alone.
 
 pub mod emit;
 pub mod example;
+pub mod imply;
 pub mod lint;
 pub mod load;
 pub mod lower;

@@ -36,6 +36,8 @@ pub struct Operation {
     pub parameters: Vec<Parameter>,
     /// The schema of the JSON body, its limit in bytes.
     pub body: Option<Body>,
+    /// The file that a form may carry.
+    pub file: Option<FilePart>,
     /// The documented success.
     pub success: Success,
     /// Every documented status.
@@ -98,6 +100,16 @@ pub struct Body {
     /// Name of the component schema.
     pub schema: String,
     /// Largest size in bytes.
+    pub limit: u64,
+}
+
+/// The part of a form that is a file.
+pub struct FilePart {
+    /// Its name.
+    pub name: String,
+    /// Whether it must be there.
+    pub required: bool,
+    /// Largest size of the whole body in bytes.
     pub limit: u64,
 }
 

@@ -12,6 +12,7 @@ use crate::config::Settings;
 use crate::services::Backend;
 use crate::web;
 use crate::web::git_http::GitHttp;
+use crate::web::uploads::Uploads;
 
 /// The handlers' state.
 #[derive(Clone)]
@@ -36,12 +37,17 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
         .nest("/-", web::health::routes(backend))
         .at("/-/session", web::sign_in::session_route(backend))
         .nest("/users", web::sign_in::routes(backend))
+        .nest("/oauth", web::oauth::routes(backend))
+        .at(web::oauth::METADATA_PATH, web::oauth::metadata_route(backend))
         .nest("/", api);
     let git = GitHttp {
         backend: backend.clone(),
         max_push_bytes: settings.max_push_bytes,
     };
-    web::wrap(routes.with(git), backend, settings).boxed()
+    let uploads = Uploads {
+        backend: backend.clone(),
+    };
+    web::wrap(routes.with(git).with(uploads), backend, settings).boxed()
 }
 
 /// `method path operationId status` of everything the router knows, for holding it against the document.

@@ -41,6 +41,12 @@ pub struct Options {
     /// Longest time a REST request may take, in seconds [default: 60]
     #[arg(long, env = "HOLDFAST_REQUEST_TIMEOUT")]
     pub request_timeout: Option<u64>,
+    /// Longest time a connection may take to send the head of its next request, in seconds [default: 60]
+    #[arg(long, env = "HOLDFAST_IDLE_TIMEOUT")]
+    pub idle_timeout: Option<u64>,
+    /// Most connections at a time; further ones wait [default: half of the files the process may open, at most 8192]
+    #[arg(long, env = "HOLDFAST_MAX_CONNECTIONS")]
+    pub max_connections: Option<usize>,
     /// Longest time to finish open requests after SIGTERM, in seconds [default: 30]
     #[arg(long, env = "HOLDFAST_DRAIN_TIMEOUT")]
     pub drain_timeout: Option<u64>,
@@ -53,6 +59,9 @@ pub struct Options {
     /// Largest pack that a push may bring, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
     pub max_push_bytes: Option<u64>,
+    /// Where uploaded files are kept: file:///PATH [default: objects in the data directory]
+    #[arg(long, env = "HOLDFAST_OBJECT_STORE_URL", hide_env_values = true)]
+    pub object_store_url: Option<String>,
     /// Write logs as JSON
     #[arg(long, env = "HOLDFAST_LOG_JSON", num_args = 0..=1, default_missing_value = "true")]
     pub log_json: Option<bool>,
@@ -88,6 +97,10 @@ pub struct Settings {
     pub allow_local_webhooks: bool,
     /// Longest time of a REST request.
     pub request_timeout: Duration,
+    /// Longest time a connection may take to send the head of its next request.
+    pub idle_timeout: Duration,
+    /// Most connections at a time.
+    pub max_connections: usize,
     /// Longest time to finish open requests at the end.
     pub drain_timeout: Duration,
     /// Most connections to the database.
@@ -96,6 +109,8 @@ pub struct Settings {
     pub git_concurrency: usize,
     /// Largest pack that a push may bring.
     pub max_push_bytes: u64,
+    /// Where uploaded files are kept; in the data directory when absent.
+    pub object_store_url: Option<String>,
 }
 
 /// Why settings are refused.
@@ -160,10 +175,13 @@ impl Options {
             compat: self.compat.or(under.compat),
             allow_local_webhooks: self.allow_local_webhooks.or(under.allow_local_webhooks),
             request_timeout: self.request_timeout.or(under.request_timeout),
+            idle_timeout: self.idle_timeout.or(under.idle_timeout),
+            max_connections: self.max_connections.or(under.max_connections),
             drain_timeout: self.drain_timeout.or(under.drain_timeout),
             database_connections: self.database_connections.or(under.database_connections),
             git_concurrency: self.git_concurrency.or(under.git_concurrency),
             max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
+            object_store_url: self.object_store_url.or(under.object_store_url),
             log_json: self.log_json.or(under.log_json),
             log: self.log.or(under.log),
             root_token: self.root_token.or(under.root_token),
@@ -197,12 +215,23 @@ impl Options {
             compat: self.compat.unwrap_or(false),
             allow_local_webhooks: self.allow_local_webhooks.unwrap_or(false),
             request_timeout: Duration::from_secs(self.request_timeout.unwrap_or(60).max(1)),
+            idle_timeout: Duration::from_secs(self.idle_timeout.unwrap_or(60).max(1)),
+            max_connections: self.max_connections.unwrap_or_else(places).max(1),
             drain_timeout: Duration::from_secs(self.drain_timeout.unwrap_or(30)),
             database_connections: self.database_connections.unwrap_or(10).max(1),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
             max_push_bytes: self.max_push_bytes.unwrap_or(MAX_PUSH_BYTES),
+            object_store_url: self.object_store_url.clone().filter(|url| !url.is_empty()),
         })
     }
+}
+
+/// How many connections there may be where nothing else is said: every other file is for repositories, the database
+/// and the pipes of the git program.
+fn places() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.and_then(|files| usize::try_from(files).ok());
+    (files.unwrap_or(usize::MAX) / 2).min(8192)
 }
 
 fn base_url(text: &str) -> Result<String, Error> {

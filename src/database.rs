@@ -14,15 +14,19 @@ use sea_orm::{
     ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr,
     SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
+mod remembered;
 mod sqlite;
 #[cfg(test)]
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod version;
 mod violation;
 
+pub use remembered::Remembered;
+pub use version::Version;
 pub use violation::Violation;
 
 /// A statement slower than this is logged, without its values.
@@ -83,7 +87,23 @@ pub enum Error {
 pub struct Database {
     reader: DatabaseConnection,
     writer: DatabaseConnection,
-    work_committed: Arc<Notify>,
+    work_committed: watch::Sender<()>,
+    /// With SQLite only.
+    log_index: Option<Arc<version::LogIndex>>,
+}
+
+/// Commits that leave work. Each listener is told of every one, and of one that came while it was busy.
+#[derive(Debug)]
+pub struct Commits(watch::Receiver<()>);
+
+impl Commits {
+    /// Waits for a commit since the last time.
+    pub async fn with_work(&mut self) {
+        // The sender lives as long as the database; without it there are no more commits.
+        if self.0.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
 }
 
 tokio::task_local! {
@@ -91,8 +111,8 @@ tokio::task_local! {
     static LEFT_WORK: Cell<bool>;
 }
 
-/// Tells, from within [`Database::transaction`], that its commit leaves work for those who wait in
-/// [`Database::work_committed`]. Elsewhere it does nothing: they find the work when they look again.
+/// Tells, from within [`Database::transaction`], that its commit leaves work for those who wait for it by
+/// [`Database::commits`]. Elsewhere it does nothing: they find the work when they look again.
 pub fn wake_on_commit() {
     // Outside a transaction of ours there is nobody to tell, which is no fault.
     let _ = LEFT_WORK.try_with(|left| left.set(true));
@@ -112,7 +132,8 @@ impl Database {
             return Ok(Self {
                 reader,
                 writer,
-                work_committed: Arc::default(),
+                work_committed: watch::Sender::default(),
+                log_index: Some(Arc::new(version::LogIndex::of(&path))),
             });
         }
         if url.starts_with("postgres:") || url.starts_with("postgresql:") {
@@ -124,7 +145,8 @@ impl Database {
             return Ok(Self {
                 reader: pool.clone(),
                 writer: pool,
-                work_committed: Arc::default(),
+                work_committed: watch::Sender::default(),
+                log_index: None,
             });
         }
         Err(Error::UnsupportedUrl)
@@ -175,7 +197,7 @@ impl Database {
             Ok(value) => {
                 transaction.commit().await?;
                 if left_work {
-                    self.work_committed.notify_one();
+                    self.work_committed.send_replace(());
                 }
                 Ok(value)
             }
@@ -186,10 +208,10 @@ impl Database {
         }
     }
 
-    /// Waits for a commit of this handle or its clones after [`wake_on_commit`]; one that nobody waited for is
-    /// remembered.
-    pub async fn work_committed(&self) {
-        self.work_committed.notified().await;
+    /// Those commits of this handle and its clones, from now on, that leave work for others.
+    #[must_use]
+    pub fn commits(&self) -> Commits {
+        Commits(self.work_committed.subscribe())
     }
 
     /// Brings the schema up to this program's, in one transaction that keeps other nodes and processes that
@@ -210,6 +232,20 @@ impl Database {
             Migrator::up(transaction, None).await
         })
         .await
+    }
+
+    /// The state that the database is in, when that can be told without asking it. A commit that was acknowledged
+    /// has changed it, whoever made it.
+    pub fn version(&self) -> Option<Version> {
+        self.log_index.as_ref()?.version()
+    }
+
+    /// Makes all that is remembered of this database count for nothing, for those who change a repository by other
+    /// ways than the services that note it in the database.
+    pub fn forget(&self) {
+        if let Some(index) = &self.log_index {
+            index.forget();
+        }
     }
 
     /// Which of the two databases it is.

@@ -8,6 +8,7 @@ pub mod entities;
 pub mod error;
 pub mod git;
 pub mod handlers;
+pub mod integrations;
 pub mod jobs;
 pub mod policy;
 pub mod secrets;

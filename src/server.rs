@@ -4,26 +4,29 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use poem::Server;
-use poem::listener::{Acceptor, TcpAcceptor};
-use tokio::net::TcpSocket;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::app;
 use crate::config::{Options, Settings};
 use crate::database::{self, Database};
 use crate::git::Store;
-use crate::jobs::{self, Runner};
+use crate::integrations::object_storage::{self, ObjectStorage};
+use crate::integrations::webhooks;
+use crate::jobs::{self, Job, Runner};
 use crate::secrets::{Keyring, Secret};
+use crate::services::memory::Memory;
 use crate::services::recovery::{self, Presence};
 use crate::services::setup::{self, Chosen, MadeUp};
 use crate::services::{Backend, Instance, Parts};
+use crate::web::connections::{self, Limits};
 use crate::web::health;
 
-/// How much longer than a request may take a connection may be silent: one that never asks is not kept for ever.
-const IDLE: Duration = Duration::from_secs(240);
-/// How many requests one connection may have under way.
-const STREAMS: u32 = 128;
+/// How long what moves references may take to note its end, after the requests are over.
+const SETTLING: Duration = Duration::from_secs(5);
+/// How many hooks are delivered to at a time; most of that time is waiting.
+const DELIVERIES: usize = 64;
 
 /// Why the server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -45,9 +48,15 @@ pub enum Error {
     /// The repositories cannot be used.
     #[error("repositories: {0}")]
     Repositories(#[from] crate::git::Error),
+    /// The object storage cannot be used.
+    #[error("object storage: {0}")]
+    Objects(#[from] object_storage::Error),
     /// The key file cannot be used.
     #[error("key file: {0}")]
     Keys(#[from] crate::secrets::Error),
+    /// Webhooks cannot be sent.
+    #[error(transparent)]
+    Webhooks(#[from] webhooks::Unavailable),
     /// The first administrator cannot be made, or what a killed server left cannot be finished.
     #[error("start: {0}")]
     Setup(#[from] crate::error::Error),
@@ -77,22 +86,31 @@ pub async fn open(
     let database = Database::connect(&settings.database_url, &options).await?;
     database.migrate().await.map_err(database::Error::from)?;
     let concurrency = settings.git_concurrency;
-    let prepare = move || -> Result<(Keyring, Store), Error> {
+    let objects = settings.object_store_url.clone();
+    let prepare = move || -> Result<(Keyring, Store, ObjectStorage), Error> {
         let keyring = Keyring::open(&directory.join("secret.key"))?;
-        Ok((keyring, Store::new(directory.join("repositories"), concurrency)?))
+        let objects = ObjectStorage::open(objects.as_deref(), &directory)?;
+        let repositories = Store::new(directory.join("repositories"), concurrency)?;
+        Ok((keyring, repositories, objects))
     };
-    let (keyring, repositories) = tokio::task::spawn_blocking(prepare)
+    let (keyring, repositories, objects) = tokio::task::spawn_blocking(prepare)
         .await
         .map_err(|error| Error::Setup(crate::error::Error::internal(error)))??;
     let instance = Instance {
         base_url,
         plan: settings.plan,
+        compat: settings.compat,
     };
+    let webhooks = webhooks::Client::new(settings.allow_local_webhooks)?;
     Ok(Backend::new(Parts {
         database,
         repositories,
+        objects,
         keyring,
+        webhooks,
         instance,
+        memory: Memory::default(),
+        moves: TaskTracker::new(),
     }))
 }
 
@@ -107,8 +125,8 @@ pub fn chosen(options: &Options) -> Chosen {
 }
 
 /// A server that listens but does not serve yet.
-pub struct Bound<A> {
-    acceptor: A,
+pub struct Bound {
+    listener: TcpListener,
     settings: Settings,
     _presence: Presence,
     /// What the services work with.
@@ -127,24 +145,20 @@ pub async fn bind(
     settings: Settings,
     chosen: Chosen,
     observer: Option<database::Observer>,
-) -> Result<Bound<impl Acceptor>, Error> {
+) -> Result<Bound, Error> {
     health::recorder();
     let io = |cause| Error::Io {
         what: format!("cannot listen on {}", settings.listen),
         cause,
     };
-    let acceptor = listen(settings.listen).map_err(io)?;
-    let local = acceptor
-        .local_addr()
-        .into_iter()
-        .find_map(|address| address.as_socket_addr().copied());
-    let address = local.unwrap_or(settings.listen);
+    let listener = listen(settings.listen).map_err(io)?;
+    let address = listener.local_addr().unwrap_or(settings.listen);
     let base_url = public_url(&settings, address);
     let backend = open(&settings, observer, base_url).await?;
     let presence = recovery::arrive(&backend, &settings.data_dir).await?;
     let made_up = setup::first_start(&backend, chosen).await?;
     Ok(Bound {
-        acceptor,
+        listener,
         settings,
         _presence: presence,
         backend,
@@ -157,7 +171,7 @@ pub async fn bind(
 const BACKLOG: u32 = 1024;
 
 /// Listens, so that answers sent in several pieces do not wait for the client to acknowledge each.
-fn listen(address: SocketAddr) -> std::io::Result<TcpAcceptor> {
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
@@ -166,14 +180,14 @@ fn listen(address: SocketAddr) -> std::io::Result<TcpAcceptor> {
     // What is accepted inherits it.
     socket.set_nodelay(true)?;
     socket.bind(address)?;
-    TcpAcceptor::from_tokio(socket.listen(BACKLOG)?)
+    socket.listen(BACKLOG)
 }
 
-impl<A: Acceptor + 'static> Bound<A> {
+impl Bound {
     /// Serves until `stop` resolves, then finishes what is open within the drain time.
     ///
     /// # Errors
-    /// When the listener breaks.
+    /// When background work or the database cannot be ended.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         let endpoint = app::endpoint(&self.backend, &self.settings);
         let drain = self.settings.drain_timeout;
@@ -186,21 +200,26 @@ impl<A: Acceptor + 'static> Bound<A> {
             stop.await;
             stopping.cancel();
         };
-        let served = Server::new_with_acceptor(self.acceptor)
-            .idle_timeout(self.settings.request_timeout + IDLE)
-            .http2_max_concurrent_streams(STREAMS)
-            .run_with_graceful_shutdown(endpoint, stop, Some(drain))
-            .await;
+        let limits = Limits {
+            connections: self.settings.max_connections,
+            idle: self.settings.idle_timeout,
+            drain,
+        };
+        connections::serve(self.listener, endpoint, limits, stop).await;
         stopping.cancel();
         if let Some(worker) = worker {
             worker
                 .await
                 .map_err(|error| Error::Setup(crate::error::Error::internal(error)))?;
         }
-        served.map_err(|cause| Error::Io {
-            what: "serving".to_owned(),
-            cause,
-        })?;
+        // Moves of references outlive the requests that were cut: they note what they came to.
+        self.backend.moves.close();
+        if tokio::time::timeout(SETTLING, self.backend.moves.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("moves of references are left to be recovered");
+        }
         self.backend
             .database
             .clone()
@@ -217,9 +236,17 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
         drain,
         ..jobs::Options::default()
     };
-    let runner = Runner::new(backend.database.clone(), jobs::registry(&backend), options);
+    // Receivers may be slow, so deliveries have places of their own and never wait for other jobs, nor these for them.
+    let (deliveries, others) = jobs::registry(&backend).divide(&[jobs::deliver_hook::DeliverHook::KIND]);
+    let deliverer = jobs::Options {
+        concurrency: DELIVERIES,
+        ..options.clone()
+    };
+    let runner = Runner::new(backend.database.clone(), others, options);
+    let deliverer = Runner::new(backend.database.clone(), deliveries, deliverer);
     tokio::join!(
         runner.run(stopping.clone().cancelled_owned()),
+        deliverer.run(stopping.clone().cancelled_owned()),
         jobs::recur(backend, stopping),
     );
 }

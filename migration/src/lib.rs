@@ -20,6 +20,15 @@ mod m20261121_000006_create_commit_comments;
 mod m20261121_000007_create_ref_updates;
 mod m20261121_000008_create_jobs_and_settings;
 mod m20261121_000010_extend_users;
+mod m20261121_000011_create_user_keys_emails_and_statuses;
+mod m20261121_000012_create_project_bots;
+mod m20261121_000013_create_oauth;
+mod m20261121_000019_create_project_uploads;
+mod m20261121_000020_create_custom_attributes;
+mod m20261121_000021_create_code_analyses;
+mod m20261121_000024_create_project_hooks;
+mod m20261121_000025_create_events;
+mod m20261121_000026_create_hook_deliveries;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -40,6 +49,15 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000007_create_ref_updates::Migration),
             Box::new(m20261121_000008_create_jobs_and_settings::Migration),
             Box::new(m20261121_000010_extend_users::Migration),
+            Box::new(m20261121_000011_create_user_keys_emails_and_statuses::Migration),
+            Box::new(m20261121_000012_create_project_bots::Migration),
+            Box::new(m20261121_000013_create_oauth::Migration),
+            Box::new(m20261121_000024_create_project_hooks::Migration),
+            Box::new(m20261121_000025_create_events::Migration),
+            Box::new(m20261121_000026_create_hook_deliveries::Migration),
+            Box::new(m20261121_000019_create_project_uploads::Migration),
+            Box::new(m20261121_000020_create_custom_attributes::Migration),
+            Box::new(m20261121_000021_create_code_analyses::Migration),
         ]
     }
 }

@@ -13,11 +13,12 @@ use serde_json::Value;
 use crate::api::edge::{Edge, NoRequest};
 use crate::api::exchange::{Call, Exchange};
 use crate::api::operation::{
-    Access, Field, Flag, Minimum, On, Operation, Paging, Parameter, Place, Shape, Tier,
+    Access, Field, FilePart, Flag, Minimum, On, Operation, Paging, Parameter, Place, Shape, Tier,
 };
 use crate::api::reply::{Empty, Json, Reply};
 use crate::api::types::{Download, MaybeUndefined, Page, PageRequest, Timestamp, WithHeaders};
 use crate::error::Result;
 use crate::services::access;
+use crate::services::uploads::UploadedFile;
 
 include!(concat!(env!("OUT_DIR"), "/contract.rs"));

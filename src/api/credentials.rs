@@ -4,12 +4,23 @@ use poem::Request;
 use poem::http::header::{AUTHORIZATION, COOKIE};
 use serde_json::{Map, Value};
 
+use crate::api::parameters;
+use crate::error::Result;
 use crate::services::authentication::{Credentials, Session};
 
 /// The session cookie's name (specification 5).
 pub const SESSION_COOKIE: &str = "_service_session";
 /// The header that carries the token against cross-site requests.
 pub const CSRF_HEADER: &str = "X-CSRF-Token";
+
+/// What a request beside the contract's operations says of its sender.
+///
+/// # Errors
+/// 400 for a query that is no UTF-8.
+pub fn of(request: &Request) -> Result<Credentials> {
+    let query = parameters::query(request.uri().query().unwrap_or_default())?;
+    Ok(read(request, Some(&query)))
+}
 
 /// What a request says of its sender.
 #[must_use]
@@ -31,8 +42,10 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>) -> Credential
             .eq_ignore_ascii_case("bearer")
             .then(|| token.trim().to_owned())
     };
-    let token = filled(parameter("private_token"))
-        .or_else(|| filled(header("Private-Token")))
+    let private = filled(parameter("private_token")).or_else(|| filled(header("Private-Token")));
+    // Tokens of OAuth applications stand in these two places only (specification 5).
+    let open = private.is_none();
+    let token = private
         .or_else(|| filled(bearer()))
         .or_else(|| filled(parameter("access_token")));
     let session = || {
@@ -45,8 +58,18 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>) -> Credential
         })
     };
     let session = if token.is_none() { session() } else { None };
+    // Basic and the like are no way to sign in here. Beside other credentials they are those of a proxy in between;
+    // alone they are the caller's, and to overlook them would answer as if nobody had tried.
+    let foreign = || {
+        let scheme = filled(header(AUTHORIZATION.as_str()))?;
+        let bearer = scheme.split(' ').next()?.eq_ignore_ascii_case("bearer");
+        // Whatever it says fits no token: a token without a scheme is not one either.
+        (!bearer && session.is_none()).then(String::new)
+    };
+    let token = token.or_else(foreign);
     Credentials {
         token,
+        bearer: open,
         session,
         sudo: filled(parameter("sudo")).or_else(|| filled(header("Sudo"))),
     }

@@ -3,12 +3,13 @@
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::header::{
     ACCEPT_RANGES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_LENGTH, CONTENT_RANGE, CONTENT_TYPE, ETAG,
-    EXPIRES, IF_NONE_MATCH, IF_RANGE, PRAGMA, RANGE,
+    EXPIRES, IF_RANGE, PRAGMA, RANGE,
 };
 use poem::http::{HeaderMap, HeaderValue, StatusCode};
 use poem::{Body, Response};
 
 use crate::api::reply::set_headers;
+use crate::api::revalidation::none_match;
 use crate::api::types::{Content, Download};
 
 /// Characters that `filename*` may hold unescaped (RFC 5987).
@@ -67,15 +68,6 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
         insert(response.headers_mut(), CONTENT_TYPE, &content_type);
     }
     response
-}
-
-fn none_match(request: &HeaderMap, tag: &str) -> bool {
-    let values = request
-        .get_all(IF_NONE_MATCH)
-        .iter()
-        .filter_map(|value| value.to_str().ok());
-    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
-    tags.any(|known| known == "*" || known.strip_prefix("W/").unwrap_or(known) == tag)
 }
 
 fn send(content: Content, status: StatusCode, request: &HeaderMap, tag: Option<&str>) -> Response {
@@ -220,13 +212,5 @@ mod tests {
             disposition("a\"b\r\nc\\%é.rb", false),
             "inline; filename=\"a_b__c___.rb\"; filename*=UTF-8''a%22b%0D%0Ac%5C%25%C3%A9.rb"
         );
-    }
-
-    #[test]
-    fn an_entity_tag_matches_weakly_and_in_lists() {
-        let headers = |value| HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static(value))]);
-        assert!(none_match(&headers("\"x\", W/\"abc\""), "\"abc\""));
-        assert!(none_match(&headers("*"), "\"abc\""));
-        assert!(!none_match(&headers("\"abcd\""), "\"abc\""));
     }
 }

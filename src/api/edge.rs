@@ -9,17 +9,24 @@ use poem::http::StatusCode;
 use poem_openapi::Object;
 use poem_openapi::types::ParseFromJSON;
 
+use crate::api::answers::{Answers, Memorable};
 use crate::api::credentials;
 use crate::api::exchange::Exchange;
 use crate::api::failure;
+use crate::api::form;
 use crate::api::operation::{On, Operation};
 use crate::api::parameters::{self, Sent};
 use crate::api::reply::{Reply, Success};
+use crate::api::revalidation;
 use crate::api::types::PageRequest;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::{Admission, Rule};
 use crate::services::authentication::{self, Caller};
+use crate::services::settings;
+
+/// How many bytes a form may have beside its file.
+const AROUND_A_FILE: u64 = 64 << 10;
 
 /// The edge in front of a handler.
 pub struct Edge<H> {
@@ -29,6 +36,7 @@ pub struct Edge<H> {
 struct Inner<H> {
     handler: H,
     backend: Backend,
+    answers: Answers,
 }
 
 impl<H> Clone for Edge<H> {
@@ -47,7 +55,11 @@ impl<H> Edge<H> {
     /// An edge in front of `handler`.
     pub fn new(handler: H, backend: Backend) -> Self {
         Self {
-            inner: Arc::new(Inner { handler, backend }),
+            inner: Arc::new(Inner {
+                handler,
+                backend,
+                answers: Answers::default(),
+            }),
         }
     }
 
@@ -57,18 +69,44 @@ impl<H> Edge<H> {
         &self.inner.handler
     }
 
+    /// The answer that the same caller got to the same question, if nothing was written since; else whoever
+    /// answers now is asked to remember it.
+    pub async fn recall<S: Success, const STATUS: u16>(
+        &self,
+        exchange: &mut Exchange<'_>,
+    ) -> Option<Reply<S, STATUS>> {
+        // Taken before anything is looked up, so that no write can come in between unnoticed.
+        let version = self.inner.backend.database.version()?;
+        let caller = self.identify(exchange).await.ok()?;
+        let memorable = Memorable::of(exchange, &caller, version);
+        exchange.identified = Some(caller);
+        let memorable = memorable?;
+        let known = self.inner.answers.known(&memorable);
+        exchange.memorable = Some(memorable);
+        known.map(|answer| Reply::new(revalidation::revalidated(answer, exchange.headers())))
+    }
+
+    async fn identify(&self, exchange: &Exchange<'_>) -> Result<Caller> {
+        let query = parameters::query(exchange.raw_query());
+        let credentials = credentials::read(exchange.request(), query.as_ref().ok());
+        authentication::identify(&self.inner.backend, credentials).await
+    }
+
     /// Lets a request in: identifies the caller, checks what was sent, looks up what the path names, and decides.
     ///
     /// # Errors
     /// Whatever keeps the request out.
     pub async fn admit<A: Admission, R: ParseFromJSON>(&self, exchange: &mut Exchange<'_>) -> Result<(A, R)> {
         let operation = exchange.operation();
-        let query = parameters::query(exchange.raw_query());
-        let credentials = credentials::read(exchange.request(), query.as_ref().ok());
-        let caller = authentication::identify(&self.inner.backend, credentials).await?;
+        let caller = match exchange.identified.take() {
+            Some(known) => known,
+            None => self.identify(exchange).await?,
+        };
+        exchange.set_caller(caller.as_user().map(|user| user.id));
         if !caller.is_signed_in() && !operation.access.anonymous {
             return Err(Error::Unauthorized);
         }
+        let query = parameters::query(exchange.raw_query());
         let path = exchange.path()?;
         let key = container_key(operation, &path);
         if operation.access.first {
@@ -104,8 +142,18 @@ impl<H> Edge<H> {
         query: serde_json::Map<String, serde_json::Value>,
     ) -> Result<R> {
         let operation = exchange.operation();
-        let bytes = exchange.read_body().await?;
-        let body = parameters::body(exchange.request(), bytes).await?;
+        let body = if operation.file.is_some() && form::is_form(exchange.headers()) {
+            let backend = &self.inner.backend;
+            let largest = settings::read(backend).await?.max_attachment_bytes();
+            let limit = operation.body_limit.min(largest.saturating_add(AROUND_A_FILE));
+            form::read(exchange, limit, || {
+                backend.objects.spool().map_err(Error::internal)
+            })
+            .await?
+        } else {
+            let bytes = exchange.read_body().await?;
+            parameters::body(exchange.request(), bytes).await?
+        };
         let value = parameters::check(
             operation,
             Sent {
@@ -141,6 +189,12 @@ impl<H> Edge<H> {
             }
             failure::answer(&error)
         });
+        let headers = exchange.headers();
+        let response = match exchange.memorable {
+            Some(memorable) => self.inner.answers.keep(memorable, response),
+            None => response,
+        };
+        let response = revalidation::revalidated(response, headers);
         let documented = operation.statuses.contains(&response.status().as_u16());
         if !documented {
             metrics::counter!("holdfast_undocumented_status_total", "operation" => operation.id).increment(1);

@@ -1,16 +1,20 @@
 //! One request on its way through the edge.
 
 use std::borrow::Cow;
+use std::io::ErrorKind;
 
 use percent_encoding::percent_decode_str;
-use poem::http::HeaderMap;
-use poem::http::header::CONTENT_LENGTH;
+use poem::http::header::{CONTENT_LENGTH, TRANSFER_ENCODING};
+use poem::http::{HeaderMap, HeaderValue};
 use poem::{FromRequest, Request, RequestBody};
 use tokio::io::AsyncReadExt;
 
+use crate::api::answers::Memorable;
 use crate::api::operation::Operation;
 use crate::api::types::PageRequest;
 use crate::error::{Error, Result};
+use crate::services::authentication::Caller;
+use crate::services::uploads::UploadedFile;
 
 /// The request as the router hands it over.
 pub struct Call<'a> {
@@ -36,6 +40,12 @@ pub struct Exchange<'a> {
     operation: &'static Operation,
     call: Call<'a>,
     page: Option<PageRequest>,
+    caller: Option<i64>,
+    /// Who calls, until the guard takes it.
+    pub(super) identified: Option<Caller>,
+    /// Under which key to remember the answer, if at all.
+    pub(super) memorable: Option<Memorable>,
+    file: Option<UploadedFile>,
 }
 
 impl<'a> Exchange<'a> {
@@ -46,6 +56,10 @@ impl<'a> Exchange<'a> {
             operation,
             call,
             page: None,
+            caller: None,
+            identified: None,
+            memorable: None,
+            file: None,
         }
     }
 
@@ -67,6 +81,14 @@ impl<'a> Exchange<'a> {
         self.call.request.headers()
     }
 
+    /// Whether the request came without a body.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        let empty = |length: &HeaderValue| length == "0";
+        let headers = self.headers();
+        headers.get(CONTENT_LENGTH).is_none_or(empty) && !headers.contains_key(TRANSFER_ENCODING)
+    }
+
     /// The query string as it was sent.
     #[must_use]
     pub fn raw_query(&self) -> &'a str {
@@ -78,6 +100,17 @@ impl<'a> Exchange<'a> {
     pub fn url(&self) -> String {
         let base = self.call.request.data::<BaseUrl>().map_or("", |base| &*base.0);
         format!("{base}{}", self.call.request.original_uri().path())
+    }
+
+    /// The number of the caller, once known.
+    #[must_use]
+    pub fn caller(&self) -> Option<i64> {
+        self.caller
+    }
+
+    /// Remembers who calls.
+    pub fn set_caller(&mut self, caller: Option<i64>) {
+        self.caller = caller;
     }
 
     /// The page that was asked for, once known.
@@ -114,10 +147,45 @@ impl<'a> Exchange<'a> {
         Ok(values)
     }
 
+    /// The file that a form carried; to be asked once.
+    pub fn file(&mut self) -> Option<UploadedFile> {
+        self.file.take()
+    }
+
+    /// The file that a form must carry; to be asked once.
+    ///
+    /// # Errors
+    /// [`Error::InvalidParameters`] when it did not.
+    pub fn required_file(&mut self) -> Result<UploadedFile> {
+        let name = self.operation.file.as_ref().map_or("file", |file| file.name);
+        self.file()
+            .ok_or_else(|| Error::parameter(format!("{name} is missing")))
+    }
+
+    /// Keeps the file that a form carried.
+    pub fn set_file(&mut self, file: UploadedFile) {
+        self.file = Some(file);
+    }
+
+    /// The body, for reading it piece by piece.
+    ///
+    /// # Errors
+    /// [`Error::TooLarge`] when it announces more than the operation takes.
+    pub fn take_body(&mut self) -> Result<RequestBody> {
+        let limit = self.operation.body_limit;
+        let announced = self.headers().get(CONTENT_LENGTH);
+        let announced = announced.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
+        if announced.is_some_and(|length| length > limit) {
+            return Err(Error::TooLarge);
+        }
+        Ok(std::mem::take(&mut self.call.body))
+    }
+
     /// Reads the body, at most as much as the operation takes.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond the limit, [`Error::InvalidParameters`] when the connection breaks off.
+    /// [`Error::TooLarge`] beyond the limit, [`Error::TimedOut`] when it comes too slowly,
+    /// [`Error::InvalidParameters`] when it comes in tiny pieces or the connection breaks off.
     pub async fn read_body(&mut self) -> Result<Vec<u8>> {
         let limit = self.operation.body_limit;
         let announced = self
@@ -139,7 +207,11 @@ impl<'a> Exchange<'a> {
         reader
             .read_to_end(&mut bytes)
             .await
-            .map_err(|_| Error::parameter("the body ended too soon"))?;
+            .map_err(|error| match error.kind() {
+                ErrorKind::TimedOut => Error::TimedOut,
+                ErrorKind::InvalidData => Error::parameter("the body comes in too many too small pieces"),
+                _ => Error::parameter("the body ended too soon"),
+            })?;
         if bytes.len() as u64 > limit {
             Err(Error::TooLarge)
         } else {

@@ -42,6 +42,17 @@ pub fn respond(status: StatusCode, body: &Value) -> Response {
         .body(body.to_string())
 }
 
+/// The body of a refusal that no rule of the domain makes, under both keys.
+#[must_use]
+pub fn told(status: StatusCode, why: &str) -> Value {
+    let text = if why.is_empty() {
+        status.to_string()
+    } else {
+        format!("{status} - {why}")
+    };
+    json!({ "message": text, "error": text })
+}
+
 /// A request for a path or method that the server does not have.
 #[must_use]
 pub fn unrouted(status: StatusCode, allow: &str) -> Response {
@@ -92,7 +103,10 @@ fn parts(error: &Error) -> (StatusCode, Value) {
         Error::Conflict(text) => message(StatusCode::CONFLICT, text),
         Error::PreconditionFailed => message(StatusCode::PRECONDITION_FAILED, "412 Precondition Failed"),
         Error::TooLarge => message(StatusCode::PAYLOAD_TOO_LARGE, "413 Request Entity Too Large"),
-        Error::Unprocessable(text) => message(StatusCode::UNPROCESSABLE_ENTITY, text),
+        Error::Unprocessable(text) => (
+            StatusCode::UNPROCESSABLE_ENTITY,
+            json!({ "message": text, "error": text }),
+        ),
         Error::NotAllowed(text) => (
             StatusCode::METHOD_NOT_ALLOWED,
             json!({ "message": text, "error": text }),

@@ -1,15 +1,18 @@
 //! The REST API's edge: the generated contract and the runtime around it.
 
+mod answers;
 pub mod contract;
 pub mod credentials;
 pub mod download;
 pub mod edge;
 pub mod exchange;
 pub mod failure;
+mod form;
 pub mod operation;
 pub mod paging;
 pub(crate) mod parameters;
 pub mod reply;
+pub mod revalidation;
 pub mod types;
 
 /// The bundled OpenAPI document as JSON, exactly as published.

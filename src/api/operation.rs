@@ -27,6 +27,8 @@ pub struct Operation {
     pub parameters: &'static [Parameter],
     /// The form of the body.
     pub body: Option<&'static Shape>,
+    /// The file that a form may carry.
+    pub file: Option<FilePart>,
     /// Largest body in bytes.
     pub body_limit: u64,
     /// The status of a success.
@@ -61,6 +63,15 @@ pub enum Paging {
     Offset,
     /// By page number, or by key on request.
     Keyset,
+}
+
+/// The part of a form that is a file.
+#[derive(Debug)]
+pub struct FilePart {
+    /// Its name.
+    pub name: &'static str,
+    /// Whether it must be there.
+    pub required: bool,
 }
 
 /// Where a parameter stands.

@@ -10,6 +10,9 @@ use crate::api::types::{PageRequest, Rest};
 /// Query parameters that are never repeated in a link.
 const SECRET: [&str; 4] = ["private_token", "access_token", "job_token", "token"];
 
+/// The longest `Link` header with every relation, in bytes; proxies and clients refuse much longer ones.
+const LONGEST_LINKS: usize = 8 << 10;
+
 /// The paging headers of an answer.
 ///
 /// `url` is the base URL with the request's raw path, `query` its raw query string.
@@ -34,7 +37,7 @@ pub fn headers(request: &PageRequest, rest: Rest, url: &str, query: &str) -> Vec
             let mut headers = positions(request, next, prev);
             headers.push(("X-Total", total.to_string()));
             headers.push(("X-Total-Pages", pages.to_string()));
-            headers.push(("Link", links.offset(request, prev, next, Some(pages))));
+            headers.extend(links.offset(request, prev, next, Some(pages)));
             headers
         }
         Rest::Uncounted { more } => {
@@ -42,7 +45,7 @@ pub fn headers(request: &PageRequest, rest: Rest, url: &str, query: &str) -> Vec
             let next = more.then(|| number.saturating_add(1));
             let prev = (number > 1).then(|| number - 1);
             let mut headers = positions(request, next, prev);
-            headers.push(("Link", links.offset(request, prev, next, None)));
+            headers.extend(links.offset(request, prev, next, None));
             headers
         }
     }
@@ -83,7 +86,7 @@ impl Links<'_> {
         prev: Option<u64>,
         next: Option<u64>,
         last: Option<u64>,
-    ) -> String {
+    ) -> Option<(&'static str, String)> {
         let kept = self.kept(&["page", "per_page"]);
         let link = |page: u64, rel: &str| {
             let mut pieces = vec![format!("page={page}"), format!("per_page={}", request.size)];
@@ -96,7 +99,13 @@ impl Links<'_> {
             Some(link(1, "first")),
             last.map(|page| link(page, "last")),
         ];
-        links.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        let all = links.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        match next {
+            // Each relation repeats the query; the next page is the one that clients need.
+            _ if all.len() <= LONGEST_LINKS => Some(("Link", all)),
+            Some(page) => Some(("Link", link(page, "next"))),
+            None => None,
+        }
     }
 
     fn keyset(&self, filter: &str, id: i64) -> String {
@@ -166,6 +175,18 @@ mod tests {
             link.contains("rel=\"next\"") && !link.contains("rel=\"last\""),
             "{link}"
         );
+    }
+
+    #[test]
+    fn a_long_query_is_repeated_once() {
+        let query = format!("search={}", "x".repeat(6_000));
+        let link = |number, total| {
+            let headers = headers(&page(number, 1), Rest::Counted(total), "http://h/x", &query);
+            value(&headers, "Link")
+        };
+        let next = format!("<http://h/x?page=3&per_page=1&{query}>; rel=\"next\"");
+        assert_eq!(link(2, 3), Some(next));
+        assert_eq!(link(3, 3), None);
     }
 
     #[test]

@@ -13,6 +13,7 @@ use serde::Serialize;
 use crate::api::download;
 use crate::api::exchange::Exchange;
 use crate::api::paging;
+use crate::api::revalidation;
 use crate::api::types::{Download, Page, WithHeaders};
 use crate::error::{Error, Result};
 
@@ -40,8 +41,11 @@ fn json_media(schema: MetaSchemaRef) -> Vec<MetaMediaType> {
     }]
 }
 
-fn json_response<T: Serialize>(status: StatusCode, body: &T) -> Result<Response> {
+fn json_response<T: Serialize>(status: StatusCode, body: &T, exchange: &Exchange<'_>) -> Result<Response> {
     let bytes = serde_json::to_vec(body).map_err(Error::internal)?;
+    if exchange.operation().method == "GET" && status == StatusCode::OK {
+        return Ok(revalidation::tagged(bytes, exchange));
+    }
     Ok(Response::builder()
         .status(status)
         .content_type("application/json")
@@ -70,8 +74,8 @@ impl<T: Serialize + Type> Success for Json<T> {
         T::register(registry);
     }
 
-    fn render(self, status: StatusCode, _: &Exchange<'_>) -> Result<Response> {
-        json_response(status, &self.0)
+    fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
+        json_response(status, &self.0, exchange)
     }
 }
 
@@ -85,7 +89,7 @@ impl<T: Serialize + Type> Success for Page<T> {
     }
 
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
-        let mut response = json_response(status, &self.items)?;
+        let mut response = json_response(status, &self.items, exchange)?;
         if let Some(request) = exchange.page() {
             let headers = paging::headers(&request, self.rest, &exchange.url(), exchange.raw_query());
             set_headers(response.headers_mut(), headers);

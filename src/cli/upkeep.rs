@@ -49,7 +49,13 @@ pub(super) async fn backup(copy: Copy) -> Outcome {
 /// Brings a backup back.
 pub(super) async fn restore(copy: Copy) -> Outcome {
     let settings = copy.common.read("warn")?.settings()?;
-    let made = backups::restore(&copy.directory, &settings.data_dir, &settings.database_url).await?;
+    let made = backups::restore(
+        &copy.directory,
+        &settings.data_dir,
+        &settings.database_url,
+        settings.object_store_url.as_deref(),
+    )
+    .await?;
     print(&format!(
         "Restored {} repositories of {} into {}.\n",
         made.repositories,

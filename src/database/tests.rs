@@ -8,7 +8,7 @@ use std::sync::{
 use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait};
 
 use super::{
-    Database, Error, Options, Violation,
+    Database, Error, Options, Remembered, Version, Violation,
     testing::{on_each_database, on_each_url},
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};
@@ -222,6 +222,118 @@ async fn tells_the_observer_of_every_statement() {
         assert_eq!(count.load(Ordering::Relaxed) - before, 2);
         db.ping().await.unwrap();
         db.close().await.unwrap();
+    })
+    .await;
+}
+
+/// The versions before and after `work`, with SQLite.
+async fn around(db: &Database, work: impl AsyncFnOnce()) -> Option<(Version, Version)> {
+    let before = db.version()?;
+    work().await;
+    Some((before, db.version().unwrap()))
+}
+
+#[tokio::test]
+async fn every_commit_makes_another_version_and_reading_none() {
+    on_each_database(async |db| {
+        let read = around(&db, async || drop(settings::get(db.read(), "k").await.unwrap())).await;
+        let Some((before, after)) = read else {
+            assert_eq!(db.backend(), DatabaseBackend::Postgres);
+            return;
+        };
+        assert_eq!(before, after);
+        let written = around(&db, async || settings::put(db.write(), "k", "1").await.unwrap()).await;
+        let (before, after) = written.unwrap();
+        assert_ne!(before, after);
+        let committed = around(&db, async || {
+            let done = db.transaction(async |tx| settings::put(tx, "k", "2").await).await;
+            done.unwrap();
+        });
+        let (before, after) = committed.await.unwrap();
+        assert_ne!(before, after);
+        let undone = around(&db, async || {
+            let tx = db.begin().await.unwrap();
+            settings::put(&tx, "k", "3").await.unwrap();
+            tx.rollback().await.unwrap();
+        });
+        let (before, after) = undone.await.unwrap();
+        assert_eq!(before, after);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_another_handle_writes_makes_another_version_even_after_the_file_was_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("test.sqlite3");
+    let url = format!("sqlite://{}", file.display());
+    let first = Database::connect(&url, &Options::default()).await.unwrap();
+    first.migrate().await.unwrap();
+    let watched = Database::connect(&url, &Options::default()).await.unwrap();
+    let before = watched.version().unwrap();
+    settings::put(first.write(), "k", "1").await.unwrap();
+    let after = watched.version().unwrap();
+    assert_ne!(before, after);
+    // The last connection takes the log and its index away; the next ones begin with others.
+    let index = Arc::clone(watched.log_index.as_ref().unwrap());
+    first.close().await.unwrap();
+    watched.close().await.unwrap();
+    assert_eq!(index.version(), None);
+    let mut seen = vec![before, after];
+    for _ in 0..2 {
+        let again = Database::connect(&url, &Options::default()).await.unwrap();
+        settings::get(again.read(), "k").await.unwrap();
+        let version = index.version().unwrap();
+        assert!(!seen.contains(&version));
+        seen.push(version);
+        again.close().await.unwrap();
+        assert_eq!(index.version(), None);
+    }
+}
+
+#[tokio::test]
+async fn an_answer_is_remembered_until_something_is_written() {
+    on_each_database(async |db| {
+        let remembered = Remembered::<u8, u32>::new(10, |_| 1);
+        let asked = AtomicUsize::new(0);
+        let ask = async |key: u8| {
+            let answer = async {
+                asked.fetch_add(1, Ordering::Relaxed);
+                if key == 0 { Err(()) } else { Ok(7) }
+            };
+            remembered.recall(&db, key, answer).await
+        };
+        let asked_by = async |key: u8| {
+            let before = asked.load(Ordering::Relaxed);
+            let answer = ask(key).await;
+            assert_eq!(answer, if key == 0 { Err(()) } else { Ok(7) });
+            asked.load(Ordering::Relaxed) - before
+        };
+        let known = usize::from(db.version().is_none());
+        assert_eq!(asked_by(1).await, 1);
+        assert_eq!(asked_by(1).await, known);
+        assert_eq!(asked_by(2).await, 1);
+        assert_eq!((asked_by(0).await, asked_by(0).await), (1, 1));
+        settings::put(db.write(), "k", "1").await.unwrap();
+        assert_eq!(asked_by(1).await, 1);
+        assert_eq!(asked_by(1).await, known);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_that_a_write_came_in_between_is_not_remembered() {
+    on_each_database(async |db| {
+        let remembered = Remembered::<(), String>::new(10, |_| 1);
+        settings::put(db.write(), "k", "1").await.unwrap();
+        let overtaken = async {
+            let read = settings::get(db.read(), "k").await?.unwrap();
+            settings::put(db.write(), "k", "2").await?;
+            Ok::<_, DbErr>(read)
+        };
+        assert_eq!(remembered.recall(&db, (), overtaken).await.unwrap(), "1");
+        let now = async { Ok::<_, DbErr>(settings::get(db.read(), "k").await?.unwrap()) };
+        assert_eq!(remembered.recall(&db, (), now).await.unwrap(), "2");
     })
     .await;
 }

@@ -14,7 +14,8 @@ use sea_orm::{
 };
 
 use super::{
-    AccessLevel, Visibility, group_shares, members, namespace_ancestors, namespaces, project_shares, projects,
+    AccessLevel, Visibility, group_shares, members, namespace_ancestors, namespaces, project_shares,
+    projects, unexpired,
 };
 
 /// Who looks.
@@ -125,6 +126,26 @@ pub fn visible_projects(viewer: Viewer, today: NaiveDate) -> Condition {
                 .add(projects::Column::Visibility.is_in(open_to(external)))
                 .add(projects_with_level(id, AccessLevel::Guest, today)),
         ),
+    }
+}
+
+/// Projects whose code somebody may read, of those they see, as a condition on `projects`: where the repository is
+/// open to members only, or the project itself is not open to them, from Reporter on.
+pub fn code_readable_projects(viewer: Viewer, today: NaiveDate) -> Condition {
+    use projects::{Column, FeatureAccess};
+
+    let open = |visibilities: Vec<Visibility>| {
+        Condition::all()
+            .add(Column::RepositoryAccessLevel.eq(FeatureAccess::Enabled))
+            .add(Column::Visibility.is_in(visibilities))
+    };
+    let there = Condition::all().add(Column::RepositoryAccessLevel.ne(FeatureAccess::Disabled));
+    match viewer {
+        Viewer::Admin => there,
+        Viewer::Anonymous => open(vec![Visibility::Public]),
+        Viewer::User { id, external } => Condition::any()
+            .add(open(open_to(external)))
+            .add(there.add(projects_with_level(id, AccessLevel::Reporter, today))),
     }
 }
 
@@ -328,12 +349,6 @@ fn memberships_below(user_id: i64, today: NaiveDate) -> SelectStatement {
 
 fn same(left: impl IntoColumnRef, right: impl IntoColumnRef) -> Expr {
     Expr::col(left).eq(Expr::col(right))
-}
-
-fn unexpired(column: impl IntoColumnRef + Clone, today: NaiveDate) -> Condition {
-    Condition::any()
-        .add(Expr::col(column.clone()).is_null())
-        .add(Expr::col(column).gt(today))
 }
 
 /// The member's role, but no more than the share's.

@@ -34,6 +34,11 @@ pub enum AccessLevel {
 }
 
 impl AccessLevel {
+    /// The role that a number of any size names.
+    pub fn of_number(number: i64) -> Option<Self> {
+        Self::try_from(i32::try_from(number).ok()?).ok()
+    }
+
     /// The word for the role that messages use.
     pub fn word(self) -> &'static str {
         match self {

@@ -4,7 +4,7 @@ use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, SelectTwo};
 
-use super::AccessLevel;
+use super::{AccessLevel, unexpired};
 
 /// Groups that were given access to another group.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -47,10 +47,11 @@ impl Related<super::namespaces::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The shares of a group with the groups they are for, in the order they were made.
-pub fn of(namespace_id: i64) -> SelectTwo<Entity, super::namespaces::Entity> {
+/// The shares of a group that have not ended, with the groups they are for, in the order they were made.
+pub fn of(namespace_id: i64, today: NaiveDate) -> SelectTwo<Entity, super::namespaces::Entity> {
     Entity::find()
         .filter(Column::NamespaceId.eq(namespace_id))
+        .filter(unexpired(Column::ExpiresAt, today))
         .find_also_related(super::namespaces::Entity)
         .order_by_asc(Column::Id)
 }

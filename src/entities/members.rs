@@ -2,9 +2,9 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, PaginatorTrait, QueryOrder, SelectTwo, sea_query::SimpleExpr};
+use sea_orm::{PaginatorTrait, QueryOrder, SelectTwo, sea_query::SimpleExpr};
 
-use super::AccessLevel;
+use super::{AccessLevel, unexpired};
 
 /// Members of groups and projects (specification 2.16): each row has exactly one of the two.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -100,15 +100,17 @@ impl Source {
     }
 }
 
-/// The direct members of a group or project with their users, in the order the rows were made.
-pub fn of(source: Source) -> SelectTwo<Entity, super::users::Entity> {
+/// The direct members of a group or project whose membership has not ended, with their users, in the order the rows
+/// were made.
+pub fn of(source: Source, today: NaiveDate) -> SelectTwo<Entity, super::users::Entity> {
     Entity::find()
         .filter(source.condition())
+        .filter(unexpired((Entity, Column::ExpiresAt), today))
         .find_also_related(super::users::Entity)
         .order_by_asc(Column::Id)
 }
 
-/// The direct membership of one user.
+/// The direct membership of one user, ended or not.
 ///
 /// # Errors
 /// Whatever the database reports.
@@ -128,11 +130,7 @@ pub async fn owners(db: &impl ConnectionTrait, namespace_id: i64, today: NaiveDa
     Entity::find()
         .filter(Column::NamespaceId.eq(namespace_id))
         .filter(Column::AccessLevel.eq(AccessLevel::Owner))
-        .filter(
-            Condition::any()
-                .add(Column::ExpiresAt.is_null())
-                .add(Column::ExpiresAt.gt(today)),
-        )
+        .filter(unexpired(Column::ExpiresAt, today))
         .count(db)
         .await
 }

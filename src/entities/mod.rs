@@ -6,22 +6,36 @@
 pub mod access;
 mod access_level;
 pub mod access_tokens;
+pub mod code_analyses;
 pub mod commit_comments;
+pub mod custom_attributes;
+pub mod events;
 pub mod group_shares;
+pub mod hook_deliveries;
 pub mod jobs;
 pub mod members;
 pub mod namespace_ancestors;
 pub mod namespaces;
+pub mod oauth_applications;
+pub mod oauth_grants;
+pub mod oauth_tokens;
+pub mod project_bots;
+pub mod project_hooks;
+pub mod project_languages;
 pub mod project_shares;
 pub mod project_stars;
 pub mod project_topics;
+pub mod project_uploads;
 pub mod projects;
 pub mod protected_branches;
 pub mod ref_updates;
 pub mod sessions;
 pub mod settings;
 pub mod sign_in_failures;
+pub mod user_emails;
 pub mod user_identities;
+pub mod user_keys;
+pub mod user_statuses;
 pub mod users;
 mod visibility;
 
@@ -31,11 +45,19 @@ pub(crate) mod tests;
 pub use access_level::AccessLevel;
 pub use visibility::Visibility;
 
-use chrono::{DateTime, SubsecRound, Utc};
+use chrono::{DateTime, NaiveDate, SubsecRound, Utc};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, IntoColumnRef};
 
 /// The present instant, in the microseconds that both databases keep: what is written is what is read back.
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
+}
+
+/// Whether a membership or share, whose last day this column holds, still counts: from that day on it grants nothing.
+pub fn unexpired(column: impl IntoColumnRef + Clone, today: NaiveDate) -> Condition {
+    Condition::any()
+        .add(Expr::col(column.clone()).is_null())
+        .add(Expr::col(column).gt(today))
 }
 
 /// The form in which names, paths and addresses are compared without regard to case; it fills the `*_key`

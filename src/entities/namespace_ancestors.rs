@@ -1,9 +1,10 @@
 //! The closure of the tree of namespaces: one row for each namespace and each of its ancestors.
 
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Query, SelectStatement};
 use sea_orm::{
     ActiveValue::{NotSet, Set},
-    QueryOrder,
+    ExprTrait, JoinType, QueryOrder,
 };
 
 /// The closure of the tree of namespaces: one row for each namespace and each of its ancestors.
@@ -84,6 +85,66 @@ pub async fn of(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Vec<Mode
         .order_by_asc(Column::Depth)
         .all(db)
         .await
+}
+
+/// The ids of a namespace and of everything below it, as a statement to use in others.
+pub fn at_or_below(namespace_id: i64) -> SelectStatement {
+    Query::select()
+        .column((Entity, Column::NamespaceId))
+        .from(Entity)
+        .and_where(Expr::col((Entity, Column::AncestorId)).eq(namespace_id))
+        .take()
+}
+
+/// Enters a namespace that has moved, with all below it, under its new parent; to be called in the transaction that
+/// moves it, under [`super::namespaces::lock_shape`].
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn relink(
+    db: &impl ConnectionTrait,
+    namespace_id: i64,
+    parent_id: Option<i64>,
+) -> Result<(), DbErr> {
+    let former = of(db, namespace_id).await?;
+    let former = former.into_iter().filter(|row| row.depth > 0);
+    Entity::delete_many()
+        .filter(Column::NamespaceId.in_subquery(at_or_below(namespace_id)))
+        .filter(Column::AncestorId.is_in(former.map(|row| row.ancestor_id)))
+        .exec(db)
+        .await?;
+    let Some(parent_id) = parent_id else {
+        return Ok(());
+    };
+    const BELOW: &str = "below";
+    const ABOVE: &str = "above";
+    // Each namespace that has moved, with each at or above the parent.
+    let pairs = Query::select()
+        .column((BELOW, Column::NamespaceId))
+        .column((ABOVE, Column::AncestorId))
+        .expr(
+            Expr::col((BELOW, Column::Depth))
+                .add(Expr::col((ABOVE, Column::Depth)))
+                .add(1),
+        )
+        .from_as(Entity, BELOW)
+        .join_as(
+            JoinType::InnerJoin,
+            Entity,
+            ABOVE,
+            Expr::col((ABOVE, Column::NamespaceId)).eq(parent_id),
+        )
+        .and_where(Expr::col((BELOW, Column::AncestorId)).eq(namespace_id))
+        .take();
+    let mut insert = Query::insert();
+    insert
+        .into_table(Entity)
+        .columns([Column::NamespaceId, Column::AncestorId, Column::Depth]);
+    insert
+        .select_from(pairs)
+        .map_err(|error| DbErr::Custom(error.to_string()))?;
+    db.execute(&insert).await?;
+    Ok(())
 }
 
 /// The ids of a namespace and of everything below it, nearest first.

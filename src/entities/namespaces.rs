@@ -1,10 +1,11 @@
 //! Namespaces: groups, and the personal ones of users.
 
 use chrono::{DateTime, NaiveDate, Utc};
-use sea_orm::{QuerySelect, entity::prelude::*};
+use sea_orm::sea_query::{BinOper, Func};
+use sea_orm::{DbBackend, ExprTrait, QuerySelect, Statement, entity::prelude::*};
 use serde::{Deserialize, Serialize};
 
-use super::{Visibility, fold, numeric_id};
+use super::{Visibility, fold, namespace_ancestors as ancestors, numeric_id};
 
 /// What kind of namespace it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
@@ -152,15 +153,27 @@ pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<
 /// # Errors
 /// Whatever the database reports.
 pub async fn group_by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
-    let named = match numeric_id(reference) {
-        Some(id) => Column::Id.eq(id),
-        None => Column::FullPathKey.eq(fold(reference)),
-    };
     live()
         .filter(Column::Kind.eq(Kind::Group))
-        .filter(named)
+        .filter(named(reference))
         .one(db)
         .await
+}
+
+/// What an id or a whole path names; digits are always an id (specification 2.0).
+pub fn named(reference: &str) -> Expr {
+    match numeric_id(reference) {
+        Some(id) => Column::Id.eq(id),
+        None => Column::FullPathKey.eq(fold(reference)),
+    }
+}
+
+/// A namespace of either kind by id or whole path.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
+    live().filter(named(reference)).one(db).await
 }
 
 /// The personal namespace of a user.
@@ -178,6 +191,65 @@ pub async fn of_user(db: &impl ConnectionTrait, user_id: i64) -> Result<Option<M
 /// Whatever the database reports.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find_by_id(id).lock_exclusive().one(db).await
+}
+
+/// Any number will do, as long as no other lock has it and it stays.
+const SHAPE_LOCK: i64 = 0x6e61_6d65_7370_6163;
+
+/// Locks the shape of all trees until the transaction ends: no group is moved, renamed, made or removed by anybody else.
+/// Whoever changes the place or path of what may hold other things, or needs more than one namespace locked, comes here
+/// before [`lock`]: in whatever order they go on then, they do not wait for each other in a circle.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn lock_shape(db: &impl ConnectionTrait) -> Result<(), DbErr> {
+    advise(db, "SELECT pg_advisory_xact_lock($1)").await
+}
+
+/// Keeps others from [`lock_shape`] until the transaction ends. Whoever adds to a tree comes here before [`lock`]: what
+/// is added refers to all that is above it, and to paths that must not change meanwhile.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn keep_shape(db: &impl ConnectionTrait) -> Result<(), DbErr> {
+    advise(db, "SELECT pg_advisory_xact_lock_shared($1)").await
+}
+
+async fn advise(db: &impl ConnectionTrait, sql: &str) -> Result<(), DbErr> {
+    // SQLite has one writer at a time anyway.
+    if db.get_database_backend() == DbBackend::Postgres {
+        let lock = Statement::from_sql_and_values(DbBackend::Postgres, sql, [SHAPE_LOCK.into()]);
+        db.execute_raw(lock).await?;
+    }
+    Ok(())
+}
+
+/// Gives everything below a namespace, whose row has its new path already, the paths that follow from it; to be called
+/// under [`lock_shape`].
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn rename_below(db: &impl ConnectionTrait, former: &Model, full_path: &str) -> Result<(), DbErr> {
+    let moved = |column: Column, from: &str, to: &str| {
+        // Counted from 1, and in 32 bits, which is what `substr` takes.
+        let rest = i32::try_from(from.chars().count() + 1).unwrap_or(i32::MAX);
+        let rest = Func::cust("substr").arg(Expr::col(column)).arg(rest);
+        Expr::val(to).binary(BinOper::Custom("||"), rest)
+    };
+    Entity::update_many()
+        .col_expr(
+            Column::FullPath,
+            moved(Column::FullPath, &former.full_path, full_path),
+        )
+        .col_expr(
+            Column::FullPathKey,
+            moved(Column::FullPathKey, &former.full_path_key, &fold(full_path)),
+        )
+        .filter(Column::Id.in_subquery(ancestors::at_or_below(former.id)))
+        .filter(Column::Id.ne(former.id))
+        .exec(db)
+        .await?;
+    Ok(())
 }
 
 /// Whether a namespace or a project has this path, without regard to case; also one that is being removed,

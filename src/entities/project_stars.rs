@@ -1,6 +1,7 @@
 //! Who starred which project, and since when.
 
 use chrono::{DateTime, Utc};
+use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Who starred which project, and since when.
@@ -50,3 +51,10 @@ impl Related<super::projects::Entity> for Entity {
 }
 
 impl ActiveModelBehavior for ActiveModel {}
+
+/// The stars of a project with those who gave them, in the order they came.
+pub fn on_project(project_id: i64) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::ProjectId.eq(project_id))
+        .order_by_asc(Column::Id)
+}

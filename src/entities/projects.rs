@@ -1,8 +1,8 @@
 //! Projects: a repository and everything kept around it (specification 2.6).
 
 use chrono::{DateTime, NaiveDate, Utc};
-use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
+use sea_orm::{Condition, QuerySelect};
 use serde::{Deserialize, Serialize};
 
 use super::{Visibility, fold, numeric_id};
@@ -289,6 +289,14 @@ pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<
         Some(id) => one_with_namespace(db, Condition::all().add(Column::Id.eq(id))).await,
         None => by_full_path(db, reference).await,
     }
+}
+
+/// Locks a project until the transaction ends; none when it is not there.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
+    live().filter(Column::Id.eq(id)).lock_exclusive().one(db).await
 }
 
 /// All projects that are not being removed.

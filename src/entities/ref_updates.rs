@@ -82,3 +82,21 @@ pub async fn unsettled(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Resu
         .all(db)
         .await
 }
+
+/// What is recorded of a project since an instant, in the order it was announced.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn settled(
+    db: &impl ConnectionTrait,
+    project_id: i64,
+    since: DateTime<Utc>,
+) -> Result<Vec<Model>, DbErr> {
+    Entity::find()
+        .filter(Column::ProjectId.eq(project_id))
+        .filter(Column::State.eq(State::Applied))
+        .filter(Column::CreatedAt.gte(since))
+        .order_by_asc(Column::Id)
+        .all(db)
+        .await
+}

@@ -31,6 +31,14 @@ pub async fn get(db: &impl ConnectionTrait, key: &str) -> Result<Option<String>,
     Ok(Entity::find_by_id(key).one(db).await?.map(|row| row.value))
 }
 
+/// All settings that were ever set, each with its JSON value.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn all(db: &impl ConnectionTrait) -> Result<Vec<Model>, DbErr> {
+    Entity::find().all(db).await
+}
+
 /// Sets a setting to a JSON value.
 ///
 /// # Errors

@@ -15,6 +15,9 @@ use super::{Error, Oid, Repository, Result};
 /// Blobs up to this many bytes are read whole; larger ones come from a process, piece by piece.
 const IN_MEMORY: u64 = 4 << 20;
 
+/// Blobs up to this many bytes are kept in memory for a while.
+const REMEMBERED: usize = 64 << 10;
+
 /// A file's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
@@ -37,6 +40,16 @@ pub struct BlobStream {
 }
 
 impl BlobStream {
+    fn of(data: Bytes) -> Self {
+        let size = data.len() as u64;
+        Self {
+            size,
+            remaining: size,
+            source: Box::pin(std::io::Cursor::new(data)),
+            _process: None,
+        }
+    }
+
     /// The length of the whole content in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
@@ -96,11 +109,48 @@ impl Repository {
             .await
     }
 
+    /// The lengths of blobs in bytes, in their order, without reading them.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when nothing, or no blob, has one of the ids.
+    pub async fn blob_sizes(&self, ids: Vec<Oid>) -> Result<Vec<u64>> {
+        self.git2(move |repository| {
+            let odb = repository.odb()?;
+            ids.into_iter().map(|id| blob_size(&odb, id)).collect()
+        })
+        .await
+    }
+
+    /// How the contents of blobs begin, in their order: at most `limit` bytes of each. A blob of more than a few
+    /// megabytes is not opened for that and gives none.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when nothing, or no blob, has one of the ids.
+    pub async fn blob_starts(&self, ids: Vec<Oid>, limit: usize) -> Result<Vec<Bytes>> {
+        self.git2(move |repository| {
+            let odb = repository.odb()?;
+            let start = |id: Oid| {
+                if blob_size(&odb, id)? > IN_MEMORY {
+                    return Ok(Bytes::new());
+                }
+                let object = odb.read(id).map_err(absent)?;
+                let data = object.data();
+                Ok(Bytes::copy_from_slice(&data[..data.len().min(limit)]))
+            };
+            ids.into_iter().map(start).collect()
+        })
+        .await
+    }
+
     /// Opens a blob of any length for reading. Large ones never stand in this process's memory.
     ///
     /// # Errors
     /// [`Error::ObjectNotFound`], or what starting a process says.
     pub async fn open_blob(&self, id: Oid) -> Result<BlobStream> {
+        let key = (self.id().clone(), id);
+        if let Some(data) = self.shared().blobs.get(&key) {
+            return Ok(BlobStream::of(data));
+        }
         let (size, data) = self
             .git2(move |repository| {
                 let odb = repository.odb()?;
@@ -113,12 +163,10 @@ impl Repository {
             })
             .await?;
         if let Some(data) = data {
-            return Ok(BlobStream {
-                size,
-                remaining: size,
-                source: Box::pin(std::io::Cursor::new(data)),
-                _process: None,
-            });
+            if data.len() <= REMEMBERED {
+                self.shared().blobs.insert(key, data.clone());
+            }
+            return Ok(BlobStream::of(data));
         }
         let program = Program::new("cat-file")
             .config("core.bigFileThreshold", "1m")

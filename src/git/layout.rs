@@ -155,6 +155,16 @@ pub(super) fn is_repository(path: &Path) -> bool {
 
 /// Builds a repository beside the others and renames it to `path`, which lies two directories below `root`.
 pub(super) fn create(root: &Path, path: &Path, default_branch: &str) -> Result<()> {
+    create_filled(root, path, default_branch, |_| Ok(()))
+}
+
+/// As [`create`]; `fill` puts more into the repository before anybody sees it, and syncs what it puts there.
+pub(super) fn create_filled(
+    root: &Path,
+    path: &Path,
+    default_branch: &str,
+    fill: impl FnOnce(&Path) -> Result<()>,
+) -> Result<()> {
     let staged = tempfile::Builder::new().prefix(STAGED).tempdir_in(root)?;
     for directory in DIRECTORIES {
         fs::create_dir(staged.path().join(directory))?;
@@ -162,8 +172,9 @@ pub(super) fn create(root: &Path, path: &Path, default_branch: &str) -> Result<(
     write_synced(&staged.path().join("config"), CONFIG)?;
     write_synced(
         &staged.path().join("HEAD"),
-        &format!("ref: refs/heads/{default_branch}\n"),
+        format!("ref: refs/heads/{default_branch}\n"),
     )?;
+    fill(staged.path())?;
     for directory in DIRECTORIES {
         sync_directory(&staged.path().join(directory))?;
     }
@@ -243,13 +254,13 @@ fn remove_tree(path: &Path) -> Result<()> {
     }
 }
 
-fn write_synced(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn write_synced(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     let mut file = File::create_new(path)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(content.as_ref())?;
     file.sync_all()
 }
 
-fn sync_directory(path: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(path: &Path) -> io::Result<()> {
     File::open(path)?.sync_all()
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::{Error, Oid, Result};
+use super::{Error, Oid, Repository, Result};
 
 /// How long a reference that some `git` process has locked is tried again; `git` itself waits as long for the
 /// packed ones.
@@ -66,6 +66,17 @@ impl NameFilter {
             (false, true) => name.ends_with(&self.text),
             (false, false) => name.contains(&self.text),
         }
+    }
+}
+
+impl Repository {
+    /// What references point at, by their full names, in that order.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn targets(&self, names: Vec<String>) -> Result<Vec<Option<Oid>>> {
+        self.git2(move |repository| names.iter().map(|name| target(repository, name)).collect())
+            .await
     }
 }
 

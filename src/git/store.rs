@@ -4,15 +4,19 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use tokio::sync::Semaphore;
 
 use super::lock::Locks;
 use super::repository::{Opened, Repository};
-use super::{Error, Oid, Result, layout};
+use super::{Error, Oid, Result, fork, layout};
 
 /// How many repositories keep open handles at once.
 const OPEN_REPOSITORIES: u64 = 128;
+
+/// How many bytes of small blobs are kept.
+const REMEMBERED_CONTENT: u64 = 16 << 20;
 
 /// How many SHA-256 digests of file contents are remembered (about 100 bytes each).
 const REMEMBERED_DIGESTS: u64 = 50_000;
@@ -24,13 +28,13 @@ const REMEMBERED_ANCESTRY: u64 = 50_000;
 ///
 /// Never made of anything a caller chose, so it needs no escaping.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct RepositoryId(String);
+pub struct RepositoryId(Arc<str>);
 
 impl RepositoryId {
     /// The id of a project's repository.
     #[must_use]
     pub fn of_project(project_id: i64) -> Self {
-        Self(hex::encode(Sha256::digest(project_id.to_string())))
+        Self(hex::encode(Sha256::digest(project_id.to_string())).into())
     }
 }
 
@@ -53,6 +57,8 @@ pub(super) struct Shared {
     pub(super) permits: Arc<Semaphore>,
     /// The queues of writers, one a repository.
     pub(super) locks: Locks,
+    /// Small blobs; by repository, since a blob of one is not there for readers of another.
+    pub(super) blobs: moka::sync::Cache<(RepositoryId, Oid), Bytes>,
     /// SHA-256 of file contents in hex, by blob id.
     pub(super) digests: moka::sync::Cache<Oid, Arc<str>>,
     /// Whether the first commit is an ancestor of the second.
@@ -75,6 +81,10 @@ impl Store {
             root,
             locks: Locks::default(),
             ancestry: moka::sync::Cache::new(REMEMBERED_ANCESTRY),
+            blobs: moka::sync::Cache::builder()
+                .max_capacity(REMEMBERED_CONTENT)
+                .weigher(|_, data: &Bytes| u32::try_from(data.len() + 256).unwrap_or(u32::MAX))
+                .build(),
             digests: moka::sync::Cache::new(REMEMBERED_DIGESTS),
             permits: Arc::new(Semaphore::new(permits)),
             opened: moka::sync::Cache::builder()
@@ -114,6 +124,27 @@ impl Store {
         Ok(repository)
     }
 
+    /// Creates a repository with the objects, branches, tags and default branch of another one. Files of objects
+    /// are linked where the file system can do so, since Git never changes one: neither repository notices when
+    /// the other drops its own name of a file. It is durable when this returns.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryExists`], [`Error::RepositoryMissing`] for the source, or what the file system says.
+    pub async fn fork(&self, source: &RepositoryId, id: &RepositoryId) -> Result<Repository> {
+        let default_branch = self.repository(source).default_branch().await?;
+        // Before the objects: what these lead to stays there for as long as copying takes.
+        let references = self.repository(source).packed_references().await?;
+        let (source, id) = (source.clone(), id.clone());
+        let fork = self.repository(&id);
+        self.shared
+            .run(move |shared| {
+                let (from, to) = (shared.path(&source), shared.path(&id));
+                fork::create(shared.root(), &from, &to, &default_branch, &references)
+            })
+            .await?;
+        Ok(fork)
+    }
+
     /// Removes a repository with all it holds. An absent one is no error, so a caller that was killed halfway
     /// just asks again.
     ///
@@ -148,7 +179,7 @@ impl Store {
         self.shared
             .run(|shared| {
                 let names = layout::stored(shared.root())?;
-                Ok(names.into_iter().map(RepositoryId).collect())
+                Ok(names.into_iter().map(|name| RepositoryId(name.into())).collect())
             })
             .await
     }

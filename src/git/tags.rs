@@ -104,6 +104,15 @@ impl Repository {
         .await
     }
 
+    /// The tag of a name as it is or was when it pointed at `target`; without a commit when that is gone.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn tag_at(&self, name: &str, target: Oid) -> Result<Tag> {
+        let name = name.to_owned();
+        self.git2(move |repository| read(repository, name, target)).await
+    }
+
     /// Creates a tag on the commit a revision names: an annotated one when there is a message and tagger.
     ///
     /// # Errors

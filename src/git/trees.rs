@@ -2,7 +2,7 @@
 
 use super::blobs::blob_size;
 use super::refs::Window;
-use super::{Error, Oid, Repository, Result, path, revision};
+use super::{Error, Oid, Repository, Result, path};
 
 /// How many entries a recursive listing may visit.
 const MOST_ENTRIES: usize = 1_000_000;
@@ -39,11 +39,9 @@ impl TreeEntry {
     }
 }
 
-/// What a path names at a revision.
+/// What a path names in a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
-    /// The commit that the revision names.
-    pub commit: Oid,
     /// What stands at the path; absent when nothing does.
     pub entry: Option<TreeEntry>,
     /// The length of the content in bytes where that is a file, else 0.
@@ -60,33 +58,28 @@ pub struct TreePage {
 }
 
 impl Repository {
-    /// What stands at a path in a commit; the root itself for an empty path.
+    /// What stands at a path in a commit (the root itself for an empty path), and how long it is; kept.
     ///
     /// # Errors
     /// [`Error::RevisionNotFound`] when the id is no commit's.
-    pub async fn entry_at(&self, commit: Oid, path: &str) -> Result<Option<TreeEntry>> {
-        let path = path.to_owned();
-        self.git2(move |repository| {
-            let tree = root(repository, commit)?;
-            entry_at(&tree, &path)
-        })
-        .await
-    }
-
-    /// What stands at a path at a revision, all in one visit to the repository: for answers of every request.
-    ///
-    /// # Errors
-    /// [`Error::RevisionNotFound`] when the revision names no commit.
-    pub async fn locate(&self, revision: &str, path: &str) -> Result<Located> {
-        let (revision, path) = (revision.to_owned(), path.to_owned());
-        self.git2(move |repository| {
-            let commit = revision::resolve(repository, &revision)?;
-            let entry = entry_at(&root(repository, commit)?, &path)?;
-            let size = match &entry {
-                Some(entry) if entry.kind == EntryKind::Blob => blob_size(&repository.odb()?, entry.id)?,
-                _ => 0,
-            };
-            Ok(Located { commit, entry, size })
+    pub async fn locate(&self, commit: Oid, path: &str) -> Result<Located> {
+        let key = (commit, path.to_owned());
+        if let Some(located) = self.remembered(|history| history.located.get(&key)) {
+            return Ok(located);
+        }
+        self.blocking(move |opened| {
+            let located = opened.with_git2(|repository| {
+                let entry = entry_at(&root(repository, commit)?, &key.1)?;
+                let size = match &entry {
+                    Some(entry) if entry.kind == EntryKind::Blob => blob_size(&repository.odb()?, entry.id)?,
+                    _ => 0,
+                };
+                Ok(Located { entry, size })
+            })?;
+            if located.entry.is_some() {
+                opened.history.located.insert(key, located.clone());
+            }
+            Ok(located)
         })
         .await
     }
@@ -302,12 +295,8 @@ mod tests {
     async fn finds_entries_by_path() {
         let fixture = Fixture::new("main").await;
         let commit = testing::commit(&fixture.repository, "main", &[("d/f:[*].txt", "x")]).await;
-        let entry = fixture
-            .repository
-            .entry_at(commit, "./d/f:[*].txt")
-            .await
-            .unwrap()
-            .unwrap();
+        let at = async |path: &str| fixture.repository.locate(commit, path).await.unwrap().entry;
+        let entry = at("./d/f:[*].txt").await.unwrap();
         assert_eq!(
             (entry.name(), entry.mode, entry.kind),
             ("f:[*].txt", 0o100_644, EntryKind::Blob)
@@ -316,23 +305,7 @@ mod tests {
             entry.id.to_string(),
             fixture.git_stdin(&["hash-object", "--stdin"], b"x").trim()
         );
-        assert!(
-            fixture
-                .repository
-                .entry_at(commit, "d/f*")
-                .await
-                .unwrap()
-                .is_none()
-        );
-        assert_eq!(
-            fixture
-                .repository
-                .entry_at(commit, "")
-                .await
-                .unwrap()
-                .unwrap()
-                .kind,
-            EntryKind::Tree
-        );
+        assert!(at("d/f*").await.is_none());
+        assert_eq!(at("").await.unwrap().kind, EntryKind::Tree);
     }
 }

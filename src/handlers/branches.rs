@@ -1,8 +1,8 @@
 //! Branches of a repository and their protection.
 
 use crate::api::contract::{
-    Branch, BranchesApi, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest, ListBranchesRequest,
-    Message, ProtectBranchRequest, UnprotectBranchRequest,
+    Branch, BranchesApi, CheckBranchRequest, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest,
+    ListBranchesRequest, Message, ProtectBranchRequest, UnprotectBranchRequest,
 };
 use crate::api::types::Page;
 use crate::app::App;
@@ -32,6 +32,10 @@ impl BranchesApi for App {
     async fn get_branch(&self, access: ProjectAccess, request: GetBranchRequest) -> Result<Branch> {
         let details = branches::get(&self.backend, &access, &request.branch).await?;
         Ok(views::branch::branch(details, &self.project_url(&access)))
+    }
+
+    async fn check_branch(&self, access: ProjectAccess, request: CheckBranchRequest) -> Result<()> {
+        branches::exists(&self.backend, &access, &request.branch).await
     }
 
     async fn delete_branch(&self, access: ProjectAccess, request: DeleteBranchRequest) -> Result<()> {

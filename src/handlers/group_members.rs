@@ -2,15 +2,14 @@
 
 use crate::api::contract::{
     AddGroupMemberRequest, GetAnyGroupMemberRequest, GetGroupMemberRequest, GroupMembersApi,
-    ListAllGroupMembersRequest, ListGroupMembersRequest, Member, RemoveGroupMemberRequest,
-    UpdateGroupMemberRequest,
+    ListAllGroupMembersRequest, ListGroupMembersRequest, Member, OverrideGroupMemberRequest,
+    RemoveGroupMemberRequest, StopOverridingGroupMemberRequest, UpdateGroupMemberRequest,
 };
 use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::members::filter;
 use crate::services::access::GroupAccess;
-use crate::services::members::{self, MemberFilter};
-use crate::views::member::member;
 
 impl GroupMembersApi for App {
     async fn list_group_members(
@@ -18,12 +17,7 @@ impl GroupMembersApi for App {
         access: GroupAccess,
         request: ListGroupMembersRequest,
     ) -> Result<Page<Member>> {
-        let filter = MemberFilter {
-            query: request.query,
-            user_ids: request.user_ids,
-        };
-        let page = members::list(&self.backend, &access.into(), &filter, &request.page).await?;
-        Ok(page.map(|found| member(&self.backend.instance.base_url, found)))
+        self.members(access, filter!(request), request.page).await
     }
 
     async fn list_all_group_members(
@@ -31,17 +25,11 @@ impl GroupMembersApi for App {
         access: GroupAccess,
         request: ListAllGroupMembersRequest,
     ) -> Result<Page<Member>> {
-        let filter = MemberFilter {
-            query: request.query,
-            user_ids: request.user_ids,
-        };
-        let page = members::list_all(&self.backend, &access.into(), &filter, &request.page).await?;
-        Ok(page.map(|found| member(&self.backend.instance.base_url, found)))
+        self.all_members(access, filter!(request), request.page).await
     }
 
     async fn get_group_member(&self, access: GroupAccess, request: GetGroupMemberRequest) -> Result<Member> {
-        let found = members::direct(&self.backend, &access.into(), request.user_id).await?;
-        Ok(member(&self.backend.instance.base_url, found))
+        self.direct_member(access, request.user_id).await
     }
 
     async fn get_any_group_member(
@@ -49,22 +37,11 @@ impl GroupMembersApi for App {
         access: GroupAccess,
         request: GetAnyGroupMemberRequest,
     ) -> Result<Member> {
-        let found = members::any(&self.backend, &access.into(), request.user_id).await?;
-        Ok(member(&self.backend.instance.base_url, found))
+        self.any_member(access, request.user_id).await
     }
 
     async fn add_group_member(&self, access: GroupAccess, request: AddGroupMemberRequest) -> Result<Member> {
-        let new = request.body;
-        let expires_at = new.expires_at.take();
-        let added = members::add(
-            &self.backend,
-            &access.into(),
-            new.user_id,
-            new.access_level,
-            expires_at,
-        )
-        .await?;
-        Ok(member(&self.backend.instance.base_url, added))
+        self.add_member(access, request.body).await
     }
 
     async fn update_group_member(
@@ -72,16 +49,7 @@ impl GroupMembersApi for App {
         access: GroupAccess,
         request: UpdateGroupMemberRequest,
     ) -> Result<Member> {
-        let change = request.body;
-        let changed = members::edit(
-            &self.backend,
-            &access.into(),
-            request.user_id,
-            change.access_level,
-            change.expires_at,
-        )
-        .await?;
-        Ok(member(&self.backend.instance.base_url, changed))
+        self.update_member(access, request.user_id, request.body).await
     }
 
     async fn remove_group_member(
@@ -89,7 +57,23 @@ impl GroupMembersApi for App {
         access: GroupAccess,
         request: RemoveGroupMemberRequest,
     ) -> Result<()> {
-        let condition = request.if_unmodified_since.as_deref();
-        members::remove(&self.backend, &access.into(), request.user_id, condition).await
+        self.remove_member(access, request.user_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn override_group_member(
+        &self,
+        access: GroupAccess,
+        request: OverrideGroupMemberRequest,
+    ) -> Result<Member> {
+        self.override_member(access, request.user_id, true).await
+    }
+
+    async fn stop_overriding_group_member(
+        &self,
+        access: GroupAccess,
+        request: StopOverridingGroupMemberRequest,
+    ) -> Result<Member> {
+        self.override_member(access, request.user_id, false).await
     }
 }

@@ -1,65 +1,227 @@
-//! Groups: listed, made, read.
+//! Groups: listed, made, read, changed, moved, shared and removed.
 
 use crate::api::contract::{
-    CreateGroupRequest, GetGroupRequest, Group, GroupOrder, GroupsApi, ListGroupsRequest, SortDirection,
+    CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupOrder, GroupsApi,
+    ListDescendantGroupsRequest, ListDescendantsRequest, ListGroupProjectsRequest, ListGroupsRequest,
+    ListSubgroupsRequest, Message, Project, ShareGroupRequest, SortDirection, TransferGroupRequest,
+    TransferProjectToGroupRequest, UnshareGroupRequest, UpdateGroupRequest,
 };
-use crate::api::types::Page;
+use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{GroupAccess, InstanceAccess};
-use crate::services::groups::{self, Filter, NewGroup, Order};
+use crate::services::authentication::Caller;
+use crate::services::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};
+use crate::services::projects::{self, OfGroup};
 use crate::views::group::{detail, group};
+use crate::views::project::{Parts, project};
 
-impl GroupsApi for App {
-    async fn list_groups(&self, access: InstanceAccess, request: ListGroupsRequest) -> Result<Page<Group>> {
-        let filter = Filter {
-            skip_groups: request.skip_groups.unwrap_or_default(),
-            all_available: request.all_available,
-            search: request.search,
-            owned: request.owned,
-            min_access_level: request.min_access_level,
-            top_level_only: request.top_level_only,
-            statistics: request.statistics,
-            order: match request.order_by {
+/// The filters that all lists of groups have.
+macro_rules! filter {
+    ($request:expr, $within:expr) => {
+        Filter {
+            within: $within,
+            skip_groups: $request.skip_groups.unwrap_or_default(),
+            all_available: $request.all_available,
+            search: $request.search,
+            owned: $request.owned,
+            min_access_level: $request.min_access_level,
+            top_level_only: false,
+            statistics: $request.statistics,
+            order: match $request.order_by {
                 None | Some(GroupOrder::Name) => Order::Name,
                 Some(GroupOrder::Path) => Order::Path,
                 Some(GroupOrder::Id) => Order::Id,
             },
-            descending: request.sort == Some(SortDirection::Desc),
-        };
-        let attributes = request.with_custom_attributes && access.caller.is_admin();
-        let page = groups::list(&self.backend, &access.caller, &filter, &request.page).await?;
+            descending: $request.sort == Some(SortDirection::Desc),
+        }
+    };
+}
+
+/// The settings in a body; those that make a group and those that change one have the same.
+macro_rules! settings {
+    ($body:expr) => {
+        Settings {
+            description: $body.description,
+            share_with_group_lock: $body.share_with_group_lock,
+            membership_lock: $body.membership_lock,
+            require_two_factor_authentication: $body.require_two_factor_authentication,
+            two_factor_grace_period: $body.two_factor_grace_period,
+            project_creation_level: $body.project_creation_level.map(Into::into),
+            subgroup_creation_level: $body.subgroup_creation_level.map(Into::into),
+            auto_devops_enabled: $body.auto_devops_enabled,
+            emails_disabled: $body.emails_disabled,
+            mentions_disabled: $body.mentions_disabled,
+            lfs_enabled: $body.lfs_enabled,
+            default_branch_protection: $body.default_branch_protection,
+            request_access_enabled: $body.request_access_enabled,
+        }
+    };
+}
+
+impl App {
+    async fn groups(
+        &self,
+        caller: &Caller,
+        filter: Filter,
+        page: PageRequest,
+        attributes: bool,
+    ) -> Result<Page<Group>> {
+        let attributes = attributes && caller.is_admin();
+        let page = groups::list(&self.backend, caller, &filter, &page).await?;
         Ok(page.map(|row| group(&self.backend.instance, row, attributes)))
+    }
+
+    /// A group as it is now, for whoever made or changed it.
+    async fn group(&self, access: GroupAccess) -> Result<Group> {
+        let read = groups::read(&self.backend, access, true).await?;
+        Ok(detail(&self.backend.instance, read, false))
+    }
+}
+
+impl GroupsApi for App {
+    async fn list_groups(&self, access: InstanceAccess, request: ListGroupsRequest) -> Result<Page<Group>> {
+        let filter = Filter {
+            top_level_only: request.top_level_only,
+            ..filter!(request, Within::Everything)
+        };
+        let attributes = request.with_custom_attributes;
+        self.groups(&access.caller, filter, request.page, attributes)
+            .await
+    }
+
+    async fn list_subgroups(
+        &self,
+        access: GroupAccess,
+        request: ListSubgroupsRequest,
+    ) -> Result<Page<Group>> {
+        let filter = filter!(request, Within::Parent(access.group.id));
+        let attributes = request.with_custom_attributes;
+        self.groups(&access.caller, filter, request.page, attributes)
+            .await
+    }
+
+    async fn list_descendant_groups(
+        &self,
+        access: GroupAccess,
+        request: ListDescendantGroupsRequest,
+    ) -> Result<Page<Group>> {
+        let filter = filter!(request, Within::Ancestor(access.group.id));
+        let attributes = request.with_custom_attributes;
+        self.groups(&access.caller, filter, request.page, attributes)
+            .await
+    }
+
+    async fn list_descendants(
+        &self,
+        access: GroupAccess,
+        request: ListDescendantsRequest,
+    ) -> Result<Page<Group>> {
+        let filter = filter!(request, Within::Ancestor(access.group.id));
+        let attributes = request.with_custom_attributes;
+        self.groups(&access.caller, filter, request.page, attributes)
+            .await
+    }
+
+    async fn list_group_projects(
+        &self,
+        access: GroupAccess,
+        request: ListGroupProjectsRequest,
+    ) -> Result<Page<Project>> {
+        let filter = projects::Filter {
+            of_group: Some(OfGroup {
+                id: access.group.id,
+                with_subgroups: request.include_subgroups,
+                with_shared: request.with_shared,
+            }),
+            archived: request.archived,
+            visibility: request.visibility.map(Into::into),
+            search: request.search,
+            owned: request.owned,
+            starred: request.starred,
+            with_issues_enabled: request.with_issues_enabled,
+            with_merge_requests_enabled: request.with_merge_requests_enabled,
+            min_access_level: request.min_access_level,
+            order: super::projects::order(request.order_by),
+            ascending: request.sort == Some(SortDirection::Asc),
+            ..projects::Filter::default()
+        };
+        let parts = Parts {
+            simple: request.simple,
+            permissions: true,
+            custom_attributes: request.with_custom_attributes,
+            ..Parts::default()
+        };
+        let page = projects::list(&self.backend, &access.caller, &filter, &request.page).await?;
+        Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
     }
 
     async fn create_group(&self, access: InstanceAccess, request: CreateGroupRequest) -> Result<Group> {
         let body = request.body;
         let new = NewGroup {
+            settings: settings!(body),
             name: body.name,
             path: body.path,
             parent_id: body.parent_id,
-            description: body.description,
             visibility: body.visibility.map(Into::into),
-            share_with_group_lock: body.share_with_group_lock,
-            require_two_factor_authentication: body.require_two_factor_authentication,
-            two_factor_grace_period: body.two_factor_grace_period,
-            project_creation_level: body.project_creation_level.map(Into::into),
-            subgroup_creation_level: body.subgroup_creation_level.map(Into::into),
-            auto_devops_enabled: body.auto_devops_enabled.take(),
-            emails_disabled: body.emails_disabled.take(),
-            mentions_disabled: body.mentions_disabled.take(),
-            lfs_enabled: body.lfs_enabled,
-            default_branch_protection: body.default_branch_protection,
-            request_access_enabled: body.request_access_enabled,
         };
         let made = groups::create(&self.backend, &access.caller, new).await?;
-        let read = groups::read(&self.backend, made, true).await?;
-        Ok(detail(&self.backend.instance, read, false))
+        self.group(made).await
     }
 
     async fn get_group(&self, access: GroupAccess, request: GetGroupRequest) -> Result<Group> {
         let attributes = request.with_custom_attributes && access.caller.is_admin();
         let read = groups::read(&self.backend, access, request.with_projects).await?;
         Ok(detail(&self.backend.instance, read, attributes))
+    }
+
+    async fn update_group(&self, access: GroupAccess, request: UpdateGroupRequest) -> Result<Group> {
+        let body = request.body;
+        let change = Change {
+            settings: settings!(body),
+            name: body.name,
+            path: body.path,
+            visibility: body.visibility.map(Into::into),
+        };
+        let changed = groups::edit(&self.backend, access, change).await?;
+        self.group(changed).await
+    }
+
+    async fn delete_group(&self, access: GroupAccess, request: DeleteGroupRequest) -> Result<Message> {
+        groups::delete(&self.backend, &access, request.if_unmodified_since.as_deref()).await?;
+        Ok(Message {
+            message: "202 Accepted".to_owned(),
+        })
+    }
+
+    async fn restore_group(&self, access: GroupAccess) -> Result<Group> {
+        let restored = groups::restore(&self.backend, access).await?;
+        self.group(restored).await
+    }
+
+    async fn transfer_group(&self, access: GroupAccess, request: TransferGroupRequest) -> Result<Group> {
+        let moved = groups::transfer(&self.backend, access, request.body.group_id.take()).await?;
+        self.group(moved).await
+    }
+
+    async fn transfer_project_to_group(
+        &self,
+        access: GroupAccess,
+        request: TransferProjectToGroupRequest,
+    ) -> Result<Group> {
+        groups::take_in(&self.backend, &access, &request.project_id).await?;
+        self.group(access).await
+    }
+
+    async fn share_group(&self, access: GroupAccess, request: ShareGroupRequest) -> Result<Group> {
+        let share = request.body;
+        let ends = share.expires_at.take();
+        let shared = groups::share(&self.backend, access, share.group_id, share.group_access, ends).await?;
+        self.group(shared).await
+    }
+
+    async fn unshare_group(&self, access: GroupAccess, request: UnshareGroupRequest) -> Result<()> {
+        let condition = request.if_unmodified_since.as_deref();
+        groups::unshare(&self.backend, &access, request.group_id, condition).await
     }
 }

@@ -1,15 +1,30 @@
 //! The contract's traits, one file a tag: unpack, call one service, map with a view.
 
+mod application_settings;
+mod applications;
 mod branches;
 mod commits;
+mod custom_attributes;
+mod events;
 mod group_members;
 mod groups;
 mod impersonation_tokens;
+mod members;
 mod metadata;
+mod namespaces;
 mod personal_access_tokens;
+mod project_access_tokens;
+mod project_forks;
+mod project_hooks;
 mod project_members;
+mod project_shares;
+mod project_stars;
+mod project_uploads;
 mod projects;
 mod repositories;
 mod repository_files;
 mod tags;
+mod user_emails;
+mod user_keys;
+mod user_status;
 mod users;

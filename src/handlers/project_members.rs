@@ -8,9 +8,8 @@ use crate::api::contract::{
 use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::members::filter;
 use crate::services::access::ProjectAccess;
-use crate::services::members::{self, MemberFilter};
-use crate::views::member::member;
 
 impl ProjectMembersApi for App {
     async fn list_project_members(
@@ -18,12 +17,7 @@ impl ProjectMembersApi for App {
         access: ProjectAccess,
         request: ListProjectMembersRequest,
     ) -> Result<Page<Member>> {
-        let filter = MemberFilter {
-            query: request.query,
-            user_ids: request.user_ids,
-        };
-        let page = members::list(&self.backend, &access.into(), &filter, &request.page).await?;
-        Ok(page.map(|found| member(&self.backend.instance.base_url, found)))
+        self.members(access, filter!(request), request.page).await
     }
 
     async fn list_all_project_members(
@@ -31,12 +25,7 @@ impl ProjectMembersApi for App {
         access: ProjectAccess,
         request: ListAllProjectMembersRequest,
     ) -> Result<Page<Member>> {
-        let filter = MemberFilter {
-            query: request.query,
-            user_ids: request.user_ids,
-        };
-        let page = members::list_all(&self.backend, &access.into(), &filter, &request.page).await?;
-        Ok(page.map(|found| member(&self.backend.instance.base_url, found)))
+        self.all_members(access, filter!(request), request.page).await
     }
 
     async fn get_project_member(
@@ -44,8 +33,7 @@ impl ProjectMembersApi for App {
         access: ProjectAccess,
         request: GetProjectMemberRequest,
     ) -> Result<Member> {
-        let found = members::direct(&self.backend, &access.into(), request.user_id).await?;
-        Ok(member(&self.backend.instance.base_url, found))
+        self.direct_member(access, request.user_id).await
     }
 
     async fn get_any_project_member(
@@ -53,8 +41,7 @@ impl ProjectMembersApi for App {
         access: ProjectAccess,
         request: GetAnyProjectMemberRequest,
     ) -> Result<Member> {
-        let found = members::any(&self.backend, &access.into(), request.user_id).await?;
-        Ok(member(&self.backend.instance.base_url, found))
+        self.any_member(access, request.user_id).await
     }
 
     async fn add_project_member(
@@ -62,17 +49,7 @@ impl ProjectMembersApi for App {
         access: ProjectAccess,
         request: AddProjectMemberRequest,
     ) -> Result<Member> {
-        let new = request.body;
-        let expires_at = new.expires_at.take();
-        let added = members::add(
-            &self.backend,
-            &access.into(),
-            new.user_id,
-            new.access_level,
-            expires_at,
-        )
-        .await?;
-        Ok(member(&self.backend.instance.base_url, added))
+        self.add_member(access, request.body).await
     }
 
     async fn update_project_member(
@@ -80,16 +57,7 @@ impl ProjectMembersApi for App {
         access: ProjectAccess,
         request: UpdateProjectMemberRequest,
     ) -> Result<Member> {
-        let change = request.body;
-        let changed = members::edit(
-            &self.backend,
-            &access.into(),
-            request.user_id,
-            change.access_level,
-            change.expires_at,
-        )
-        .await?;
-        Ok(member(&self.backend.instance.base_url, changed))
+        self.update_member(access, request.user_id, request.body).await
     }
 
     async fn remove_project_member(
@@ -97,7 +65,7 @@ impl ProjectMembersApi for App {
         access: ProjectAccess,
         request: RemoveProjectMemberRequest,
     ) -> Result<()> {
-        let condition = request.if_unmodified_since.as_deref();
-        members::remove(&self.backend, &access.into(), request.user_id, condition).await
+        self.remove_member(access, request.user_id, request.if_unmodified_since)
+            .await
     }
 }

@@ -1,7 +1,7 @@
 //! Projects: made, read, listed, changed, archived and removed.
 
 use crate::api::contract::{
-    CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, ListProjectsRequest,
+    CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
     ListUserProjectsRequest, Message, Project, ProjectOrder, ProjectsApi, SortDirection,
     UpdateProjectRequest,
 };
@@ -9,8 +9,10 @@ use crate::api::types::{Page, PageRequest, Timestamp};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, ProjectAccess, UserAccess};
+use crate::services::code_analysis;
 use crate::services::projects::{self, Change, Filter, NewProject, Order, Settings};
-use crate::views::project::{Parts, project};
+use crate::services::uploads::UploadedFile;
+use crate::views::project::{Parts, languages, project};
 
 /// The settings in a body; those that make a project and those that change one have the same.
 macro_rules! settings {
@@ -76,15 +78,14 @@ macro_rules! filter {
             min_access_level: $request.min_access_level,
             id_after: $request.id_after,
             id_before: $request.id_before,
-            custom_attributes: $request
-                .custom_attributes
-                .is_some_and(|wanted| !wanted.is_empty()),
+            custom_attributes: $request.custom_attributes.unwrap_or_default(),
             order: order($request.order_by),
             ascending: $request.sort == Some(SortDirection::Asc),
             ..Filter::default()
         }
     };
 }
+pub(super) use filter;
 
 /// What is shown of each project of a list.
 macro_rules! parts {
@@ -98,8 +99,9 @@ macro_rules! parts {
         }
     };
 }
+pub(super) use parts;
 
-fn order(order: Option<ProjectOrder>) -> Order {
+pub(super) fn order(order: Option<ProjectOrder>) -> Order {
     match order {
         None | Some(ProjectOrder::CreatedAt) => Order::CreatedAt,
         Some(ProjectOrder::Id) => Order::Id,
@@ -111,19 +113,22 @@ fn order(order: Option<ProjectOrder>) -> Order {
 }
 
 impl App {
-    async fn projects(
+    pub(super) async fn projects(
         &self,
         access: InstanceAccess,
         filter: Filter,
         page: PageRequest,
         parts: Parts,
     ) -> Result<Page<Project>> {
-        let page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
+        let mut page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
+        if parts.custom_attributes {
+            projects::add_custom_attributes(&self.backend, &access.caller, &mut page.items).await?;
+        }
         Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
     }
 
     /// The answer to whoever changed a project: without roles, with secrets where `secrets` says so.
-    async fn changed(&self, access: ProjectAccess, secrets: bool) -> Result<Project> {
+    pub(super) async fn changed(&self, access: ProjectAccess, secrets: bool) -> Result<Project> {
         let row = projects::read(&self.backend, access, secrets).await?;
         let parts = Parts {
             import_error: secrets,
@@ -184,7 +189,16 @@ impl ProjectsApi for App {
     }
 
     async fn get_project(&self, access: ProjectAccess, request: GetProjectRequest) -> Result<Project> {
-        let row = projects::read(&self.backend, access, true).await?;
+        let license = match request.license {
+            true => code_analysis::license(&self.backend, &access).await?,
+            false => None,
+        };
+        let caller = access.caller.clone();
+        let mut row = projects::read(&self.backend, access, true).await?;
+        row.license = license;
+        if request.with_custom_attributes {
+            projects::add_custom_attributes(&self.backend, &caller, std::slice::from_mut(&mut row)).await?;
+        }
         let parts = Parts {
             simple: false,
             permissions: true,
@@ -196,8 +210,15 @@ impl ProjectsApi for App {
         Ok(project(&self.backend.instance, &row, parts))
     }
 
-    async fn update_project(&self, access: ProjectAccess, request: UpdateProjectRequest) -> Result<Project> {
+    async fn update_project(
+        &self,
+        access: ProjectAccess,
+        request: UpdateProjectRequest,
+        picture: Option<UploadedFile>,
+    ) -> Result<Project> {
         let body = request.body;
+        // An empty text in its place takes the picture away.
+        let pictured = picture.is_some() || body.avatar.is_some();
         let change = Change {
             settings: settings!(body),
             name: body.name,
@@ -206,7 +227,15 @@ impl ProjectsApi for App {
             default_branch: body.default_branch,
             mirror_user_id: body.mirror_user_id,
         };
-        let changed = projects::edit(&self.backend, access, change).await?;
+        let changed = if pictured && change == Change::default() {
+            access
+        } else {
+            projects::edit(&self.backend, access, change).await?
+        };
+        let changed = match pictured {
+            true => projects::set_avatar(&self.backend, changed, picture).await?,
+            false => changed,
+        };
         self.changed(changed, true).await
     }
 
@@ -215,6 +244,16 @@ impl ProjectsApi for App {
         Ok(Message {
             message: "202 Accepted".to_owned(),
         })
+    }
+
+    async fn get_project_languages(&self, access: ProjectAccess) -> Result<Languages> {
+        let shares = code_analysis::languages(&self.backend, &access).await?;
+        Ok(languages(shares))
+    }
+
+    async fn restore_project(&self, access: ProjectAccess) -> Result<Project> {
+        let restored = projects::restore(&self.backend, access).await?;
+        self.changed(restored, false).await
     }
 
     async fn archive_project(&self, access: ProjectAccess) -> Result<Project> {

@@ -15,6 +15,30 @@ use crate::services::commits::content;
 use crate::services::files::{self, Change, Write};
 use crate::views::file as view;
 
+/// Commits a change of one file. The bodies of the three operations have these fields in common, but no type.
+macro_rules! commit {
+    ($self:ident, $access:ident, $path:ident, $body:ident, $change:expr) => {{
+        let result = FileWriteResult {
+            file_path: $path.clone(),
+            branch: $body.branch.clone(),
+        };
+        let write = Write {
+            path: $path,
+            branch: $body.branch,
+            start_branch: $body.start_branch,
+            message: $body.commit_message,
+            author: AuthorOverride {
+                name: $body.author_name,
+                email: $body.author_email,
+            },
+            change: $change,
+        };
+        files::write(&$self.backend, &$access, write)
+            .await
+            .map(|()| result)
+    }};
+}
+
 impl RepositoryFilesApi for App {
     async fn get_file(
         &self,
@@ -46,26 +70,9 @@ impl RepositoryFilesApi for App {
         access: ProjectAccess,
         request: CreateFileRequest,
     ) -> Result<FileWriteResult> {
-        let body = request.body;
-        let result = FileWriteResult {
-            file_path: request.file_path.clone(),
-            branch: body.branch.clone(),
-        };
-        let write = Write {
-            path: request.file_path,
-            branch: body.branch,
-            start_branch: body.start_branch,
-            message: body.commit_message,
-            author: AuthorOverride {
-                name: body.author_name,
-                email: body.author_email,
-            },
-            change: Change::Create {
-                content: content::decode(body.content, body.encoding == Some(FileEncoding::Base64))?,
-            },
-        };
-        files::write(&self.backend, &access, write).await?;
-        Ok(result)
+        let (path, body) = (request.file_path, request.body);
+        let content = content::decode(body.content, body.encoding == Some(FileEncoding::Base64))?;
+        commit!(self, access, path, body, Change::Create { content })
     }
 
     async fn update_file(
@@ -73,45 +80,20 @@ impl RepositoryFilesApi for App {
         access: ProjectAccess,
         request: UpdateFileRequest,
     ) -> Result<FileWriteResult> {
-        let body = request.body;
-        let result = FileWriteResult {
-            file_path: request.file_path.clone(),
-            branch: body.branch.clone(),
+        let (path, body) = (request.file_path, request.body);
+        let change = Change::Update {
+            content: content::decode(body.content, body.encoding == Some(FileEncoding::Base64))?,
+            last_commit_id: body.last_commit_id,
         };
-        let write = Write {
-            path: request.file_path,
-            branch: body.branch,
-            start_branch: body.start_branch,
-            message: body.commit_message,
-            author: AuthorOverride {
-                name: body.author_name,
-                email: body.author_email,
-            },
-            change: Change::Update {
-                content: content::decode(body.content, body.encoding == Some(FileEncoding::Base64))?,
-                last_commit_id: body.last_commit_id,
-            },
-        };
-        files::write(&self.backend, &access, write).await?;
-        Ok(result)
+        commit!(self, access, path, body, change)
     }
 
     async fn delete_file(&self, access: ProjectAccess, request: DeleteFileRequest) -> Result<()> {
-        let body = request.body;
-        let write = Write {
-            path: request.file_path,
-            branch: body.branch,
-            start_branch: body.start_branch,
-            message: body.commit_message,
-            author: AuthorOverride {
-                name: body.author_name,
-                email: body.author_email,
-            },
-            change: Change::Delete {
-                last_commit_id: body.last_commit_id,
-            },
+        let (path, body) = (request.file_path, request.body);
+        let change = Change::Delete {
+            last_commit_id: body.last_commit_id,
         };
-        files::write(&self.backend, &access, write).await
+        commit!(self, access, path, body, change).map(|_| ())
     }
 
     async fn get_file_blame(
@@ -119,8 +101,7 @@ impl RepositoryFilesApi for App {
         access: ProjectAccess,
         request: GetFileBlameRequest,
     ) -> Result<WithHeaders<Vec<BlameRange>>> {
-        let file = files::find(&self.backend, &access, request.file_path, request.r#ref).await?;
-        let ranges = files::blame(&self.backend, &access, &file).await?;
+        let (file, ranges) = files::blame(&self.backend, &access, request.file_path, request.r#ref).await?;
         Ok(WithHeaders {
             headers: view::headers(&file),
             body: ranges.into_iter().map(view::blame).collect(),

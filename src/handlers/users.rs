@@ -1,8 +1,9 @@
 //! User accounts.
 
 use crate::api::contract::{
-    CreateUserRequest, CurrentUser, DeleteUserRequest, ListUsersRequest, SortDirection, UpdateUserRequest,
-    User, UserCreate, UserOrder, UserUpdate, UsersApi,
+    CreateUserRequest, CurrentUser, DeleteUserRequest, ListUserMembershipsRequest, ListUsersRequest,
+    MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate, UserMembership,
+    UserOrder, UserUpdate, UsersApi,
 };
 use crate::api::types::Page;
 use crate::app::App;
@@ -10,6 +11,7 @@ use crate::error::Result;
 use crate::services::access::{InstanceAccess, UserAccess};
 use crate::services::preconditions;
 use crate::services::users::listing::{self, Filter, Sorting};
+use crate::services::users::memberships::{self, Wanted};
 use crate::services::users::{self, Changes, Details, NewUser, Password, deletion};
 use crate::views;
 
@@ -58,6 +60,28 @@ impl UsersApi for App {
         users::block(&self.backend, &access).await
     }
 
+    async fn deactivate_user(&self, access: UserAccess) -> Result<bool> {
+        users::deactivate(&self.backend, &access).await
+    }
+
+    async fn activate_user(&self, access: UserAccess) -> Result<bool> {
+        users::activate(&self.backend, &access.user).await
+    }
+
+    async fn list_user_memberships(
+        &self,
+        access: UserAccess,
+        request: ListUserMembershipsRequest,
+    ) -> Result<Page<UserMembership>> {
+        let wanted = match request.r#type {
+            None => Wanted::Any,
+            Some(MembershipSource::Project) => Wanted::Projects,
+            Some(MembershipSource::Namespace) => Wanted::Groups,
+        };
+        let page = memberships::list(&self.backend, access.user.id, wanted, &request.page).await?;
+        Ok(page.map(views::account::membership))
+    }
+
     async fn unblock_user(&self, access: UserAccess) -> Result<bool> {
         users::unblock(&self.backend, &access.user).await
     }
@@ -80,6 +104,11 @@ fn filter(request: ListUsersRequest) -> Filter {
         external: request.external,
         extern_uid: request.extern_uid,
         provider: request.provider,
+        admins: request.admins,
+        two_factor: request
+            .two_factor
+            .map(|wanted| wanted == TwoFactorFilter::Enabled),
+        without_projects: request.without_projects,
         created_after: request.created_after.map(|time| time.to_utc()),
         created_before: request.created_before.map(|time| time.to_utc()),
         order: Some((sorting, ascending)),
@@ -95,6 +124,10 @@ macro_rules! details {
             twitter: $body.twitter,
             website_url: $body.website_url,
             organization: $body.organization,
+            job_title: $body.job_title,
+            theme_id: $body.theme_id,
+            color_scheme_id: $body.color_scheme_id,
+            note: $body.note,
             bio: $body.bio,
             location: $body.location,
             public_email: $body.public_email,

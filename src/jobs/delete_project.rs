@@ -14,6 +14,9 @@ pub struct DeleteProject {
     pub project_id: i64,
     /// The day it was marked, where removal is delayed: without that mark it was restored and stays.
     pub marked_on: Option<NaiveDate>,
+    /// Who asked for it.
+    #[serde(default)]
+    pub user_id: Option<i64>,
 }
 
 impl Job for DeleteProject {
@@ -26,5 +29,5 @@ impl Job for DeleteProject {
 /// # Errors
 /// When the file system or the database fails; the job is tried again then.
 pub async fn run(backend: Backend, job: DeleteProject) -> Result<(), Failure> {
-    Ok(erase(&backend, job.project_id, job.marked_on).await?)
+    Ok(erase(&backend, job.project_id, job.marked_on, job.user_id).await?)
 }

@@ -1,12 +1,12 @@
 //! Removes a user who is out of sight already, with the personal namespace and its projects.
 
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
 
 use super::{Failure, Job};
-use crate::entities::{commit_comments, namespace_ancestors, namespaces, projects, users};
+use crate::entities::{commit_comments, namespaces, users};
 use crate::services::Backend;
-use crate::services::projects::remove as remove_project;
+use crate::services::namespaces::remove_tree;
 
 /// Removes a user for good. Every step finds what earlier ones left, so it may be killed at any point.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,24 +55,5 @@ pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
     users::Entity::delete_by_id(job.user_id)
         .exec(backend.database.write())
         .await?;
-    Ok(())
-}
-
-/// Removes a namespace and everything below it, deepest first.
-async fn remove_tree(backend: &Backend, root: i64) -> Result<(), Failure> {
-    let ids = namespace_ancestors::descendant_ids(backend.database.read(), root).await?;
-    for id in ids.into_iter().rev() {
-        let found = projects::Entity::find()
-            .filter(projects::Column::NamespaceId.eq(id))
-            .order_by_asc(projects::Column::Id)
-            .all(backend.database.read())
-            .await?;
-        for project in found {
-            remove_project(backend, &project).await?;
-        }
-        namespaces::Entity::delete_by_id(id)
-            .exec(backend.database.write())
-            .await?;
-    }
     Ok(())
 }

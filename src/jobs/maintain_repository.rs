@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Failure, Job};
 use crate::entities::projects;
-use crate::git::{Error, Repack, RepositoryId};
-use crate::services::Backend;
+use crate::git::{Error, Repack, Repository, RepositoryId, Selection};
+use crate::services::{Backend, code_analysis};
 
 /// Keeps the repository of a project fast to read.
 #[derive(Debug, Serialize, Deserialize)]
@@ -39,11 +39,36 @@ pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), Failur
     if repository.is_scattered().await? {
         repository.repack(Repack::Geometric).await?;
     }
+    let project = projects::live()
+        .filter(projects::Column::Id.eq(job.project_id))
+        .one(backend.database.read())
+        .await?;
+    let Some(project) = project else { return Ok(()) };
     let size = i64::try_from(backend.repositories.size(&id).await?).unwrap_or(i64::MAX);
+    let commits = match &project.default_branch {
+        Some(branch) => commit_count(&repository, branch).await?,
+        None => 0,
+    };
     projects::Entity::update_many()
         .col_expr(projects::Column::RepositorySize, Expr::value(size))
+        .col_expr(projects::Column::CommitCount, Expr::value(commits))
         .filter(projects::Column::Id.eq(job.project_id))
         .exec(backend.database.write())
         .await?;
+    code_analysis::current(&backend, &project).await?;
     Ok(())
+}
+
+/// How many commits a branch has; none when it is gone.
+async fn commit_count(repository: &Repository, branch: &str) -> Result<i64, Error> {
+    let tip = match repository.branch(branch).await {
+        Err(Error::BranchNotFound) => return Ok(0),
+        branch => branch?.commit,
+    };
+    let selection = Selection {
+        tips: vec![tip],
+        ..Selection::default()
+    };
+    let count = repository.count_commits(selection, usize::MAX).await?;
+    Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }

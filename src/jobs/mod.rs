@@ -8,14 +8,18 @@
 //! Why this is not a library: `docs/adr/0004-own-job-queue.md`.
 
 pub mod create_repository;
+pub mod delete_group;
 pub mod delete_merged_branches;
 pub mod delete_project;
 pub mod delete_user;
+pub mod deliver_hook;
+pub mod fork_repository;
 pub mod maintain_repository;
 mod queue;
 mod registry;
 mod runner;
 mod scheduler;
+pub mod sweep_expired_access;
 #[cfg(test)]
 mod tests;
 
@@ -24,7 +28,7 @@ use std::{collections::HashMap, error::Error as StdError, fmt, future::Future, s
 use futures_util::{FutureExt, future::BoxFuture};
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use queue::{Backlog, EnqueueError, backlog, enqueue, enqueue_at, purge_dead};
+pub use queue::{Backlog, EnqueueError, backlog, enqueue, enqueue_at, purge_dead, release_abandoned};
 pub use registry::registry;
 pub use runner::{Options, Runner};
 pub use scheduler::run as recur;
@@ -139,6 +143,16 @@ impl Registry {
             },
         );
         self
+    }
+
+    /// Divides the handlers into those of some kinds and the others.
+    #[must_use]
+    pub fn divide(self, kinds: &[&str]) -> (Self, Self) {
+        let (those, others) = self
+            .handlers
+            .into_iter()
+            .partition(|(kind, _)| kinds.contains(kind));
+        (Self { handlers: those }, Self { handlers: others })
     }
 
     fn kinds(&self) -> Vec<&'static str> {

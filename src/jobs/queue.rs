@@ -227,6 +227,26 @@ pub(super) async fn release_all(db: &impl ConnectionTrait, runner: &str) -> Resu
     Ok(())
 }
 
+/// Gives back whatever is held; the attempts count. For a process that is alone on the database: then
+/// whoever held it is dead, and its leases need not be waited for.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn release_abandoned(db: &impl ConnectionTrait) -> Result<u64, DbErr> {
+    let held = Entity::find()
+        .filter(Column::LockedBy.is_not_null())
+        .filter(Column::DeadAt.is_null())
+        // In its last attempt it is not begun again, but given up when the lease ends.
+        .filter(Expr::col(Column::Attempts).lt(Expr::col(Column::MaxAttempts)))
+        .all(db)
+        .await?;
+    let count = held.len() as u64;
+    for job in held {
+        give_back(db, &job, unlocked()).await?;
+    }
+    Ok(count)
+}
+
 /// Gives a claimed job up, and keeps it with its error.
 pub(super) async fn bury(
     db: &impl ConnectionTrait,

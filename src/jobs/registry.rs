@@ -1,7 +1,8 @@
 //! Which job is run by what: the one list of all kinds.
 
 use super::{
-    Registry, create_repository, delete_merged_branches, delete_project, delete_user, maintain_repository,
+    Registry, create_repository, delete_group, delete_merged_branches, delete_project, delete_user,
+    deliver_hook, fork_repository, maintain_repository, sweep_expired_access,
 };
 use crate::services::Backend;
 
@@ -10,10 +11,15 @@ use crate::services::Backend;
 pub fn registry(backend: &Backend) -> Registry {
     let own = || backend.clone();
     let (creation, merged, project, user, upkeep) = (own(), own(), own(), own(), own());
+    let (group, expired, hooks, forks) = (own(), own(), own(), own());
     Registry::default()
         .handle(move |job, _| create_repository::run(creation.clone(), job))
+        .handle(move |job, _| delete_group::run(group.clone(), job))
         .handle(move |job, _| delete_merged_branches::run(merged.clone(), job))
         .handle(move |job, _| delete_project::run(project.clone(), job))
         .handle(move |job, _| delete_user::run(user.clone(), job))
+        .handle(move |job, _| deliver_hook::run(hooks.clone(), job))
+        .handle(move |job, attempt| fork_repository::run(forks.clone(), job, attempt))
         .handle(move |job, _| maintain_repository::run(upkeep.clone(), job))
+        .handle(move |job, _| sweep_expired_access::run(expired.clone(), job))
 }

@@ -50,6 +50,20 @@ impl Default for Options {
     }
 }
 
+impl Options {
+    /// The wait after the given number of attempts: doubled each time up to the longest, and then at random between
+    /// half of that and the whole, so that what failed together does not come back together.
+    #[must_use]
+    pub fn wait_after(&self, attempts: i32) -> Duration {
+        let doublings = u32::try_from(attempts - 1).unwrap_or(0).min(31);
+        let whole = self
+            .backoff
+            .saturating_mul(1 << doublings)
+            .min(self.longest_backoff);
+        whole.mul_f64(rand::rng().random_range(0.5..=1.0))
+    }
+}
+
 /// Claims jobs and runs them, until it is told to stop.
 #[derive(Debug)]
 pub struct Runner {
@@ -76,6 +90,7 @@ impl Runner {
         let mut shutdown = pin!(shutdown);
         let kinds = self.registry.kinds();
         let mut running = JoinSet::new();
+        let mut commits = self.db.commits();
         loop {
             while running.try_join_next().is_some() {}
             // A stop is noticed between claims too, however many jobs are due.
@@ -90,7 +105,7 @@ impl Runner {
             tokio::select! {
                 () = &mut shutdown => break,
                 Some(_) = running.join_next() => {}
-                () = self.db.work_committed(), if !full => {}
+                () = commits.with_work(), if !full => {}
                 () = sleep(self.options.poll), if !full => {}
             }
         }
@@ -211,22 +226,11 @@ impl Execution {
             tracing::error!(reason, "the job failed and is given up");
             return queue::bury(self.db.write(), &self.job, now, reason).await;
         }
-        let wait = backoff(&self.options, self.job.attempts);
+        let wait = self.options.wait_after(self.job.attempts);
         tracing::warn!(reason, ?wait, "the job failed and is tried again");
         let run_at = now + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
         queue::retry(self.db.write(), &self.job, run_at, reason).await
     }
-}
-
-/// The wait after the given number of attempts: doubled each time up to the longest, and then at random between
-/// half of that and the whole, so that jobs that failed together do not come back together.
-fn backoff(options: &Options, attempts: i32) -> Duration {
-    let doublings = u32::try_from(attempts - 1).unwrap_or(0).min(31);
-    let whole = options
-        .backoff
-        .saturating_mul(1 << doublings)
-        .min(options.longest_backoff);
-    whole.mul_f64(rand::rng().random_range(0.5..=1.0))
 }
 
 fn lease(options: &Options) -> TimeDelta {

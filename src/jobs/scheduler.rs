@@ -6,10 +6,12 @@ use chrono::TimeDelta;
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
-use super::purge_dead;
+use super::sweep_expired_access::SweepExpiredAccess;
+use super::{enqueue, purge_dead};
 use crate::entities::now;
-use crate::error::Result;
-use crate::services::{Backend, references};
+use crate::error::{Error, Result};
+use crate::services::hooks::log;
+use crate::services::{Backend, references, uploads};
 
 /// How often.
 const PERIOD: Duration = Duration::from_secs(5 * 60);
@@ -43,5 +45,15 @@ async fn once(backend: &Backend) -> Result<()> {
     if purged > 0 {
         tracing::info!(purged, "removed jobs that were given up long ago");
     }
-    Ok(())
+    let swept = uploads::sweep(backend).await?;
+    if swept > 0 {
+        tracing::info!(swept, "removed uploads that never ended");
+    }
+    let swept = log::sweep(backend).await?;
+    if swept > 0 {
+        tracing::info!(swept, "removed old deliveries of webhooks");
+    }
+    enqueue(backend.database.write(), &SweepExpiredAccess {})
+        .await
+        .map_err(Error::internal)
 }

@@ -4,6 +4,7 @@
 //! so nothing can be reached that was not checked against the contract's line.
 
 use std::future::Future;
+use std::sync::Arc;
 
 use crate::entities::access::{self as levels, Viewer};
 use crate::entities::{namespaces, now, projects, users};
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
+use crate::services::memory::{SeenGroup, SeenProject};
 
 /// What the contract asks of callers of one operation.
 #[derive(Debug, Clone, Copy)]
@@ -128,15 +130,30 @@ impl ProjectAccess {
     /// 404 when it is not there for this caller.
     pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
         let hidden = || Error::not_found("Project");
-        let found = projects::by_reference(backend.database.read(), reference).await?;
-        let (project, namespace) = found.ok_or_else(hidden)?;
-        let role = match caller.as_user() {
-            Some(user) => {
-                levels::project_level(backend.database.read(), user.id, project.id, now().date_naive())
-                    .await?
-            }
-            None => None,
+        let user = caller.as_user().map(|user| user.id);
+        let look_up = async {
+            let db = backend.database.read();
+            let (project, namespace) = projects::by_reference(db, reference).await?.ok_or_else(hidden)?;
+            let role = match user {
+                Some(user) => levels::project_level(db, user, project.id, now().date_naive()).await?,
+                None => None,
+            };
+            Ok::<_, Error>(Arc::new(SeenProject {
+                project,
+                namespace,
+                role,
+            }))
         };
+        let question = (user, reference.to_owned());
+        let seen = backend
+            .memory
+            .projects
+            .recall(&backend.database, question, look_up);
+        let SeenProject {
+            project,
+            namespace,
+            role,
+        } = Arc::unwrap_or_clone(seen.await?);
         if !caller.standing(role).sees(project.visibility) {
             return Err(hidden());
         }
@@ -156,14 +173,21 @@ impl GroupAccess {
     /// 404 when it is not there for this caller.
     pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
         let hidden = || Error::not_found("Group");
-        let found = namespaces::group_by_reference(backend.database.read(), reference).await?;
-        let group = found.ok_or_else(hidden)?;
-        let role = match caller.as_user() {
-            Some(user) => {
-                levels::group_level(backend.database.read(), user.id, group.id, now().date_naive()).await?
-            }
-            None => None,
+        let user = caller.as_user().map(|user| user.id);
+        let look_up = async {
+            let db = backend.database.read();
+            let group = namespaces::group_by_reference(db, reference)
+                .await?
+                .ok_or_else(hidden)?;
+            let role = match user {
+                Some(user) => levels::group_level(db, user, group.id, now().date_naive()).await?,
+                None => None,
+            };
+            Ok::<_, Error>(Arc::new(SeenGroup { group, role }))
         };
+        let question = (user, reference.to_owned());
+        let seen = backend.memory.groups.recall(&backend.database, question, look_up);
+        let SeenGroup { group, role } = Arc::unwrap_or_clone(seen.await?);
         if !caller.standing(role).sees(group.visibility) {
             return Err(hidden());
         }

@@ -45,18 +45,16 @@ pub struct NewToken {
 /// # Errors
 /// 400 when there is no scope or an unknown one.
 pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)> {
-    if new.scopes.is_empty() {
-        return Err(Error::attribute("scopes", "can't be blank"));
-    }
-    let mut scopes: Vec<&str> = Vec::with_capacity(new.scopes.len());
-    for scope in &new.scopes {
-        if !scopes.contains(&scope.as_str()) {
-            scopes.push(scope);
-        }
-    }
-    if scopes.iter().any(|scope| !SCOPES.contains(scope)) {
-        return Err(Error::attribute("scopes", "can only contain available scopes"));
-    }
+    let (row, secret) = prepare(new)?;
+    Ok((row.insert(backend.database.write()).await?, secret))
+}
+
+/// The row of a new token, and the token itself.
+///
+/// # Errors
+/// 400 when there is no scope or an unknown one.
+pub(super) fn prepare(new: NewToken) -> Result<(access_tokens::ActiveModel, String)> {
+    let scopes = checked_scopes(&new.scopes, &SCOPES)?;
     let secret = new
         .secret
         .unwrap_or_else(|| Token::generate(PREFIX).expose().to_owned());
@@ -65,14 +63,34 @@ pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)>
         name: Set(new.name),
         kind: Set(new.kind),
         digest: Set(crate::secrets::digest(&secret)),
-        scopes: Set(scopes.join(" ")),
+        scopes: Set(scopes),
         revoked: Set(false),
         expires_at: Set(new.expires_at),
         created_by_id: Set(new.created_by_id),
         created_at: Set(now()),
         ..Default::default()
     };
-    Ok((row.insert(backend.database.write()).await?, secret))
+    Ok((row, secret))
+}
+
+/// The scopes as they are stored: each once, all of them known.
+///
+/// # Errors
+/// 400 under `scopes`.
+pub(super) fn checked_scopes(wanted: &[String], known: &[&str]) -> Result<String> {
+    if wanted.is_empty() {
+        return Err(Error::attribute("scopes", "can't be blank"));
+    }
+    let mut scopes: Vec<&str> = Vec::with_capacity(wanted.len());
+    for scope in wanted {
+        if !scopes.contains(&scope.as_str()) {
+            scopes.push(scope);
+        }
+    }
+    if scopes.iter().any(|scope| !known.contains(scope)) {
+        return Err(Error::attribute("scopes", "can only contain available scopes"));
+    }
+    Ok(scopes.join(" "))
 }
 
 /// Which tokens a list holds.
@@ -210,7 +228,8 @@ async fn revoke(backend: &Backend, id: i64) -> Result<()> {
     Ok(())
 }
 
-async fn paged(
+/// A page of those of these tokens that are in the state asked for.
+pub(super) async fn paged(
     backend: &Backend,
     tokens: Select<Entity>,
     activity: Activity,

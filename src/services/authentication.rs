@@ -1,18 +1,22 @@
 //! Who sends a request: tokens, sessions, and acting as somebody else (specification 5).
 
+use std::sync::Arc;
+
 use subtle::ConstantTimeEq;
 
 use crate::entities::users::State;
-use crate::entities::{access_tokens, now, sessions, users};
+use crate::entities::{access_tokens, now, oauth_tokens, sessions, users};
 use crate::error::{Error, Result, TokenFault};
 use crate::secrets;
-use crate::services::Backend;
+use crate::services::{Backend, oauth, settings};
 
 /// What a request says of its sender.
 #[derive(Default)]
 pub struct Credentials {
     /// A token, wherever it stood.
     pub token: Option<String>,
+    /// The token stood where those of OAuth applications may stand.
+    pub bearer: bool,
     /// A browser session.
     pub session: Option<Session>,
     /// Id or name of the user to act as.
@@ -32,7 +36,7 @@ pub struct Session {
 /// Who calls, and how far the credentials reach.
 #[derive(Debug, Clone)]
 pub struct Caller {
-    user: Option<users::Model>,
+    user: Option<Arc<users::Model>>,
     reach: Reach,
 }
 
@@ -42,7 +46,9 @@ enum Reach {
     /// Everything the user may do.
     Whole,
     /// What these scopes of a token allow.
-    Scopes(Box<access_tokens::Model>),
+    Scopes(Arc<access_tokens::Model>),
+    /// What a user granted an OAuth application.
+    Granted(Box<oauth_tokens::Model>),
 }
 
 impl Caller {
@@ -59,15 +65,15 @@ impl Caller {
     #[must_use]
     pub fn user(user: users::Model) -> Self {
         Self {
-            user: Some(user),
+            user: Some(Arc::new(user)),
             reach: Reach::Whole,
         }
     }
 
-    fn token(user: users::Model, token: access_tokens::Model) -> Self {
+    fn token(user: &Arc<users::Model>, token: &Arc<access_tokens::Model>) -> Self {
         Self {
-            user: Some(user),
-            reach: Reach::Scopes(Box::new(token)),
+            user: Some(Arc::clone(user)),
+            reach: Reach::Scopes(Arc::clone(token)),
         }
     }
 
@@ -80,13 +86,13 @@ impl Caller {
     /// Whether an administrator calls.
     #[must_use]
     pub fn is_admin(&self) -> bool {
-        self.user.as_ref().is_some_and(|user| user.admin)
+        self.as_user().is_some_and(|user| user.admin)
     }
 
     /// The user, when there is one.
     #[must_use]
     pub fn as_user(&self) -> Option<&users::Model> {
-        self.user.as_ref()
+        self.user.as_deref()
     }
 
     /// The user.
@@ -94,23 +100,33 @@ impl Caller {
     /// # Errors
     /// [`Error::Unauthorized`] when nobody is signed in.
     pub fn signed_in(&self) -> Result<&users::Model> {
-        self.user.as_ref().ok_or(Error::Unauthorized)
+        self.as_user().ok_or(Error::Unauthorized)
     }
 
     /// The token that was sent, when there was one.
     #[must_use]
     pub fn access_token(&self) -> Option<&access_tokens::Model> {
         match &self.reach {
-            Reach::Whole => None,
+            Reach::Whole | Reach::Granted(_) => None,
             Reach::Scopes(token) => Some(token),
+        }
+    }
+
+    /// The scopes that limit the credentials, separated by spaces; none when nothing does.
+    #[must_use]
+    pub fn scopes(&self) -> Option<&str> {
+        match &self.reach {
+            Reach::Whole => None,
+            Reach::Scopes(token) => Some(&token.scopes),
+            Reach::Granted(token) => Some(&token.scopes),
         }
     }
 
     /// Whether one of these scopes is covered.
     #[must_use]
     pub fn covers(&self, scopes: &[&str]) -> bool {
-        self.access_token()
-            .is_none_or(|token| token.scopes().any(|scope| scopes.contains(&scope)))
+        self.scopes()
+            .is_none_or(|own| own.split_ascii_whitespace().any(|scope| scopes.contains(&scope)))
     }
 }
 
@@ -121,7 +137,8 @@ impl Caller {
 /// are shut out and for sudo that is not allowed; 404 for a sudo target that does not exist.
 pub async fn identify(backend: &Backend, credentials: Credentials) -> Result<Caller> {
     let caller = match (credentials.token, credentials.session) {
-        (Some(token), _) => by_token(backend, &token).await?,
+        (Some(token), _) if credentials.bearer => by_token(backend, &token).await?,
+        (Some(token), _) => by_access_token(backend, &token).await?,
         (None, Some(session)) => by_session(backend, &session).await?,
         (None, None) => Caller::anonymous(),
     };
@@ -150,21 +167,45 @@ pub fn refuse_shut_out(user: &users::Model) -> Result<()> {
     }
 }
 
-/// The caller a token stands for, whatever its scopes.
+/// The caller a token stands for, whatever its kind and scopes.
 ///
 /// # Errors
 /// 401 when the token is unknown, revoked or expired.
 pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
-    let found = access_tokens::by_digest(backend.database.read(), &secrets::digest(token)).await?;
-    let (token, user) = found.ok_or(Error::Unauthorized)?;
+    match by_access_token(backend, token).await {
+        Err(Error::Unauthorized) => {}
+        known => return known,
+    }
+    let (token, user) = oauth::tokens::find(backend, token).await?;
+    Ok(Caller {
+        user: Some(Arc::new(user)),
+        reach: Reach::Granted(Box::new(token)),
+    })
+}
+
+/// The caller a token stands for that is none of an OAuth application.
+async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
+    let digest = secrets::digest(token);
+    let found = async {
+        let found = access_tokens::by_digest(backend.database.read(), &digest).await?;
+        let (token, user) = found.ok_or(Error::Unauthorized)?;
+        Ok::<_, Error>((Arc::new(token), Arc::new(user)))
+    };
+    let tokens = &backend.memory.tokens;
+    let (token, user) = tokens.recall(&backend.database, digest.clone(), found).await?;
     if token.revoked {
         return Err(Error::InvalidToken(TokenFault::Revoked));
     }
     if token.is_expired(now().date_naive()) {
         return Err(Error::InvalidToken(TokenFault::Expired));
     }
+    if token.kind == access_tokens::Kind::Impersonation
+        && !settings::read(backend).await?.impersonation_enabled
+    {
+        return Err(Error::InvalidToken(TokenFault::ImpersonationDisabled));
+    }
     access_tokens::touch(backend.database.write(), &token, now()).await?;
-    Ok(Caller::token(user, token))
+    Ok(Caller::token(&user, &token))
 }
 
 /// A session counts for reads, and for writes that carry its token against cross-site requests; a cookie that
@@ -199,12 +240,12 @@ async fn sudo(backend: &Backend, caller: &Caller, target: &str) -> Result<Caller
     if !caller.is_admin() {
         return Err(Error::forbidden_because("Must be admin to use sudo"));
     }
-    let Some(token) = caller.access_token() else {
+    let Some(scopes) = caller.scopes() else {
         return Err(Error::forbidden_because(
             "Must be authenticated using an OAuth or Personal Access Token to use sudo",
         ));
     };
-    if !token.scopes().any(|scope| scope == "sudo") {
+    if !scopes.split_ascii_whitespace().any(|scope| scope == "sudo") {
         return Err(Error::InsufficientScope(vec!["sudo"]));
     }
     let found = users::by_reference(backend.database.read(), target).await?;

@@ -77,6 +77,16 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Resul
     one(backend, access, &repository, branch).await
 }
 
+/// Succeeds when there is a branch of this name.
+///
+/// # Errors
+/// 404 when it is not there, 400 for a name that none can bear.
+pub async fn exists(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<()> {
+    let repository = commits::repository(backend, access)?;
+    repository.branch(name).await.map_err(unfit_name)?;
+    Ok(())
+}
+
 /// Makes a branch at the commit that a revision names.
 ///
 /// # Errors

@@ -106,32 +106,61 @@ fn check_path(path: &str) -> Result<()> {
     Ok(())
 }
 
+/// A file that was found, of which no more is known yet than what its tree says.
+struct Spot {
+    commit: Oid,
+    blob: Oid,
+    size: u64,
+}
+
+async fn locate(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository: &Repository,
+    path: &str,
+    revision: &str,
+) -> Result<Spot> {
+    check_path(path)?;
+    let resolve = repository.resolve_commit(revision);
+    let question = (access.project.id, revision.to_owned());
+    let revisions = &backend.memory.revisions;
+    let commit = revisions.recall(&backend.database, question, resolve).await?;
+    let located = repository.locate(commit, path).await?;
+    let entry = located
+        .entry
+        .filter(|entry| entry.kind == EntryKind::Blob && entry.path == path)
+        .ok_or_else(|| Error::not_found("File"))?;
+    Ok(Spot {
+        commit,
+        blob: entry.id,
+        size: located.size,
+    })
+}
+
+async fn describe(repository: &Repository, spot: &Spot, path: String, revision: String) -> Result<File> {
+    let (sha256, last_commit) = tokio::try_join!(
+        repository.content_sha256(spot.blob),
+        repository.last_commit_of(spot.commit, &path),
+    )?;
+    Ok(File {
+        path,
+        revision,
+        commit: spot.commit,
+        last_commit: last_commit.unwrap_or(spot.commit),
+        blob: spot.blob,
+        size: spot.size,
+        sha256,
+    })
+}
+
 /// What stands at a path, seen from a revision.
 ///
 /// # Errors
 /// 400 for a path that leads out of the repository, 404 when the revision names no commit or the path no file.
 pub async fn find(backend: &Backend, access: &ProjectAccess, path: String, revision: String) -> Result<File> {
     let repository = repository(backend, access)?;
-    check_path(&path)?;
-    let located = repository.locate(&revision, &path).await?;
-    let entry = located
-        .entry
-        .filter(|entry| entry.kind == EntryKind::Blob && entry.path == path)
-        .ok_or_else(|| Error::not_found("File"))?;
-    let commit = located.commit;
-    let (sha256, last_commit) = tokio::try_join!(
-        repository.content_sha256(entry.id),
-        repository.last_commit_of(commit, &path),
-    )?;
-    Ok(File {
-        path,
-        revision,
-        commit,
-        last_commit: last_commit.unwrap_or(commit),
-        blob: entry.id,
-        size: located.size,
-        sha256,
-    })
+    let spot = locate(backend, access, &repository, &path, &revision).await?;
+    describe(&repository, &spot, path, revision).await
 }
 
 /// The whole content of a file.
@@ -152,13 +181,27 @@ pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Res
     raw::content(repository.open_blob(file.blob).await?).await
 }
 
-/// Who wrote the lines of a file, from the top.
+/// Who wrote the lines of a file, from the top, and what is known of the file.
 ///
 /// # Errors
-/// 400 when the file is too large, 503 when it takes too long.
-pub async fn blame(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<Vec<BlamedLines>> {
+/// As [`find`]; 400 when the file is too large, 503 when it takes too long.
+pub async fn blame(
+    backend: &Backend,
+    access: &ProjectAccess,
+    path: String,
+    revision: String,
+) -> Result<(File, Vec<BlamedLines>)> {
     let repository = repository(backend, access)?;
-    let ranges = repository.blame(file.commit, &file.path).await?;
+    let spot = locate(backend, access, &repository, &path, &revision).await?;
+    // Blame takes by far the longest, so the rest is found out beside it.
+    tokio::try_join!(
+        describe(&repository, &spot, path.clone(), revision),
+        blamed_lines(&repository, spot.commit, &path),
+    )
+}
+
+async fn blamed_lines(repository: &Repository, commit: Oid, path: &str) -> Result<Vec<BlamedLines>> {
+    let ranges = repository.blame(commit, path).await?;
     let mut ids: Vec<Oid> = ranges.iter().map(|range| range.commit).collect();
     ids.sort_unstable();
     ids.dedup();

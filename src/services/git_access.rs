@@ -15,7 +15,7 @@ use crate::policy::{Access, Minimum, On, Role};
 use crate::secrets;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::{Caller, by_token, refuse_shut_out};
-use crate::services::{Backend, attempts};
+use crate::services::{Backend, attempts, settings};
 
 /// The name and password of HTTP's Basic scheme.
 pub struct Basic {
@@ -46,7 +46,8 @@ const READ_CODE: Access = Access {
 /// Finds out who calls.
 ///
 /// # Errors
-/// 401 for credentials that are unknown or no longer good, 403 for accounts that are shut out,
+/// 401 for credentials that are unknown or no longer good, 403 for accounts that are shut out and for passwords that
+/// must be changed,
 /// [`Error::RateLimited`] for passwords after too many wrong ones.
 pub async fn identify(backend: &Backend, credentials: Option<Basic>) -> Result<Caller> {
     let Some(basic) = credentials else {
@@ -75,6 +76,12 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
     if name.is_empty() || name.contains('\0') {
         return Err(Error::Unauthorized);
     }
+    if !settings::read(backend)
+        .await?
+        .password_authentication_enabled_for_git
+    {
+        return Err(Error::Unauthorized);
+    }
     let sources = attempts::sources(&name, "git", address.as_deref());
     // Held until the outcome is noted, so that no more attempts than these can slip through at a time. Nothing is
     // noted before: one client may open many good requests at once.
@@ -89,6 +96,9 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
     let verified =
         tokio::task::spawn_blocking(move || secrets::verify_password(&password, hash.as_deref())).await;
     let outcome = match (verified.map_err(Error::internal)??, user) {
+        (true, Some(user)) if user.password_change_required => Err(Error::forbidden_because(
+            "Your password must be changed. Sign in with a web browser and choose a new one, or use a token.",
+        )),
         (true, Some(user)) => Ok(Caller::user(user)),
         _ => {
             attempts::note_failure(backend, &sources).await?;

@@ -9,17 +9,25 @@ pub mod attempts;
 pub mod authentication;
 pub mod backups;
 pub mod branches;
+pub mod code_analysis;
 pub mod commits;
+pub mod custom_attributes;
 pub mod doctor;
+pub mod events;
 pub mod files;
 pub mod git_access;
 pub mod groups;
+pub mod hooks;
 pub mod imports;
+pub mod links;
 pub mod listing;
 pub mod members;
+pub mod memory;
 pub mod namespaces;
 pub mod naming;
+pub mod oauth;
 pub mod preconditions;
+pub mod project_access_tokens;
 pub mod projects;
 pub mod push_rules;
 pub mod pushes;
@@ -28,17 +36,24 @@ pub mod recovery;
 pub mod references;
 pub mod repositories;
 pub mod sessions;
+pub mod settings;
 pub mod setup;
+pub mod ssh_keys;
 pub mod tags;
+pub mod uploads;
 pub mod users;
 
 use std::ops::Deref;
 use std::sync::Arc;
 
+use tokio_util::task::TaskTracker;
+
 use crate::database::Database;
 
 use crate::error::Error;
 use crate::git;
+use crate::integrations::object_storage::ObjectStorage;
+use crate::integrations::webhooks;
 use crate::policy::Tier;
 use crate::secrets::Keyring;
 
@@ -52,10 +67,18 @@ pub struct Parts {
     pub database: Database,
     /// The repositories.
     pub repositories: git::Store,
+    /// The files that are kept beside the repositories.
+    pub objects: ObjectStorage,
     /// The keys that stored secrets are encrypted with.
     pub keyring: Keyring,
+    /// What sends webhooks.
+    pub webhooks: webhooks::Client,
     /// What the instance is.
     pub instance: Instance,
+    /// What is remembered of the database.
+    pub memory: memory::Memory,
+    /// Moves of references that are under way, also those that nobody waits for any more.
+    pub moves: TaskTracker,
 }
 
 /// What the instance is, by its configuration.
@@ -65,6 +88,8 @@ pub struct Instance {
     pub base_url: String,
     /// The plan it runs under.
     pub plan: Tier,
+    /// Whether `X-Service-*` headers are repeated under the names of the reference service.
+    pub compat: bool,
 }
 
 impl Backend {
@@ -85,6 +110,12 @@ impl Deref for Backend {
 
 impl From<sea_orm::DbErr> for Error {
     fn from(error: sea_orm::DbErr) -> Self {
+        Self::internal(error)
+    }
+}
+
+impl From<crate::integrations::object_storage::Error> for Error {
+    fn from(error: crate::integrations::object_storage::Error) -> Self {
         Self::internal(error)
     }
 }

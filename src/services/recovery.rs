@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
+use crate::jobs;
 use crate::services::{Backend, references};
 
 /// The file in the data directory.
@@ -25,6 +26,10 @@ pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
     let path = data_dir.join(LOCK);
     let (file, alone) = blocking(move || try_alone(&path)).await?;
     if alone {
+        let released = jobs::release_abandoned(backend.database.write()).await?;
+        if released > 0 {
+            tracing::warn!(released, "took over the jobs of a killed server");
+        }
         let finished = references::recover(backend, true).await?;
         if finished > 0 {
             tracing::warn!(

@@ -1,9 +1,9 @@
 //! Every change of a repository's references goes through [`moving`], whichever way it came.
 //!
 //! What is about to move is written down before, and settled after in one transaction with all that follows
-//! from it: activity, the default branch of a repository that was empty, its protection, upkeep. A server that
-//! is killed in between leaves the intent, and [`recover`] finishes what it announced. Moving runs to its end
-//! even when the client goes away.
+//! from it: events with the outbox of webhooks, activity, the default branch of a repository that was empty, its
+//! protection, upkeep. A server that is killed in between leaves the intent, and [`recover`] finishes what it
+//! announced. Moving runs to its end even when the client goes away.
 
 use std::future::Future;
 
@@ -21,6 +21,8 @@ use crate::git::{self, RepositoryId};
 use crate::jobs;
 use crate::jobs::maintain_repository::MaintainRepository;
 use crate::services::Backend;
+use crate::services::events;
+use crate::services::events::pushes::{Scene, of_moved};
 
 /// A reference that moved; ids are 40 hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,11 +78,11 @@ where
     F: Future<Output = Result<(T, Vec<Moved>)>> + Send + 'static,
 {
     let backend = backend.clone();
-    let task = tokio::spawn(async move {
+    let task = backend.moves.clone().spawn(async move {
         let intent = intend(&backend, &mover, &planned).await?;
         match work.await {
             Ok((value, moved)) => {
-                settle(&backend, intent, mover.project_id, &moved).await?;
+                settle(&backend, intent, &mover, &moved).await?;
                 Ok(value)
             }
             Err(error) => {
@@ -95,11 +97,21 @@ where
 }
 
 async fn intend(backend: &Backend, mover: &Mover, planned: &[String]) -> Result<i64> {
+    // Where they stand now is what tells, after a kill, which of them moved.
+    let standing = standing(backend, mover.project_id, planned.to_vec()).await?;
+    let planned = planned.iter().cloned().zip(standing);
+    let planned: Vec<Moved> = planned
+        .map(|(reference, old)| Moved {
+            reference,
+            old,
+            new: None,
+        })
+        .collect();
     let row = ref_updates::ActiveModel {
         project_id: Set(mover.project_id),
         user_id: Set(mover.user_id),
         kind: Set(mover.kind),
-        changes: Set(serde_json::to_string(planned).map_err(Error::internal)?),
+        changes: Set(serde_json::to_string(&planned).map_err(Error::internal)?),
         state: Set(State::Pending),
         created_at: Set(now()),
         ..Default::default()
@@ -107,9 +119,49 @@ async fn intend(backend: &Backend, mover: &Mover, planned: &[String]) -> Result<
     Ok(row.insert(backend.database.write()).await?.id)
 }
 
+/// The ids that references stand at; none where there is no such reference, or no repository.
+async fn standing(
+    backend: &Backend,
+    project_id: i64,
+    references: Vec<String>,
+) -> Result<Vec<Option<String>>> {
+    let count = references.len();
+    match repository(backend, project_id).targets(references).await {
+        Ok(targets) => Ok(targets
+            .into_iter()
+            .map(|id| id.map(|id| id.to_string()))
+            .collect()),
+        Err(git::Error::RepositoryMissing) => Ok(vec![None; count]),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn repository(backend: &Backend, project_id: i64) -> git::Repository {
+    backend
+        .repositories
+        .repository(&RepositoryId::of_project(project_id))
+}
+
 /// Records what moved, with all that follows from it.
-async fn settle(backend: &Backend, intent: i64, project_id: i64, moved: &[Moved]) -> Result<()> {
-    let default_branch = new_default_branch(backend, project_id).await?;
+async fn settle(backend: &Backend, intent: i64, mover: &Mover, moved: &[Moved]) -> Result<()> {
+    let project_id = mover.project_id;
+    let project = projects::Entity::find_by_id(project_id)
+        .one(backend.database.read())
+        .await?;
+    let (mut default_branch, mut news) = (None, Vec::new());
+    if let Some(project) = &project {
+        let repository = repository(backend, project_id);
+        if project.default_branch.is_none() {
+            default_branch = new_default_branch(&repository).await?;
+        }
+        let scene = Scene {
+            project,
+            default_branch: project.default_branch.as_deref().or(default_branch.as_deref()),
+            author_id: mover.user_id,
+            repository: &repository,
+        };
+        news = of_moved(&scene, moved).await;
+    }
     let changes = serde_json::to_string(moved).map_err(Error::internal)?;
     backend
         .database
@@ -121,6 +173,9 @@ async fn settle(backend: &Backend, intent: i64, project_id: i64, moved: &[Moved]
                 .filter(ref_updates::Column::State.eq(State::Pending));
             if settled.exec(transaction).await?.rows_affected == 0 || moved.is_empty() {
                 return Ok(());
+            }
+            for event in news {
+                events::write(transaction, event).await?;
             }
             follow_up(transaction, project_id, default_branch.as_deref()).await
         })
@@ -157,18 +212,9 @@ async fn follow_up(
         .map_err(Error::internal)
 }
 
-/// The default branch of a project that has none yet and is no longer empty. HEAD decides where its branch
-/// exists; otherwise the usual names, then the first branch, and HEAD follows.
-async fn new_default_branch(backend: &Backend, project_id: i64) -> Result<Option<String>> {
-    let project = projects::Entity::find_by_id(project_id)
-        .one(backend.database.read())
-        .await?;
-    if project.is_none_or(|project| project.default_branch.is_some()) {
-        return Ok(None);
-    }
-    let repository = backend
-        .repositories
-        .repository(&RepositoryId::of_project(project_id));
+/// The default branch of a project that has none yet, once its repository is no longer empty. HEAD decides where
+/// its branch exists; otherwise the usual names, then the first branch, and HEAD follows.
+async fn new_default_branch(repository: &git::Repository) -> Result<Option<String>> {
     if repository.is_empty().await? {
         return Ok(None);
     }
@@ -202,16 +248,87 @@ pub async fn recover(backend: &Backend, all: bool) -> Result<usize> {
     let pending = ref_updates::unsettled(backend.database.read(), before).await?;
     let count = pending.len();
     for intent in pending {
-        let planned: Vec<String> = serde_json::from_str(&intent.changes).unwrap_or_default();
-        let moved: Vec<Moved> = planned
-            .into_iter()
-            .map(|reference| Moved {
-                reference,
-                old: None,
-                new: None,
-            })
-            .collect();
-        settle(backend, intent.id, intent.project_id, &moved).await?;
+        let moved = happened(backend, &intent).await?;
+        let mover = Mover {
+            project_id: intent.project_id,
+            user_id: intent.user_id,
+            kind: intent.kind,
+        };
+        settle(backend, intent.id, &mover, &moved).await?;
     }
     Ok(count)
+}
+
+/// What of an intent that was never settled happened: where its references stand now, but for what others have
+/// recorded since. Patterns stay as they are, for nobody knows what they stood for.
+async fn happened(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<Moved>> {
+    let planned: Vec<Moved> = serde_json::from_str(&intent.changes).unwrap_or_default();
+    let names = planned.iter().map(|moved| moved.reference.clone()).collect();
+    let standing = standing(backend, intent.project_id, names).await?;
+    let since = intent.created_at - ABANDONED;
+    let settled = ref_updates::settled(backend.database.read(), intent.project_id, since).await?;
+    let settled: Vec<Moved> = settled
+        .iter()
+        .flat_map(|row| serde_json::from_str::<Vec<Moved>>(&row.changes).unwrap_or_default())
+        .collect();
+    let moved = planned.into_iter().zip(standing).filter_map(|(planned, new)| {
+        if planned.reference.ends_with('*') {
+            return Some(planned);
+        }
+        let old = followed(&planned, &settled);
+        (old != new).then_some(Moved {
+            reference: planned.reference,
+            old,
+            new,
+        })
+    });
+    Ok(moved.collect())
+}
+
+/// Where the recorded moves have led a reference from where an intent saw it. Moves that lie before the intent lead
+/// away from there only to lead back.
+fn followed(planned: &Moved, settled: &[Moved]) -> Option<String> {
+    let mut at = planned.old.clone();
+    for moved in settled
+        .iter()
+        .filter(|moved| moved.reference == planned.reference)
+    {
+        if moved.old == at {
+            at.clone_from(&moved.new);
+        }
+    }
+    at
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn moved(old: Option<&str>, new: Option<&str>) -> Moved {
+        Moved {
+            reference: "refs/heads/main".to_owned(),
+            old: old.map(str::to_owned),
+            new: new.map(str::to_owned),
+        }
+    }
+
+    #[test]
+    fn recorded_moves_are_followed_and_others_are_not() {
+        let planned = moved(Some("a"), None);
+        assert_eq!(followed(&planned, &[]), Some("a".to_owned()));
+        let others = [moved(Some("a"), Some("b")), moved(Some("b"), Some("c"))];
+        assert_eq!(followed(&planned, &others), Some("c".to_owned()));
+        let before = [
+            moved(Some("x"), Some("a")),
+            moved(Some("a"), Some("y")),
+            moved(Some("y"), Some("a")),
+        ];
+        assert_eq!(followed(&planned, &before), Some("a".to_owned()));
+        let elsewhere = Moved {
+            reference: "refs/heads/other".to_owned(),
+            ..moved(Some("a"), Some("b"))
+        };
+        assert_eq!(followed(&planned, &[elsewhere]), Some("a".to_owned()));
+        assert_eq!(followed(&planned, &[moved(Some("a"), None)]), None);
+    }
 }

@@ -6,18 +6,23 @@ use sea_orm::{
 };
 
 use crate::database::Violation;
-use crate::entities::users::State;
 use crate::entities::{
     Visibility, fold, namespace_ancestors, namespaces, now, sessions, user_identities, users,
 };
 use crate::error::{Error, Result};
 use crate::secrets;
-use crate::services::Backend;
-use crate::services::access::UserAccess;
+use crate::services::{Backend, settings};
 
 pub mod deletion;
+pub mod emails;
+pub mod keys;
 pub mod listing;
+pub mod memberships;
 pub mod names;
+mod states;
+pub mod status;
+
+pub use states::{activate, block, deactivate, unblock};
 
 /// Fewest characters of a password.
 const MIN_PASSWORD: usize = 8;
@@ -52,6 +57,8 @@ pub struct Details {
     pub website_url: Option<String>,
     /// The employer.
     pub organization: Option<String>,
+    /// The role at the employer.
+    pub job_title: Option<String>,
     /// What the user tells of themself.
     pub bio: Option<String>,
     /// Where the user lives.
@@ -68,6 +75,12 @@ pub struct Details {
     pub admin: Option<bool>,
     /// Whether the user may create groups at the top level.
     pub can_create_group: Option<bool>,
+    /// The colour theme of the interface.
+    pub theme_id: Option<i64>,
+    /// The colour scheme of code.
+    pub color_scheme_id: Option<i64>,
+    /// A note that administrators keep about the user.
+    pub note: Option<String>,
     /// Whether internal projects are private to the user.
     pub external: Option<bool>,
     /// Whether the profile is hidden.
@@ -166,6 +179,7 @@ pub async fn register(backend: &Backend, new: NewUser, details: Details) -> Resu
         Some(password) => Password::Chosen(password).hash().await?,
         None => None,
     };
+    let in_force = settings::read(backend).await?;
     let mut row = users::ActiveModel {
         username: Set(new.username.clone()),
         username_key: Set(fold(&new.username)),
@@ -174,6 +188,8 @@ pub async fn register(backend: &Backend, new: NewUser, details: Details) -> Resu
         email_key: Set(fold(&new.email)),
         password_hash: Set(hash),
         admin: Set(new.admin),
+        projects_limit: Set(in_force.default_projects_limit),
+        external: Set(in_force.user_default_external),
         created_by_id: Set(details.created_by_id),
         created_at: Set(now()),
         updated_at: Set(now()),
@@ -183,6 +199,7 @@ pub async fn register(backend: &Backend, new: NewUser, details: Details) -> Resu
     backend
         .database
         .transaction(async |transaction| {
+            emails::give_way(transaction, row.email_key.as_ref(), None).await?;
             let user = insert(transaction, row).await?;
             identify(transaction, user.id, identity).await?;
             Ok(user)
@@ -252,6 +269,9 @@ pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> 
     backend
         .database
         .transaction(async |transaction| {
+            if let Some(key) = row.email_key.try_as_ref() {
+                emails::give_way(transaction, key, Some(id)).await?;
+            }
             let user = row.update(transaction).await.map_err(taken)?;
             namespaces::Entity::update_many()
                 .set(named(&user))
@@ -286,6 +306,15 @@ fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(Strin
         };
         row.projects_limit = Set(i32::try_from(limit).map_err(|_| too_many())?);
     }
+    let number = |id: i64, field: &'static str| {
+        i32::try_from(id).map_err(|_| Error::attribute(field, "is not included in the list"))
+    };
+    if let Some(id) = details.theme_id {
+        row.theme_id = Set(number(id, "theme_id")?);
+    }
+    if let Some(id) = details.color_scheme_id {
+        row.color_scheme_id = Set(number(id, "color_scheme_id")?);
+    }
     macro_rules! set {
         ($($field:ident),*; $($optional:ident),*) => {
             $(if let Some(value) = details.$field { row.$field = Set(value); })*
@@ -293,7 +322,7 @@ fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(Strin
         };
     }
     set!(skype, linkedin, twitter, website_url, admin, can_create_group, external, private_profile;
-        organization, bio, location, public_email);
+        organization, job_title, bio, location, public_email, note);
     if let Some(confirmed) = details.confirmed {
         row.confirmed_at = Set(confirmed.then(now));
     }
@@ -339,77 +368,6 @@ fn taken(error: DbErr) -> Error {
         _ if matches!(error, DbErr::RecordNotUpdated) => Error::not_found("User"),
         _ => error.into(),
     }
-}
-
-/// Shuts a user out; `false` when they were shut out already.
-///
-/// # Errors
-/// 403 for callers who mean themselves, and for users whom the directory shut out.
-pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
-    let user = &access.user;
-    if access.caller.as_user().is_some_and(|caller| caller.id == user.id) {
-        return Err(Error::forbidden_because(
-            "The API initiating user cannot be blocked by the API",
-        ));
-    }
-    refuse_directory(user)?;
-    let (from, id) = ([State::Active, State::Deactivated], user.id);
-    backend
-        .database
-        .transaction(async |transaction| {
-            end_sessions(transaction, id).await?;
-            change_state(transaction, id, &from, State::Blocked).await
-        })
-        .await
-}
-
-/// Lets a user in again; `false` when they were not shut out.
-///
-/// # Errors
-/// 403 for users whom the directory shut out, and for those put to rest, who wake by signing in.
-pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
-    refuse_directory(user)?;
-    if user.state == State::Deactivated {
-        return Err(Error::forbidden_because(
-            "Deactivated users cannot be unblocked by the API",
-        ));
-    }
-    let id = user.id;
-    backend
-        .database
-        .transaction(async |transaction| {
-            change_state(transaction, id, &[State::Blocked], State::Active).await
-        })
-        .await
-}
-
-fn refuse_directory(user: &users::Model) -> Result<()> {
-    match user.state {
-        State::LdapBlocked => Err(Error::forbidden_because(
-            "LDAP blocked users cannot be modified by the API",
-        )),
-        _ => Ok(()),
-    }
-}
-
-async fn change_state(
-    transaction: &DatabaseTransaction,
-    user_id: i64,
-    from: &[State],
-    to: State,
-) -> Result<bool> {
-    let change = users::ActiveModel {
-        state: Set(to),
-        updated_at: Set(now()),
-        ..Default::default()
-    };
-    let done = users::Entity::update_many()
-        .set(change)
-        .filter(users::Column::Id.eq(user_id))
-        .filter(users::Column::State.is_in(from.iter().copied()))
-        .exec(transaction)
-        .await?;
-    Ok(done.rows_affected > 0)
 }
 
 async fn end_sessions(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {

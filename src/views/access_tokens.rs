@@ -1,11 +1,12 @@
-//! Personal and impersonation tokens.
+//! Personal, impersonation and project tokens.
 
-use crate::api::contract::{ImpersonationToken, PersonalAccessToken, TokenScope};
+use crate::api::contract::{ImpersonationToken, PersonalAccessToken, ProjectAccessToken, TokenScope};
 use crate::entities::access_tokens::Model;
 use crate::entities::now;
+use crate::services::project_access_tokens::ProjectToken;
 
 /// The scopes; a word that the interface does not know cannot have been stored.
-fn scopes(token: &Model) -> Vec<TokenScope> {
+pub(super) fn scopes<'a>(words: impl Iterator<Item = &'a str>) -> Vec<TokenScope> {
     let known = |scope: &str| match scope {
         "api" => Some(TokenScope::Api),
         "read_api" => Some(TokenScope::ReadApi),
@@ -17,14 +18,14 @@ fn scopes(token: &Model) -> Vec<TokenScope> {
         "sudo" => Some(TokenScope::Sudo),
         _ => None,
     };
-    token.scopes().filter_map(known).collect()
+    words.filter_map(known).collect()
 }
 
 /// A personal token; the secret is there only in the answer that makes it.
 #[must_use]
 pub fn personal(token: Model, secret: Option<String>) -> PersonalAccessToken {
     PersonalAccessToken {
-        scopes: scopes(&token),
+        scopes: scopes(token.scopes()),
         active: token.is_active(now().date_naive()),
         id: token.id,
         name: token.name,
@@ -41,7 +42,7 @@ pub fn personal(token: Model, secret: Option<String>) -> PersonalAccessToken {
 #[must_use]
 pub fn impersonation(token: Model, secret: Option<String>) -> ImpersonationToken {
     ImpersonationToken {
-        scopes: scopes(&token),
+        scopes: scopes(token.scopes()),
         active: token.is_active(now().date_naive()),
         id: token.id,
         name: token.name,
@@ -50,6 +51,25 @@ pub fn impersonation(token: Model, secret: Option<String>) -> ImpersonationToken
         user_id: token.user_id,
         expires_at: token.expires_at,
         impersonation: true,
+        token: secret,
+    }
+}
+
+/// A project token; the secret is there only in the answer that makes it.
+#[must_use]
+pub fn project(token: ProjectToken, secret: Option<String>) -> ProjectAccessToken {
+    let ProjectToken { token, access_level } = token;
+    ProjectAccessToken {
+        scopes: scopes(token.scopes()),
+        active: token.is_active(now().date_naive()),
+        id: token.id,
+        name: token.name,
+        revoked: token.revoked,
+        created_at: token.created_at.into(),
+        user_id: token.user_id,
+        expires_at: token.expires_at,
+        last_used_at: token.last_used_at.map(Into::into),
+        access_level: access_level.map_or(0, |level| i64::from(i32::from(level))),
         token: secret,
     }
 }

@@ -1,6 +1,8 @@
 //! Groups, in the form of lists and in that of a single read.
 
 use crate::api::contract::{Group, GroupStatistics, SharedGroup};
+use crate::api::types::MaybeUndefined;
+use crate::policy::Tier;
 use crate::services::Instance;
 use crate::services::groups::{Detail, Row, Sizes};
 use crate::views::links;
@@ -33,6 +35,12 @@ pub fn group(instance: &Instance, row: Row, custom_attributes: bool) -> Group {
         full_name: row.full_name,
         full_path: group.full_path,
         created_at: group.created_at.into(),
+        membership_lock: (instance.plan >= Tier::Starter).then_some(group.membership_lock),
+        marked_for_deletion_on: if instance.plan >= Tier::Premium {
+            MaybeUndefined::from_opt_null(group.marked_for_deletion_on)
+        } else {
+            MaybeUndefined::Undefined
+        },
         parent_id: group.parent_id,
         statistics: row.sizes.map(statistics),
         shared_with_groups: None,

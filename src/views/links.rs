@@ -1,5 +1,7 @@
 //! Addresses of pages and pictures of the server.
 
+pub use crate::services::links::avatar_url;
+
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What the path of an address holds as it is: unreserved characters and slashes.
@@ -16,16 +18,17 @@ pub fn branch(project_url: &str, name: &str) -> String {
     format!("{project_url}/-/tree/{}", utf8_percent_encode(name, PATH))
 }
 
+/// The page of a file of the project whose page is `project_url`.
+#[must_use]
+pub fn file(project_url: &str, branch: &str, path: &str) -> String {
+    let (branch, path) = (utf8_percent_encode(branch, PATH), utf8_percent_encode(path, PATH));
+    format!("{project_url}/-/blob/{branch}/{path}")
+}
+
 /// The page of a group.
 #[must_use]
 pub fn group(base: &str, full_path: &str) -> String {
     format!("{base}/groups/{full_path}")
-}
-
-/// The address of a picture, when there is one; `kind` is `user`, `group` or `project`.
-#[must_use]
-pub fn avatar_url(base: &str, kind: &str, id: i64, file: Option<&str>) -> Option<String> {
-    file.map(|file| format!("{base}/uploads/-/system/{kind}/avatar/{id}/{file}"))
 }
 
 #[cfg(test)]

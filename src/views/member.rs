@@ -18,7 +18,8 @@ pub fn member(base: &str, membership: Membership) -> contract::Member {
         name: user.name,
         access_level: i64::from(i32::from(membership.access_level)),
         expires_at: membership.expires_at,
-        group_saml_identity: MaybeUndefined::Undefined,
-        r#override: None,
+        // No group has a single sign-on yet.
+        group_saml_identity: MaybeUndefined::Null,
+        r#override: membership.overridden,
     }
 }

@@ -1,7 +1,7 @@
 //! Projects, in the short and the full form (specification 2.6).
 
 use crate::api::contract::{
-    Project, ProjectAccess, ProjectLinks, ProjectNamespace, ProjectOwner, ProjectPermissions,
+    Languages, Project, ProjectAccess, ProjectLicense, ProjectLinks, ProjectOwner, ProjectPermissions,
     ProjectStatistics, SharedGroup, SimpleProject,
 };
 use crate::api::types::MaybeUndefined;
@@ -9,7 +9,11 @@ use crate::entities::projects::FeatureAccess;
 use crate::entities::{AccessLevel, namespaces, project_shares, users};
 use crate::policy::Tier;
 use crate::services::Instance;
+use crate::services::code_analysis::{Licensed, Share};
+use crate::services::links::ssh_url;
 use crate::services::projects::Row;
+use crate::views::custom_attribute::custom_attribute;
+use crate::views::namespace::namespace;
 use crate::views::{links, users as user_view};
 
 /// How callers are notified unless they chose otherwise: as they set it for everything.
@@ -79,8 +83,8 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
             MaybeUndefined::Undefined
         },
         permissions: parts.permissions.then(|| permissions(row)),
-        license_url: null_when(parts.license),
-        license: null_when(parts.license),
+        license_url: asked(parts.license, license_url(instance, row)),
+        license: asked(parts.license, row.license.as_ref().map(license)),
         shared_runners_enabled: Some(project.shared_runners_enabled),
         runners_token: row.runners_token.as_ref().map(|token| token.expose().clone()),
         ci_default_git_depth: nullable(project.ci_default_git_depth.map(i64::from)),
@@ -105,8 +109,8 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
         autoclose_referenced_issues: Some(project.autoclose_referenced_issues),
         suggestion_commit_message: nullable(project.suggestion_commit_message.clone()),
         statistics: (parts.statistics && row.standing.holds(AccessLevel::Reporter)).then(|| statistics(row)),
-        // Nobody can attach any yet.
-        custom_attributes: (parts.custom_attributes && admin).then(Vec::new),
+        custom_attributes: (parts.custom_attributes && admin)
+            .then(|| row.custom_attributes.iter().map(custom_attribute).collect()),
         links: Some(links(instance, row, issues, merge_requests)),
         ..short
     };
@@ -137,12 +141,42 @@ fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
     MaybeUndefined::from_opt_null(value)
 }
 
-fn null_when<T>(wanted: bool) -> MaybeUndefined<T> {
-    if wanted {
-        MaybeUndefined::Null
+/// What is given only to those who ask.
+fn asked<T>(asked: bool, value: Option<T>) -> MaybeUndefined<T> {
+    if asked {
+        nullable(value)
     } else {
         MaybeUndefined::Undefined
     }
+}
+
+fn license(found: &Licensed) -> ProjectLicense {
+    let license = &found.license;
+    ProjectLicense {
+        key: license.key.clone(),
+        name: license.name.clone(),
+        nickname: license.nickname.map(str::to_owned),
+        html_url: Some(license.html_url.clone()),
+        source_url: license.source_url.map(str::to_owned),
+    }
+}
+
+/// Languages with their shares, in their order.
+#[must_use]
+pub fn languages(shares: Vec<Share>) -> Languages {
+    shares
+        .into_iter()
+        .map(|share| (share.language, share.percent))
+        .collect()
+}
+
+/// The page of the file that holds the licence.
+fn license_url(instance: &Instance, row: &Row) -> Option<String> {
+    let path = &row.license.as_ref()?.path;
+    let branch = row.project.default_branch.as_deref()?;
+    let base = &instance.base_url;
+    let project = format!("{base}/{}/{}", row.namespace.full_path, row.project.path);
+    Some(links::file(&project, branch, path))
 }
 
 /// The short form in a type of its own, for projects within others.
@@ -153,8 +187,6 @@ pub fn simple(instance: &Instance, row: &Row) -> SimpleProject {
     let path_with_namespace = format!("{}/{}", row.namespace.full_path, project.path);
     let web_url = format!("{base}/{path_with_namespace}");
     let branch = project.default_branch.clone().filter(|_| row.code_is_readable());
-    let host = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest);
-    let host = host.split(['/', ':']).next().unwrap_or_default();
     SimpleProject {
         id: project.id,
         description: project.description.clone(),
@@ -171,14 +203,14 @@ pub fn simple(instance: &Instance, row: &Row) -> SimpleProject {
             MaybeUndefined::Undefined
         },
         tag_list: row.topics.clone(),
-        ssh_url_to_repo: format!("git@{host}:{path_with_namespace}.git"),
+        ssh_url_to_repo: ssh_url(base, &path_with_namespace),
         http_url_to_repo: format!("{web_url}.git"),
         web_url,
         avatar_url: links::avatar_url(base, "project", project.id, project.avatar.as_deref()),
         star_count: project.star_count.into(),
         forks_count: project.forks_count.into(),
         last_activity_at: project.last_activity_at.into(),
-        namespace: namespace(instance, row),
+        namespace: namespace(base, &row.namespace, row.owner.as_ref()),
         path_with_namespace,
     }
 }
@@ -264,31 +296,6 @@ fn short(instance: &Instance, row: &Row) -> Project {
         statistics: None,
         custom_attributes: None,
         links: None,
-    }
-}
-
-fn namespace(instance: &Instance, row: &Row) -> ProjectNamespace {
-    let base = &instance.base_url;
-    let namespace = &row.namespace;
-    let (web_url, avatar_url) = match &row.owner {
-        Some(user) => (
-            format!("{base}/{}", namespace.full_path),
-            user_view::avatar_url(base, user),
-        ),
-        None => (
-            links::group(base, &namespace.full_path),
-            links::avatar_url(base, "group", namespace.id, namespace.avatar.as_deref()),
-        ),
-    };
-    ProjectNamespace {
-        id: namespace.id,
-        name: namespace.name.clone(),
-        path: namespace.path.clone(),
-        kind: namespace.kind.into(),
-        full_path: namespace.full_path.clone(),
-        parent_id: namespace.parent_id,
-        avatar_url,
-        web_url,
     }
 }
 

@@ -1,8 +1,9 @@
 //! Users.
 
-use crate::api::contract::{CurrentUser, User, UserIdentity, UserState};
+use crate::api::contract::{CurrentUser, Starrer, User, UserIdentity, UserReference, UserState};
 use crate::api::types::MaybeUndefined;
 use crate::entities::users::{Model, State};
+use crate::services::projects::stars;
 use crate::services::users::listing::{Circumstances, Detail, Profile};
 use crate::views::links;
 
@@ -25,6 +26,28 @@ pub fn web_url(base: &str, user: &Model) -> String {
 #[must_use]
 pub fn avatar_url(base: &str, user: &Model) -> Option<String> {
     links::avatar_url(base, "user", user.id, user.avatar.as_deref())
+}
+
+/// Who somebody is, within other things.
+#[must_use]
+pub fn reference(base: &str, user: &Model) -> UserReference {
+    UserReference {
+        id: user.id,
+        username: user.username.clone(),
+        name: user.name.clone(),
+        state: state(user.state),
+        avatar_url: avatar_url(base, user),
+        web_url: web_url(base, user),
+    }
+}
+
+/// A user who starred a project.
+#[must_use]
+pub fn starrer(base: &str, found: &stars::Starrer) -> Starrer {
+    Starrer {
+        starred_since: found.since.into(),
+        user: reference(base, &found.user),
+    }
 }
 
 /// Null where there is nothing, which is not the same as a field that is left out.
@@ -55,6 +78,7 @@ pub fn user(profile: Profile, base: &str) -> User {
         twitter: None,
         website_url: None,
         organization: MaybeUndefined::Undefined,
+        job_title: MaybeUndefined::Undefined,
         last_sign_in_at: MaybeUndefined::Undefined,
         confirmed_at: MaybeUndefined::Undefined,
         last_activity_on: MaybeUndefined::Undefined,
@@ -69,6 +93,7 @@ pub fn user(profile: Profile, base: &str) -> User {
         two_factor_enabled: None,
         external: None,
         private_profile: None,
+        note: MaybeUndefined::Undefined,
         is_admin: None,
     };
     match detail {
@@ -92,6 +117,7 @@ fn add_public(view: &mut User, user: Model) {
     view.twitter = Some(user.twitter);
     view.website_url = Some(user.website_url);
     view.organization = shown(user.organization);
+    view.job_title = shown(user.job_title);
 }
 
 fn add_rest(view: &mut User, user: Model, known: Circumstances) {
@@ -109,6 +135,7 @@ fn add_rest(view: &mut User, user: Model, known: Circumstances) {
     view.two_factor_enabled = Some(SECOND_FACTOR);
     view.external = Some(user.external);
     view.private_profile = Some(user.private_profile);
+    view.note = shown(user.note);
     view.is_admin = Some(user.admin);
 }
 
@@ -147,6 +174,7 @@ pub fn current(user: Model, known: Circumstances, base: &str) -> CurrentUser {
         twitter: user.twitter,
         website_url: user.website_url,
         organization: user.organization,
+        job_title: user.job_title,
         last_sign_in_at: user.last_sign_in_at.map(Into::into),
         confirmed_at: user.confirmed_at.map(Into::into),
         last_activity_on: user.last_activity_on,

@@ -1,7 +1,7 @@
 //! Enumerations of the contract and of the tables that use the same words.
 
 use crate::api::contract;
-use crate::entities::{self, namespaces, projects};
+use crate::entities::{self, events, hook_deliveries, namespaces, projects};
 
 macro_rules! same_words {
     ($($contract:path = $entity:path { $($word:ident),* })*) => {$(
@@ -22,6 +22,10 @@ macro_rules! same_words {
 same_words! {
     contract::Visibility = entities::Visibility { Private, Internal, Public }
     contract::FeatureAccessLevel = projects::FeatureAccess { Disabled, Private, Enabled }
+    contract::EventAction = events::Action {
+        Approved, Closed, Commented, Created, Destroyed, Expired, Joined, Left, Merged, Pushed, Reopened, Updated
+    }
+    contract::HookDeliveryState = hook_deliveries::State { Pending, Delivered, Failed }
     contract::MergeMethod = projects::MergeMethod { Merge, RebaseMerge, Ff }
     contract::AutoDevopsDeployStrategy = projects::DeployStrategy { Continuous, Manual, TimedIncremental }
     contract::ImportStatus = projects::ImportStatus { None, Scheduled, Started, Finished, Failed }

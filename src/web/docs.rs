@@ -5,13 +5,14 @@
 
 use std::sync::{Arc, LazyLock};
 
-use poem::http::header::{CACHE_CONTROL, ETAG, IF_NONE_MATCH, LOCATION};
+use poem::http::header::{CACHE_CONTROL, ETAG, LOCATION};
 use poem::http::{HeaderMap, StatusCode};
 use poem::web::Path;
 use poem::{Endpoint, EndpointExt, Request, Response, Route, get, handler};
 use sha2::{Digest, Sha256};
 use utoipa_swagger_ui::Config;
 
+use crate::api::revalidation::none_match;
 use crate::api::{DOCUMENT_JSON, DOCUMENT_YAML};
 
 /// Everything the page may do: talk to this server, run its own scripts, and style itself.
@@ -75,10 +76,7 @@ fn content(bytes: Vec<u8>, content_type: &str, headers: &HeaderMap) -> Response 
         .header(ETAG, &tag)
         .header(CACHE_CONTROL, "no-cache")
         .header("content-security-policy", POLICY);
-    if headers
-        .get(IF_NONE_MATCH)
-        .is_some_and(|known| known.as_bytes() == tag.as_bytes())
-    {
+    if none_match(headers, &tag) {
         return builder.status(StatusCode::NOT_MODIFIED).finish();
     }
     builder.content_type(content_type).body(bytes)

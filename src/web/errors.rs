@@ -71,11 +71,7 @@ fn refuse(error: &poem::Error, method: &Method, path: &str) -> Response {
     }
     match error.status() {
         StatusCode::NOT_FOUND => failure::unrouted(StatusCode::NOT_FOUND, ""),
-        status if status.is_client_error() => {
-            let reason = status.canonical_reason().unwrap_or("Bad Request");
-            let text = format!("{} {reason}", status.as_u16());
-            failure::respond(status, &serde_json::json!({ "message": text, "error": text }))
-        }
+        status if status.is_client_error() => failure::respond(status, &failure::told(status, "")),
         _ => {
             tracing::error!(%error, path, "request failed outside a handler");
             failure::answer(&Error::internal(error.to_string()))

@@ -27,7 +27,7 @@ pub struct HeadersEndpoint<E> {
 }
 
 /// On every answer.
-const SAFE: [(&str, &str); 3] = [
+pub(super) const SAFE: [(&str, &str); 3] = [
     ("x-frame-options", "SAMEORIGIN"),
     ("x-content-type-options", "nosniff"),
     ("vary", "Origin"),

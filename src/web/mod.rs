@@ -1,13 +1,18 @@
 //! What is not REST, and what every request passes: request ids, logs, limits, and the last word on errors.
 
 mod compress;
+pub mod connections;
 pub mod docs;
 mod errors;
 pub mod git_http;
 mod headers;
 pub mod health;
+mod limits;
+pub mod oauth;
+mod page;
 pub mod sign_in;
 mod trace;
+pub mod uploads;
 
 use poem::{Endpoint, EndpointExt, Response};
 
@@ -24,6 +29,7 @@ where
         .with(errors::Errors {
             time_limit: settings.request_timeout,
         })
+        .with(limits::HeadLimits)
         .with(headers::Headers {
             compat: settings.compat,
         })

@@ -3,10 +3,7 @@
 //! The form carries a token that belongs to a cookie of its own, so that no other site can sign a visitor in.
 //! The page loads nothing and runs nothing.
 
-use poem::http::header::{
-    CACHE_CONTROL, CONTENT_SECURITY_POLICY, COOKIE, LOCATION, REFERRER_POLICY, RETRY_AFTER, SET_COOKIE,
-    X_FRAME_OPTIONS,
-};
+use poem::http::header::{CACHE_CONTROL, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE};
 use poem::http::{HeaderValue, StatusCode};
 use poem::middleware::SizeLimit;
 use poem::web::{Data, Form, Query};
@@ -20,6 +17,8 @@ use crate::error::Error;
 use crate::secrets::{self, Token};
 use crate::services::Backend;
 use crate::services::sessions::{self, Attempt, LIFETIME, Outcome, SignedIn};
+use crate::views::html::escape;
+use crate::web::page::document;
 
 /// The cookie that the form's token belongs to.
 const FORM_COOKIE: &str = "_service_sign_in";
@@ -220,7 +219,8 @@ async fn who(request: &Request, Data(backend): Data<&Backend>) -> Response {
     response
 }
 
-async fn signed_in(request: &Request, backend: &Backend) -> Result<Option<SignedIn>, Error> {
+/// The session that a request belongs to.
+pub(super) async fn signed_in(request: &Request, backend: &Backend) -> Result<Option<SignedIn>, Error> {
     match sent_cookie(request, SESSION_COOKIE) {
         Some(secret) => sessions::find(backend, secret).await,
         None => Ok(None),
@@ -257,7 +257,8 @@ fn local(asked: Option<&str>) -> &str {
     asked.filter(is_local).unwrap_or(HOME)
 }
 
-fn redirect(path: &str) -> Response {
+/// Sends the browser elsewhere with a GET.
+pub(super) fn redirect(path: &str) -> Response {
     let mut response = Response::builder().status(StatusCode::SEE_OTHER).finish();
     let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(HOME));
     response.headers_mut().insert(LOCATION, location);
@@ -298,23 +299,7 @@ fn page(request: &Request, backend: &Backend, shown: &Page<'_>) -> Response {
     let kept = sent_cookie(request, FORM_COOKIE).filter(|secret| !secret.is_empty());
     let secret = kept.map_or_else(|| Token::generate("").expose().to_owned(), str::to_owned);
     let body = render(shown, &form_token(&secret));
-    let mut response = Response::builder()
-        .status(shown.status)
-        .content_type("text/html; charset=utf-8")
-        .body(body);
-    let policy = "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; \
-                  frame-ancestors 'none'";
-    let headers = [
-        (CONTENT_SECURITY_POLICY, policy),
-        (CACHE_CONTROL, "no-store"),
-        (X_FRAME_OPTIONS, "DENY"),
-        (REFERRER_POLICY, "same-origin"),
-    ];
-    for (name, value) in headers {
-        response
-            .headers_mut()
-            .insert(name, HeaderValue::from_static(value));
-    }
+    let mut response = document(shown.status, "Sign in", &body, "'self'");
     set_cookie(&mut response, backend, FORM_COOKIE, &secret, "Strict", 3600);
     response
 }
@@ -331,10 +316,7 @@ fn render(shown: &Page<'_>, token: &str) -> String {
         false => "",
     };
     format!(
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>Sign in - Holdfast</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>Sign in</h1>\n{fault}\
-         <form method=\"post\" action=\"/users/sign_in\">\n\
+        "{fault}<form method=\"post\" action=\"/users/sign_in\">\n\
          <input type=\"hidden\" name=\"authenticity_token\" value=\"{token}\">\n\
          <input type=\"hidden\" name=\"return_to\" value=\"{goal}\">\n\
          <label for=\"login\">Username or e-mail</label>\n\
@@ -343,35 +325,10 @@ fn render(shown: &Page<'_>, token: &str) -> String {
          <label for=\"password\">Password</label>\n\
          <input id=\"password\" name=\"password\" type=\"password\" autocomplete=\"current-password\" \
          maxlength=\"128\" required>\n{new_password}<button type=\"submit\">Sign in</button>\n\
-         </form>\n</main>\n</body>\n</html>\n",
+         </form>\n",
         goal = escape(shown.return_to),
         login = escape(shown.login),
     )
-}
-
-/// Readable in light and dark, at any width, with a focus that can be seen.
-const STYLE: &str = "\
-:root{color-scheme:light dark;font-family:system-ui,sans-serif}\
-body{margin:0;display:grid;place-items:center;min-height:100vh}\
-main{width:min(22rem,calc(100vw - 2rem))}\
-label,input,button{display:block;width:100%;box-sizing:border-box;font:inherit}\
-label{margin-top:1rem}input,button{padding:.6rem;margin-top:.25rem}button{margin-top:1.5rem}\
-:focus-visible{outline:3px solid;outline-offset:2px}\
-[role=alert]{border-inline-start:4px solid;padding-inline-start:.75rem}";
-
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for char in text.chars() {
-        match char {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            other => safe.push(other),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]

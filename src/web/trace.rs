@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use poem::http::HeaderValue;
+use poem::http::{HeaderValue, Method};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 use tracing::Instrument;
 
@@ -23,7 +23,7 @@ pub struct TraceEndpoint<E> {
 }
 
 /// The header a proxy may set and every answer carries.
-const REQUEST_ID: &str = "x-request-id";
+pub(super) const REQUEST_ID: &str = "x-request-id";
 
 impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
     type Output = Response;
@@ -35,7 +35,7 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
             .and_then(|value| value.to_str().ok());
         let id = match given.filter(|id| is_id(id)) {
             Some(id) => id.to_owned(),
-            None => hex::encode(rand::random::<[u8; 16]>()),
+            None => new_id(),
         };
         let method = request.method().clone();
         // The path only: the query may carry tokens.
@@ -52,7 +52,7 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
             tracing::info!(status, elapsed = ?elapsed, "answered");
         });
         let status = response.status().as_u16().to_string();
-        metrics::counter!("holdfast_requests_total", "method" => method.to_string(), "status" => status)
+        metrics::counter!("holdfast_requests_total", "method" => known(&method), "status" => status)
             .increment(1);
         metrics::histogram!("holdfast_request_seconds").record(started.elapsed().as_secs_f64());
         if let Ok(id) = HeaderValue::from_str(&id) {
@@ -62,6 +62,25 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
             response.headers_mut().insert("x-runtime", runtime);
         }
         Ok(response)
+    }
+}
+
+/// An id for a request.
+pub(super) fn new_id() -> String {
+    hex::encode(rand::random::<[u8; 16]>())
+}
+
+/// The method as the figures count it: callers may make up any number of them.
+fn known(method: &Method) -> &'static str {
+    match method.as_str() {
+        "GET" => "GET",
+        "HEAD" => "HEAD",
+        "POST" => "POST",
+        "PUT" => "PUT",
+        "PATCH" => "PATCH",
+        "DELETE" => "DELETE",
+        "OPTIONS" => "OPTIONS",
+        _ => "other",
     }
 }
 

@@ -22,7 +22,7 @@ pub const DEFAULT_PAGE_SIZE: i64 = 20;
 /// Most entries per page (specification 8).
 pub const MAX_PAGE_SIZE: i64 = 100;
 /// Most parts of one multipart body.
-const MAX_PARTS: usize = 1_000;
+pub(super) const MAX_PARTS: usize = 1_000;
 
 /// The decoded query of a request.
 ///
@@ -104,9 +104,17 @@ async fn multipart(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Valu
             .await
             .map_err(|_| Error::parameter("the multipart body is cut"))?;
         let text = String::from_utf8(bytes).map_err(|_| Error::parameter(format!("{name} is invalid")))?;
-        brackets::insert(&mut parameters, &name, Value::String(text)).map_err(Error::parameter)?;
+        insert(&mut parameters, &name, text)?;
     }
     Ok(parameters)
+}
+
+/// Puts a part of a form where its name says.
+///
+/// # Errors
+/// [`Error::InvalidParameters`] when the name nests too deep.
+pub(super) fn insert(parameters: &mut Map<String, Value>, name: &str, text: String) -> Result<()> {
+    brackets::insert(parameters, name, Value::String(text)).map_err(Error::parameter)
 }
 
 /// What a request brought, before the contract is asked.

@@ -323,22 +323,24 @@ async fn the_closure_of_a_tree_names_every_ancestor_once() {
 }
 
 #[tokio::test]
-async fn direct_members_come_in_order_with_their_users() {
+async fn direct_members_come_in_order_with_their_users_until_they_end() {
     on_each_database(async |db| {
         let world = World::new(&db).await;
         let (ada, bob) = (world.user("ada").await, world.user("bob").await);
         let group = world.group("g", Visibility::Private).await;
         let source = members::Source::Group(group);
         world.member(source, bob, AccessLevel::Owner).await;
+        let cid = world.user("cid").await;
+        world.member(source, cid, AccessLevel::Guest).await;
         world
             .member_until(source, ada, AccessLevel::Owner, Some(today()))
             .await;
-        let all = members::of(source).all(db.read()).await.unwrap();
+        let all = members::of(source, today()).all(db.read()).await.unwrap();
         let names: Vec<_> = all
             .into_iter()
             .filter_map(|(_, user)| user.map(|user| user.username))
             .collect();
-        assert_eq!(names, ["bob", "ada"]);
+        assert_eq!(names, ["bob", "cid"]);
         assert_eq!(members::owners(db.read(), group, today()).await.unwrap(), 1);
         assert!(
             members::direct(db.read(), source, ada.id)

@@ -1,16 +1,21 @@
 //! Differences between commits, as `git diff-tree` finds them.
 //!
-//! The program is faster than either library here, finds renames in linear time, and its answer is the one
-//! people compare with. Its output is parsed while it runs ([`parse`]) and the run ends where a limit is met.
+//! Small differences without renames are found in this process ([`direct`]). For the rest the program is faster
+//! than either library: it finds renames in linear time, and its answer is the one people compare with. Its output
+//! is parsed while it runs ([`parse`]) and the run ends where a limit is met.
 
+mod changed_paths;
+mod direct;
 mod parse;
 #[cfg(test)]
 mod tests;
 
 use std::time::Duration;
 
+use super::error::absent;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
+pub use changed_paths::ChangedPaths;
 use parse::Parser;
 
 /// At most this many files are in one answer; the list ends there.
@@ -126,7 +131,11 @@ impl Repository {
     /// # Errors
     /// [`Error::Program`] when one of the two is neither commit nor tree, [`Error::Timeout`].
     pub async fn diff_between(&self, before: Oid, after: Oid) -> Result<Diff> {
-        self.diff(before, after, None, ANSWER_LIMITS).await
+        let direct = self.git2(move |repository| direct::diff(repository, before, after, &ANSWER_LIMITS));
+        match direct.await? {
+            Some(diff) => Ok(diff),
+            None => self.diff(before, after, None, ANSWER_LIMITS).await,
+        }
     }
 
     async fn diff(&self, before: Oid, after: Oid, only: Option<&str>, limits: Limits) -> Result<Diff> {
@@ -154,10 +163,16 @@ impl Repository {
             return Err(Error::LimitExceeded("statistics of too many commits at once"));
         }
         let mut missing = commits.to_vec();
-        let known = self.blocking(|opened| Ok(opened.history.stats.clone())).await?;
-        missing.retain(|id| !known.contains_key(id));
         missing.sort_unstable();
         missing.dedup();
+        let (known, missing) = self
+            .blocking(move |opened| {
+                let known = opened.history.stats.clone();
+                missing.retain(|id| !known.contains_key(id));
+                let missing = opened.with_git2(|repository| counted(repository, missing, &known))?;
+                Ok((known, missing))
+            })
+            .await?;
         if !missing.is_empty() {
             let parents = self.parents_of(missing.clone()).await?;
             let mut input = String::new();
@@ -232,10 +247,33 @@ impl Repository {
 
     /// What a commit is compared with: its first parent, else the empty tree, which Git knows without having it.
     async fn first_parent_or_nothing(&self, commit: Oid) -> Result<Oid> {
-        let parents = self.parents_of(vec![commit]).await?;
-        match parents.first().and_then(|parents| parents.first()) {
-            Some(parent) => Ok(*parent),
-            None => Ok(Oid::hash_object(git2::ObjectType::Tree, b"")?),
+        self.git2(move |repository| first_parent_or_nothing(repository, commit))
+            .await
+    }
+}
+
+fn first_parent_or_nothing(repository: &git2::Repository, commit: Oid) -> Result<Oid> {
+    let commit = repository.find_commit(commit).map_err(absent)?;
+    match commit.parent_ids().next() {
+        Some(parent) => Ok(parent),
+        None => Ok(Oid::hash_object(git2::ObjectType::Tree, b"")?),
+    }
+}
+
+/// Adds the statistics that are counted without the program, and answers the commits that are left. When one is
+/// not, the program is started anyway, and may as well count the rest.
+fn counted(
+    repository: &git2::Repository,
+    commits: Vec<Oid>,
+    known: &moka::sync::Cache<Oid, Stats>,
+) -> Result<Vec<Oid>> {
+    let mut left = commits.into_iter();
+    while let Some(commit) = left.next() {
+        let before = first_parent_or_nothing(repository, commit)?;
+        match direct::stats(repository, before, commit)? {
+            Some(stats) => known.insert(commit, stats),
+            None => return Ok(std::iter::once(commit).chain(left).collect()),
         }
     }
+    Ok(Vec::new())
 }

@@ -80,6 +80,42 @@ async fn statistics_equal_numstat() {
     assert_eq!(sample.repository.stats(&commits).await.unwrap(), stats);
 }
 
+#[tokio::test]
+async fn what_is_found_in_process_equals_what_the_program_says() {
+    let sample = Sample::with_history();
+    let (mut direct_diffs, mut direct_stats, mut commits) = (0, 0, 0);
+    for commit in sample.ids(&["rev-list", "--all"]) {
+        let before = sample.repository.first_parent_or_nothing(commit).await.unwrap();
+        let found = sample.repository.git2(move |repository| {
+            let diff = direct::diff(repository, before, commit, &ANSWER_LIMITS)?;
+            Ok((diff, direct::stats(repository, before, commit)?))
+        });
+        let (diff, stats) = found.await.unwrap();
+        commits += 1;
+        if let Some(diff) = diff {
+            direct_diffs += 1;
+            let said = sample.repository.diff(before, commit, None, ANSWER_LIMITS);
+            assert_eq!(diff, said.await.unwrap(), "{commit}");
+        }
+        if let Some(stats) = stats {
+            direct_stats += 1;
+            let columns = sample.git(&["diff", "--numstat", &before.to_string(), &commit.to_string()]);
+            let mut said = Stats::default();
+            for line in columns.lines() {
+                let mut columns = line.split('\t').map(|number| number.parse::<u64>().unwrap());
+                said.additions += columns.next().unwrap();
+                said.deletions += columns.next().unwrap();
+            }
+            assert_eq!(stats, said, "{commit}");
+        }
+    }
+    assert!(
+        direct_diffs * 2 > commits && direct_diffs < commits,
+        "{direct_diffs} of {commits}"
+    );
+    assert!(direct_stats >= direct_diffs);
+}
+
 /// A commit on `main` holding `files`, each a mode, a path and its content.
 fn commit_of(sample: &Sample, files: &[(&str, &str, &str)]) -> Oid {
     let mut stream =

@@ -21,7 +21,7 @@ use commits::{Commits, gix_error};
 use graph::Graph;
 
 use super::diff::Stats;
-use super::{Error, Oid, Repository, Result};
+use super::{Error, Located, Oid, Repository, Result};
 
 /// How many answers of each kind one repository keeps.
 const KEPT_ANSWERS: u64 = 4096;
@@ -85,7 +85,9 @@ pub(super) struct History {
     graph: Mutex<Arc<Graph>>,
     last_commits: moka::sync::Cache<(Oid, String), Option<Oid>>,
     counts: moka::sync::Cache<(Selection, usize), usize>,
-    /// Changed lines by commit; kept here since they too depend on the id alone.
+    /// What stands at a path; as with what follows, it depends on ids alone.
+    pub(super) located: moka::sync::Cache<(Oid, String), Located>,
+    /// Changed lines by commit.
     pub(super) stats: moka::sync::Cache<Oid, Stats>,
 }
 
@@ -102,6 +104,7 @@ impl Default for History {
             graph: Mutex::default(),
             last_commits: moka::sync::Cache::new(KEPT_ANSWERS),
             counts: moka::sync::Cache::new(KEPT_ANSWERS),
+            located: moka::sync::Cache::new(KEPT_ANSWERS),
             stats: moka::sync::Cache::new(KEPT_ANSWERS),
         }
     }
@@ -167,7 +170,7 @@ impl Repository {
     }
 
     /// What is kept of past answers, looked up without a trip to the blocking pool.
-    fn remembered<T>(&self, look_up: impl FnOnce(&History) -> Option<T>) -> Option<T> {
+    pub(super) fn remembered<T>(&self, look_up: impl FnOnce(&History) -> Option<T>) -> Option<T> {
         let opened = self.shared().open_handles(self.id())?;
         look_up(&opened.history)
     }

@@ -1,31 +1,24 @@
-//! Objects to be written together: few as loose files, many as one pack.
-//!
-//! Every loose object costs two syncs of its own, which makes a commit of a hundred files wait for two hundred;
-//! a pack costs three, however much it holds.
+//! Objects to be written together: few as files of their own, many as one pack.
 
 use std::collections::HashSet;
-use std::io::Write;
 
 use bytes::Bytes;
-use flate2::Compression;
-use flate2::write::ZlibEncoder;
 use git2::ObjectType;
 
-use super::super::process::Program;
-use super::super::{Error, Oid, Repository, Result};
+use super::super::{Oid, Result};
+use super::objects::{NewObject, store_loose, store_pack};
 
-/// From how many new objects on a pack is written; starting a process costs about as much as this many syncs.
-pub(super) const PACKED_FROM: usize = 16;
+/// From how many new objects on a pack is written: it takes three files however many they are, but is one more
+/// place for readers to look at.
+const PACKED_FROM: usize = 32;
 
 /// Objects that have their id but are not stored yet.
 #[derive(Default)]
 pub(in super::super) struct ObjectBatch {
-    objects: Vec<(ObjectType, Bytes)>,
+    objects: Vec<NewObject>,
     ids: HashSet<Oid>,
+    bytes: usize,
 }
-
-/// The bytes of a pack that is still to be stored.
-pub(super) struct Pack(Vec<u8>);
 
 impl ObjectBatch {
     /// Adds an object and answers the id it will have.
@@ -33,85 +26,37 @@ impl ObjectBatch {
         let data = data.into();
         let id = Oid::hash_object(kind, &data)?;
         if self.ids.insert(id) {
-            self.objects.push((kind, data));
+            self.bytes += data.len();
+            self.objects.push(NewObject { id, kind, data });
         }
         Ok(id)
     }
 
-    /// How many objects it holds.
-    pub(super) fn len(&self) -> usize {
-        self.objects.len()
+    /// How many bytes the objects have.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
     }
 
-    /// Stores the objects, or answers the pack that stores them. What the repository has already is made young
+    /// Stores the objects; they are durable when this returns. What the repository has already is made young
     /// again, so that no housekeeping takes it for garbage before a reference leads to it.
-    pub(super) fn flush(&mut self, odb: &git2::Odb<'_>) -> Result<Option<Pack>> {
+    pub(super) fn flush(&mut self, repository: &git2::Repository) -> Result<()> {
+        let odb = repository.odb()?;
         self.ids.clear();
+        self.bytes = 0;
         let mut fresh = Vec::with_capacity(self.objects.len());
-        for (kind, data) in self.objects.drain(..) {
-            if odb.exists(Oid::hash_object(kind, &data)?) {
-                odb.write(kind, &data)?;
+        for object in self.objects.drain(..) {
+            if odb.exists(object.id) {
+                odb.write(object.kind, &object.data)?;
             } else {
-                fresh.push((kind, data));
+                fresh.push(object);
             }
         }
-        if fresh.len() >= PACKED_FROM {
-            return Ok(Some(pack(&fresh)?));
+        let directory = repository.path().join("objects");
+        match fresh.len() {
+            0 => Ok(()),
+            few if few < PACKED_FROM => store_loose(&directory, &fresh),
+            _ => store_pack(&directory, &fresh),
         }
-        for (kind, data) in fresh {
-            odb.write(kind, &data)?;
-        }
-        Ok(None)
-    }
-}
-
-impl Repository {
-    /// Stores a pack durably. The caller holds no permit.
-    pub(super) async fn store_pack(&self, pack: Pack) -> Result<()> {
-        self.run(Program::new("index-pack").flag("--stdin").input(pack.0))
-            .await
-            .map(drop)
-    }
-}
-
-/// A pack (version 2) of whole objects.
-fn pack(objects: &[(ObjectType, Bytes)]) -> Result<Pack> {
-    let count = u32::try_from(objects.len()).map_err(|_| Error::LimitExceeded("the commit is too large"))?;
-    let mut bytes = b"PACK\0\0\0\x02".to_vec();
-    bytes.extend_from_slice(&count.to_be_bytes());
-    for (kind, data) in objects {
-        push_header(&mut bytes, type_number(*kind), data.len());
-        let mut encoder = ZlibEncoder::new(bytes, Compression::default());
-        encoder.write_all(data)?;
-        bytes = encoder.finish()?;
-    }
-    let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha1);
-    hasher.update(&bytes);
-    let checksum = hasher
-        .try_finalize()
-        .map_err(|error| Error::Gix(error.to_string()))?;
-    bytes.extend_from_slice(checksum.as_slice());
-    Ok(Pack(bytes))
-}
-
-/// The type in three bits and the length in groups of seven, the first of four, the lowest first.
-fn push_header(bytes: &mut Vec<u8>, kind: u8, length: usize) {
-    let mut byte = (kind << 4) | (length & 0x0f) as u8;
-    let mut rest = length >> 4;
-    while rest > 0 {
-        bytes.push(byte | 0x80);
-        byte = (rest & 0x7f) as u8;
-        rest >>= 7;
-    }
-    bytes.push(byte);
-}
-
-fn type_number(kind: ObjectType) -> u8 {
-    match kind {
-        ObjectType::Commit => 1,
-        ObjectType::Tree => 2,
-        ObjectType::Tag => 4,
-        _ => 3,
     }
 }
 
@@ -133,7 +78,7 @@ mod tests {
                 .map(|n| Bytes::from(format!("{count}/{n}").repeat(1 << (n % 15))))
                 .collect();
             let wanted = contents.clone();
-            let (ids, pack) = repository
+            let ids = repository
                 .git2(move |git| {
                     let mut batch = ObjectBatch::default();
                     let ids: Vec<_> = contents
@@ -141,44 +86,44 @@ mod tests {
                         .map(|data| batch.add(ObjectType::Blob, data.clone()).unwrap())
                         .collect();
                     assert_eq!(batch.add(ObjectType::Blob, contents[0].clone()).unwrap(), ids[0]);
-                    assert_eq!(batch.len(), count);
-                    let pack = batch.flush(&git.odb()?)?;
-                    assert_eq!(batch.len(), 0);
-                    Ok((ids, pack))
+                    assert_eq!(batch.objects.len(), count);
+                    batch.flush(git)?;
+                    assert_eq!((batch.objects.len(), batch.bytes()), (0, 0));
+                    Ok(ids)
                 })
                 .await
                 .unwrap();
-            assert_eq!(pack.is_some(), count >= PACKED_FROM);
-            if let Some(pack) = pack {
-                repository.store_pack(pack).await.unwrap();
-            }
             for (id, content) in ids.into_iter().zip(wanted) {
                 assert_eq!(repository.blob(id, u64::MAX).await.unwrap().data, content);
             }
         }
         let packs = fixture.git(&["count-objects", "-v"]);
         assert!(packs.contains("packs: 2\n"), "{packs}");
+        assert!(
+            packs.starts_with(&format!("count: {}\n", PACKED_FROM - 1)),
+            "{packs}"
+        );
         fixture.fsck();
+        let left = std::fs::read_dir(fixture.path().join("objects")).unwrap();
+        let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.filter(|name| name.starts_with("tmp")).count(), 0);
     }
 
     #[tokio::test]
     async fn stores_nothing_twice() {
         let fixture = Fixture::new("main").await;
         for _ in 0..2 {
-            let pack = fixture
+            fixture
                 .repository
                 .git2(|git| {
                     let mut batch = ObjectBatch::default();
                     for number in 0..PACKED_FROM {
                         batch.add(ObjectType::Blob, number.to_string())?;
                     }
-                    batch.flush(&git.odb()?)
+                    batch.flush(git)
                 })
                 .await
                 .unwrap();
-            if let Some(pack) = pack {
-                fixture.repository.store_pack(pack).await.unwrap();
-            }
         }
         let counted = fixture.git(&["count-objects", "-v"]);
         assert!(

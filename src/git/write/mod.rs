@@ -2,6 +2,7 @@
 
 mod apply;
 mod batch;
+mod objects;
 mod tree;
 
 use bytes::Bytes;
@@ -9,11 +10,14 @@ use bytes::Bytes;
 use super::{ActionError, Error, Oid, Repository, Result, Signature, TreePath};
 use super::{branches, check_branch_name, commit, refs};
 use apply::Step;
-use batch::{ObjectBatch, PACKED_FROM};
+use batch::ObjectBatch;
 use tree::MemoryTree;
 
 /// How many actions one commit may have.
 const MOST_ACTIONS: usize = 10_000;
+
+/// Contents of this many bytes together are stored before the repository is locked.
+const STORED_AHEAD: usize = 1 << 20;
 
 /// One change of a commit (specification 4.2). Paths are normalised and checked as [`TreePath`] says.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,9 +130,10 @@ impl Repository {
                 let mut batch = ObjectBatch::default();
                 let (actions, request) = split(request);
                 let steps = apply::prepare(actions, &mut batch)?;
-                // Storing contents needs no lock: should the rest fail, nothing refers to them.
-                if batch.len() < PACKED_FROM {
-                    batch.flush(&repository.odb()?)?;
+                // Large contents are stored before the lock is taken: should the rest fail, nothing refers to them.
+                // Small ones are stored with the trees, which syncs but once.
+                if batch.bytes() >= STORED_AHEAD {
+                    batch.flush(repository)?;
                 }
                 Ok((request, steps, expected, batch))
             })
@@ -144,20 +149,12 @@ impl Repository {
         if let Some(parent) = base.parent {
             self.check_unchanged(parent, expected).await?;
         }
-        let (branch, base, commit, pack) = self
-            .git2(move |repository| {
-                let mut batch = batch;
-                let commit = build(repository, &request, &base, &steps, &mut batch)?;
-                let pack = batch.flush(&repository.odb()?)?;
-                Ok((request.branch, base, commit, pack))
-            })
-            .await?;
-        if let Some(pack) = pack {
-            self.store_pack(pack).await?;
-        }
         self.git2(move |repository| {
             let _guard = guard;
-            publish(repository, &branch, base.old, base.parent, commit)
+            let mut batch = batch;
+            let commit = build(repository, &request, &base, &steps, &mut batch)?;
+            batch.flush(repository)?;
+            publish(repository, &request.branch, base.old, base.parent, commit)
         })
         .await
     }

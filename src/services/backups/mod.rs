@@ -1,5 +1,5 @@
-//! Backup and restore (design 8): the database, then the repositories, then the key, then a manifest that makes
-//! the copy complete.
+//! Backup and restore (design 8): the database, then the repositories, the uploaded files and the key, then a
+//! manifest that makes the copy complete.
 //!
 //! The database is copied first and as of one instant: SQLite by `VACUUM INTO`, PostgreSQL by `COPY` of every
 //! table in one snapshot, which needs no program besides. Repositories are copied by Git afterwards, so each row
@@ -24,6 +24,7 @@ use crate::database::{self, Database};
 use crate::entities::{now, projects};
 use crate::error::{Error, Result};
 use crate::git::{self, RepositoryId, Store};
+use crate::integrations::object_storage::{self, ObjectStorage};
 use crate::services::Backend;
 
 /// The layout of backups; another would be told apart by it.
@@ -31,6 +32,7 @@ const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const KEY: &str = "secret.key";
 const REPOSITORIES: &str = "repositories";
+const OBJECTS: &str = object_storage::DIRECTORY;
 const SQLITE: &str = "holdfast.db";
 /// How many projects are read at a time.
 const BATCH: u64 = 200;
@@ -71,6 +73,7 @@ pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result
         _ => Contents::Postgresql(postgresql::dump(&backend.database, target).await?),
     };
     let repositories = copy_repositories(backend, &target.join(REPOSITORIES)).await?;
+    copy_objects(&backend.objects, target).await?;
     copy_private(&data_dir.join(KEY), &target.join(KEY)).map_err(Error::internal)?;
     let manifest = Manifest {
         format: FORMAT,
@@ -88,7 +91,12 @@ pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result
 ///
 /// # Errors
 /// 400 when there is no complete backup or the target is not empty, and whatever a disk or the database reports.
-pub async fn restore(source: &Path, data_dir: &Path, database_url: &str) -> Result<Manifest> {
+pub async fn restore(
+    source: &Path,
+    data_dir: &Path,
+    database_url: &str,
+    object_store_url: Option<&str>,
+) -> Result<Manifest> {
     let text = fs::read(source.join(MANIFEST))
         .map_err(|error| refused(format!("{} holds no complete backup: {error}", source.display())))?;
     let manifest: Manifest =
@@ -108,6 +116,14 @@ pub async fn restore(source: &Path, data_dir: &Path, database_url: &str) -> Resu
     let (from, to) = (source.join(REPOSITORIES), data_dir.join(REPOSITORIES));
     let copied = tokio::task::spawn_blocking(move || copy_tree(&from, &to)).await;
     copied.map_err(Error::internal)?.map_err(Error::internal)?;
+    // Backups of earlier versions have none.
+    if source.join(OBJECTS).is_dir() {
+        let kept = ObjectStorage::open(None, source)?;
+        let storage = ObjectStorage::open(object_store_url, data_dir)?;
+        for key in kept.keys(None).await? {
+            kept.copy_to(&key, &storage).await?;
+        }
+    }
     Ok(manifest)
 }
 
@@ -189,6 +205,18 @@ async fn copy_repositories(backend: &Backend, target: &Path) -> Result<usize> {
         }
     }
     Ok(count)
+}
+
+/// Copies the uploaded files. One that is removed meanwhile is in no answer of the copy either way.
+async fn copy_objects(storage: &ObjectStorage, target: &Path) -> Result<()> {
+    let copies = ObjectStorage::open(None, target)?;
+    for key in storage.keys(None).await? {
+        match storage.copy_to(&key, &copies).await {
+            Err(error) if error.is_not_found() => {}
+            outcome => outcome?,
+        }
+    }
+    Ok(())
 }
 
 async fn copy_repository(backend: &Backend, copies: &Store, id: &RepositoryId) -> git::Result<()> {

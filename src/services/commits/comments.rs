@@ -7,11 +7,13 @@ use sea_orm::{
 use crate::api::types::{Page, PageRequest};
 use crate::entities::commit_comments;
 pub use crate::entities::commit_comments::LineType;
+use crate::entities::project_hooks::Kind;
 use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::git::{LineSide, Oid, Repository};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::events::{self, Action, NewEvent, Target, TargetType, Told};
 use crate::services::listing::bounded_count;
 
 /// A comment and who wrote it; nobody when the user is gone.
@@ -91,7 +93,28 @@ pub async fn create(
         created_at: Set(now()),
         ..Default::default()
     };
-    let comment = row.insert(backend.database.write()).await?;
+    let title = repository.commit(commit).await?.title().to_owned();
+    let comment = backend
+        .database
+        .transaction(async |transaction| {
+            let comment = row.insert(transaction).await?;
+            let event = NewEvent {
+                target: Some(Target {
+                    kind: TargetType::CommitNote,
+                    id: comment.id,
+                    iid: None,
+                    title: Some(title),
+                }),
+                told: Some(Told {
+                    kind: Kind::Note,
+                    branch: None,
+                }),
+                ..NewEvent::new(access.project.id, author.id, Action::Commented)
+            };
+            events::record(transaction, event).await?;
+            Ok::<_, Error>(comment)
+        })
+        .await?;
     Ok((comment, Some(author.clone())))
 }
 

@@ -31,9 +31,23 @@ pub enum Order {
     Id,
 }
 
+/// Where in the tree groups are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Within {
+    /// Anywhere.
+    #[default]
+    Everything,
+    /// Directly in this group.
+    Parent(i64),
+    /// In this group, however deep.
+    Ancestor(i64),
+}
+
 /// Which groups are wanted; all conditions hold together.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
+    /// Only those in a group.
+    pub within: Within,
     /// Not these.
     pub skip_groups: Vec<i64>,
     /// All that the caller may see, not only those the caller is a member of; when absent true for administrators
@@ -113,8 +127,7 @@ impl Filter {
     }
 
     fn of_caller(&self, caller: &Caller) -> Condition {
-        let level = self.min_access_level.and_then(|level| i32::try_from(level).ok());
-        let level = level.and_then(|level| AccessLevel::try_from(level).ok());
+        let level = self.min_access_level.and_then(AccessLevel::of_number);
         let least = if self.owned {
             Some(AccessLevel::Owner)
         } else {
@@ -138,7 +151,16 @@ impl Filter {
         let search = self.search.as_deref().map(fold).filter(|text| !text.is_empty());
         let skipped =
             (!self.skip_groups.is_empty()).then(|| Column::Id.is_not_in(self.skip_groups.iter().copied()));
+        let within = match self.within {
+            Within::Everything => None,
+            Within::Parent(id) => Some(Column::ParentId.eq(id)),
+            Within::Ancestor(id) => {
+                let inside = Column::Id.in_subquery(namespace_ancestors::at_or_below(id));
+                Some(inside.and(Column::Id.ne(id)))
+            }
+        };
         Condition::all()
+            .add_option(within)
             .add_option(skipped)
             .add_option(search.map(found))
             .add_option(self.top_level_only.then(|| Column::ParentId.is_null()))

@@ -1,12 +1,22 @@
 //! Groups that hold projects and other groups.
 
 mod create;
+mod delete;
+mod edit;
 mod list;
 mod read;
+mod rules;
+mod share;
+mod transfer;
 
 pub use create::{NewGroup, create};
-pub use list::{Filter, Order, Sizes, list};
+pub use delete::{delete, erase, restore};
+pub use edit::{Change, edit};
+pub use list::{Filter, Order, Sizes, Within, list};
 pub use read::{Detail, read};
+pub use rules::Settings;
+pub use share::{share, unshare};
+pub use transfer::{take_in, transfer};
 
 use crate::entities::namespaces;
 

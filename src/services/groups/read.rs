@@ -1,13 +1,11 @@
 //! Reading one group, with its projects.
 
-use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
-};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 
 use super::{Row, runners_token_place};
 use crate::entities::access::{visible_groups, visible_projects};
 use crate::entities::projects::{self, Column};
-use crate::entities::{AccessLevel, group_shares, namespaces, now, project_shares};
+use crate::entities::{AccessLevel, group_shares, namespaces, now, project_shares, unexpired};
 use crate::error::Result;
 use crate::secrets::Secret;
 use crate::services::Backend;
@@ -44,7 +42,7 @@ pub async fn read(backend: &Backend, access: GroupAccess, with_projects: bool) -
         .await?
         .remove(&group.id)
         .unwrap_or_default();
-    let shares = group_shares::of(group.id)
+    let shares = group_shares::of(group.id, now().date_naive())
         .filter(visible_groups(caller.viewer(), now().date_naive()))
         .all(db)
         .await?;
@@ -90,11 +88,7 @@ async fn projects_of(
         .select_only()
         .column(project_shares::Column::ProjectId)
         .filter(project_shares::Column::GroupId.eq(group_id))
-        .filter(
-            Condition::any()
-                .add(project_shares::Column::ExpiresAt.is_null())
-                .add(project_shares::Column::ExpiresAt.gt(today)),
-        )
+        .filter(unexpired(project_shares::Column::ExpiresAt, today))
         .into_query();
     let mut found = Vec::new();
     let mut own = 0;

@@ -1,10 +1,10 @@
 //! The role a user has from above, below which no membership of their own may go.
 
-use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 
 use super::Place;
 use crate::entities::members::{self, Source};
-use crate::entities::{AccessLevel, namespace_ancestors, namespaces, now};
+use crate::entities::{AccessLevel, namespace_ancestors, namespaces, now, unexpired};
 use crate::error::{Error, Result};
 
 /// Refuses a role below the one that the user inherits.
@@ -29,12 +29,8 @@ pub(super) async fn refuse_below(
     let highest = members::Entity::find()
         .find_also_related(namespaces::Entity)
         .filter(members::Column::UserId.eq(user_id))
-        .filter(members::Column::NamespaceId.in_subquery(sea_orm::QueryTrait::into_query(above)))
-        .filter(
-            Condition::any()
-                .add(members::Column::ExpiresAt.is_null())
-                .add(members::Column::ExpiresAt.gt(now().date_naive())),
-        )
+        .filter(members::Column::NamespaceId.in_subquery(above.into_query()))
+        .filter(unexpired(members::Column::ExpiresAt, now().date_naive()))
         .order_by_desc(members::Column::AccessLevel)
         .one(db)
         .await?;

@@ -1,11 +1,7 @@
 //! Reading members: direct ones, and those with a role from anywhere, each user once.
 
-use std::collections::HashMap;
-
 use chrono::NaiveDate;
-use sea_orm::sea_query::{
-    Expr, Func, IntoColumnRef, Order, Query, SelectStatement, UnionType, WindowStatement,
-};
+use sea_orm::sea_query::{Expr, Func, Order, Query, SelectStatement, UnionType, WindowStatement};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, FromQueryResult, JoinType, QueryFilter,
     QuerySelect, QueryTrait,
@@ -14,7 +10,9 @@ use sea_orm::{
 use super::{Membership, Place};
 use crate::api::types::{Page, PageRequest};
 use crate::entities::members::{self, Source};
-use crate::entities::{AccessLevel, fold, namespace_ancestors, now, project_shares, users};
+use crate::entities::{
+    AccessLevel, fold, group_shares, namespace_ancestors, now, project_shares, unexpired, users,
+};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::{bounded_count, containing, lower_contains};
@@ -59,20 +57,16 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
-    let select = members::of(place.source).filter(filter.condition());
+    let select = members::of(place.source, now().date_naive()).filter(filter.condition());
     let total = bounded_count(db, select.clone().into_query()).await?;
     let rows = select
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
-    let found = rows.into_iter().filter_map(|(member, user)| {
-        Some(Membership {
-            user: user?,
-            access_level: member.access_level,
-            expires_at: member.expires_at,
-        })
-    });
+    let found = rows
+        .into_iter()
+        .filter_map(|(member, user)| Some(Membership::new(member, user?)));
     Ok(Page::new(page, found.collect(), total))
 }
 
@@ -85,7 +79,8 @@ pub async fn direct(backend: &Backend, place: &Place, user_id: i64) -> Result<Me
 }
 
 /// All who have a role here, each user once: with the role in the project if any, else the one from the nearest
-/// group above, else the highest from a group that the project is shared with, no higher than the share.
+/// group above, else the highest from a group that the project or one of these groups is shared with, no higher than
+/// the share.
 ///
 /// # Errors
 /// Whatever the database reports.
@@ -96,31 +91,23 @@ pub async fn list_all(
     page: &PageRequest,
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
-    let nearest = nearest(place, filter, now().date_naive());
-    let total = bounded_count(db, nearest.clone()).await?;
-    let mut wanted = nearest;
+    let mut wanted = with_nearest_role(place, filter, now().date_naive());
+    let total = bounded_count(db, wanted.clone()).await?;
     wanted
-        .order_by("user_id", Order::Asc)
+        .order_by((users::Entity, users::Column::Id), Order::Asc)
         .offset(page.offset())
         .limit(page.limit() + 1);
     let rows = db.query_all(&wanted).await?;
-    let rows = rows
-        .iter()
-        .map(|row| Nearest::from_query_result(row, ""))
-        .collect::<Result<Vec<_>, _>>()?;
-    let users = users::Entity::find()
-        .filter(users::Column::Id.is_in(rows.iter().map(|row| row.user_id)))
-        .all(db)
-        .await?;
-    let mut users: HashMap<i64, users::Model> = users.into_iter().map(|user| (user.id, user)).collect();
-    let found = rows.into_iter().filter_map(|row| {
-        Some(Membership {
-            user: users.remove(&row.user_id)?,
-            access_level: row.access_level,
-            expires_at: row.expires_at,
+    let found = rows.iter().map(|row| {
+        let nearest = Nearest::from_query_result(row, NEAREST_PREFIX)?;
+        Ok(Membership {
+            user: users::Model::from_query_result(row, "")?,
+            access_level: nearest.access_level,
+            expires_at: nearest.expires_at,
+            overridden: nearest.ldap.then_some(nearest.r#override),
         })
     });
-    Ok(Page::new(page, found.collect(), total))
+    Ok(Page::new(page, found.collect::<Result<_>>()?, total))
 }
 
 /// One who has a role here.
@@ -149,113 +136,152 @@ fn only(found: Page<Membership>) -> Result<Membership> {
     found.items.into_iter().next().ok_or_else(|| Error::not_found(""))
 }
 
+/// The membership that counts for a user.
 #[derive(FromQueryResult)]
 struct Nearest {
-    user_id: i64,
     access_level: AccessLevel,
     expires_at: Option<NaiveDate>,
+    ldap: bool,
+    r#override: bool,
 }
 
+/// What the columns of the membership are called with, beside those of the user.
+const NEAREST_PREFIX: &str = "nearest_";
+const NEAREST: &str = "nearest";
 const MEMBER: &str = "member";
 const ABOVE: &str = "above";
 const SHARE: &str = "share";
+const GUEST: &str = "guest";
 /// How far away shares stand: farther than any group above.
 const SHARED: i32 = 1_000_000;
 
-/// One row `(user_id, access_level, expires_at)` for each user with a role.
-fn nearest(place: &Place, filter: &MemberFilter, today: NaiveDate) -> SelectStatement {
-    let mut sources = inherited(place, today);
+/// The users with a role, with the columns of the membership that counts for each. One statement, however deep the tree
+/// and however many the shares.
+fn with_nearest_role(place: &Place, filter: &MemberFilter, today: NaiveDate) -> SelectStatement {
+    let only = filter.user_ids.as_deref();
+    let mut sources = inherited(place, only, today);
+    sources.union(UnionType::All, shared_above(place, only, today));
     if let Source::Project(id) = place.source {
-        sources.union(UnionType::All, own(id, today));
-        sources.union(UnionType::All, shared(id, today));
+        sources.union(UnionType::All, own(id, only, today));
+        sources.union(UnionType::All, shared(id, only, today));
     }
     let window = WindowStatement::partition_by("user_id")
         .order_by("distance", Order::Asc)
         .order_by("access_level", Order::Desc)
         .take();
     let ranked = Query::select()
-        .columns(["user_id", "access_level", "expires_at"])
+        .columns(["user_id", "access_level", "expires_at", "ldap", "override"])
         .expr_window_as(Func::cust("ROW_NUMBER"), window, "place")
         .from_subquery(sources, "sources")
         .take();
-    let chosen = Query::select()
-        .column((users::Entity, users::Column::Id))
-        .from(users::Entity)
-        .cond_where(filter.condition())
-        .take();
-    Query::select()
-        .columns(["user_id", "access_level", "expires_at"])
-        .from_subquery(ranked, "ranked")
-        .and_where(Expr::col("place").eq(1))
-        .and_where(Expr::col("user_id").in_subquery(chosen))
-        .take()
+    let mut wanted = users::Entity::find().filter(filter.condition()).into_query();
+    wanted.join_subquery(
+        JoinType::InnerJoin,
+        ranked,
+        NEAREST,
+        Expr::col((NEAREST, "user_id")).eq(Expr::col((users::Entity, users::Column::Id))),
+    );
+    for column in ["access_level", "expires_at", "ldap", "override"] {
+        wanted.expr_as(Expr::col((NEAREST, column)), format!("{NEAREST_PREFIX}{column}"));
+    }
+    wanted.and_where(Expr::col((NEAREST, "place")).eq(1)).take()
 }
 
-fn unexpired(column: impl IntoColumnRef + Clone, today: NaiveDate) -> Condition {
-    Condition::any()
-        .add(Expr::col(column.clone()).is_null())
-        .add(Expr::col(column).gt(today))
-}
-
-/// The columns of every source: user, role, last day, distance.
-fn columns(from: &mut SelectStatement, level: Expr, distance: Expr, today: NaiveDate) -> SelectStatement {
-    from.expr_as(Expr::col((MEMBER, members::Column::UserId)), "user_id")
+/// The columns of every source: user, role, last day, what the directory has to do with it, distance. Where only some
+/// users are asked for, no others are looked at.
+fn columns(
+    from: &mut SelectStatement,
+    level: Expr,
+    distance: Expr,
+    only: Option<&[i64]>,
+    today: NaiveDate,
+) -> SelectStatement {
+    let user = || Expr::col((MEMBER, members::Column::UserId));
+    from.expr_as(user(), "user_id")
         .expr_as(level, "access_level")
         .expr_as(Expr::col((MEMBER, members::Column::ExpiresAt)), "expires_at")
+        .expr_as(Expr::col((MEMBER, members::Column::Ldap)), "ldap")
+        .expr_as(Expr::col((MEMBER, members::Column::Override)), "override")
         .expr_as(distance, "distance")
-        .cond_where(unexpired((MEMBER, members::Column::ExpiresAt), today))
-        .take()
+        .cond_where(unexpired((MEMBER, members::Column::ExpiresAt), today));
+    if let Some(only) = only {
+        from.and_where(user().is_in(only.iter().copied()));
+    }
+    from.take()
 }
 
 fn level() -> Expr {
     Expr::col((MEMBER, members::Column::AccessLevel))
 }
 
+/// The member's role, but no more than the share's, whose column this is.
+fn capped(share: Expr) -> Expr {
+    Expr::case(level().lt(share.clone()), level())
+        .finally(share)
+        .into()
+}
+
 /// Memberships of the project itself.
-fn own(project_id: i64, today: NaiveDate) -> SelectStatement {
+fn own(project_id: i64, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     let from = &mut Query::select();
     from.from_as(members::Entity, MEMBER)
         .and_where(Expr::col((MEMBER, members::Column::ProjectId)).eq(project_id));
-    columns(from, level(), Expr::val(-1), today)
+    columns(from, level(), Expr::val(-1), only, today)
 }
 
 /// Memberships of the group, or of the project's group, and of those above.
-fn inherited(place: &Place, today: NaiveDate) -> SelectStatement {
-    let from = &mut Query::select();
-    from.from_as(namespace_ancestors::Entity, ABOVE)
-        .join_as(
-            JoinType::InnerJoin,
-            members::Entity,
-            MEMBER,
-            Expr::col((MEMBER, members::Column::NamespaceId))
-                .eq(Expr::col((ABOVE, namespace_ancestors::Column::AncestorId))),
-        )
-        .and_where(Expr::col((ABOVE, namespace_ancestors::Column::NamespaceId)).eq(place.namespace.id));
+fn inherited(place: &Place, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+    let from = &mut line(place);
+    join_members(from, ABOVE);
     let distance = Expr::col((ABOVE, namespace_ancestors::Column::Depth));
-    columns(from, level(), distance, today)
+    columns(from, level(), distance, only, today)
+}
+
+/// Memberships of groups that the group, or the project's group, or one above is shared with, and of those above them.
+fn shared_above(place: &Place, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+    use group_shares::Column as Share;
+
+    let from = &mut line(place);
+    let of_line = Expr::col((SHARE, Share::NamespaceId))
+        .eq(Expr::col((ABOVE, namespace_ancestors::Column::AncestorId)));
+    from.join_as(JoinType::InnerJoin, group_shares::Entity, SHARE, of_line)
+        .cond_where(unexpired((SHARE, Share::ExpiresAt), today));
+    join_guests(from, Expr::col((SHARE, Share::WithGroupId)));
+    let level = capped(Expr::col((SHARE, Share::AccessLevel)));
+    columns(from, level, Expr::val(SHARED), only, today)
 }
 
 /// Memberships of groups that the project is shared with, and of those above them.
-fn shared(project_id: i64, today: NaiveDate) -> SelectStatement {
+fn shared(project_id: i64, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+    use project_shares::Column as Share;
+
     let from = &mut Query::select();
     from.from_as(project_shares::Entity, SHARE)
-        .join_as(
-            JoinType::InnerJoin,
-            namespace_ancestors::Entity,
-            ABOVE,
-            Expr::col((ABOVE, namespace_ancestors::Column::NamespaceId))
-                .eq(Expr::col((SHARE, project_shares::Column::GroupId))),
-        )
-        .join_as(
-            JoinType::InnerJoin,
-            members::Entity,
-            MEMBER,
-            Expr::col((MEMBER, members::Column::NamespaceId))
-                .eq(Expr::col((ABOVE, namespace_ancestors::Column::AncestorId))),
-        )
-        .and_where(Expr::col((SHARE, project_shares::Column::ProjectId)).eq(project_id))
-        .cond_where(unexpired((SHARE, project_shares::Column::ExpiresAt), today));
-    let share = Expr::col((SHARE, project_shares::Column::AccessLevel));
-    let capped = Expr::case(level().lt(share.clone()), level()).finally(share);
-    columns(from, capped.into(), Expr::val(SHARED), today)
+        .and_where(Expr::col((SHARE, Share::ProjectId)).eq(project_id))
+        .cond_where(unexpired((SHARE, Share::ExpiresAt), today));
+    join_guests(from, Expr::col((SHARE, Share::GroupId)));
+    let level = capped(Expr::col((SHARE, Share::AccessLevel)));
+    columns(from, level, Expr::val(SHARED), only, today)
+}
+
+/// The namespace and those above it.
+fn line(place: &Place) -> SelectStatement {
+    Query::select()
+        .from_as(namespace_ancestors::Entity, ABOVE)
+        .and_where(Expr::col((ABOVE, namespace_ancestors::Column::NamespaceId)).eq(place.namespace.id))
+        .take()
+}
+
+/// Adds the members of the group in this column and of the groups above it.
+fn join_guests(from: &mut SelectStatement, group: Expr) {
+    let above = Expr::col((GUEST, namespace_ancestors::Column::NamespaceId)).eq(group);
+    from.join_as(JoinType::InnerJoin, namespace_ancestors::Entity, GUEST, above);
+    join_members(from, GUEST);
+}
+
+/// Adds the members of the groups that a line of ancestors leads to.
+fn join_members(from: &mut SelectStatement, line: &'static str) {
+    let of_group = Expr::col((MEMBER, members::Column::NamespaceId))
+        .eq(Expr::col((line, namespace_ancestors::Column::AncestorId)));
+    from.join_as(JoinType::InnerJoin, members::Entity, MEMBER, of_group);
 }

@@ -1,25 +1,30 @@
 //! Members of groups and projects (specification 2.16 and 4.16).
 
+mod directory;
+mod expiry;
 mod inherited;
 mod listing;
 
 use chrono::NaiveDate;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait,
-    IntoActiveModel, QueryFilter,
+    IntoActiveModel, QueryFilter, QuerySelect, QueryTrait,
 };
 
+pub use directory::set_override;
+pub use expiry::sweep_expired;
 pub use listing::{MemberFilter, any, direct, list, list_all};
 
 use crate::api::types::MaybeUndefined;
 use crate::database::Violation;
 use crate::entities::members::{self, Source};
-use crate::entities::{AccessLevel, namespace_ancestors, namespaces, now, projects, users};
+use crate::entities::{AccessLevel, namespace_ancestors, namespaces, now, project_bots, projects, users};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::authentication::Caller;
+use crate::services::events::{self, Action, NewEvent};
 use crate::services::preconditions::unmodified_since;
 
 /// A user with a role.
@@ -31,6 +36,19 @@ pub struct Membership {
     pub access_level: AccessLevel,
     /// The day it ends.
     pub expires_at: Option<NaiveDate>,
+    /// For a member that directory synchronisation made, whether the role may differ from the one it says.
+    pub overridden: Option<bool>,
+}
+
+impl Membership {
+    fn new(row: members::Model, user: users::Model) -> Self {
+        Self {
+            user,
+            access_level: row.access_level,
+            expires_at: row.expires_at,
+            overridden: row.ldap.then_some(row.r#override),
+        }
+    }
 }
 
 /// The group or project whose members are asked for, as far as the caller was admitted to it.
@@ -73,9 +91,7 @@ impl Place {
             Source::Group(_) => AccessLevel::Owner,
             Source::Project(_) => AccessLevel::Maintainer,
         };
-        i32::try_from(number)
-            .ok()
-            .and_then(|number| AccessLevel::try_from(number).ok())
+        AccessLevel::of_number(number)
             .filter(|level| *level <= highest)
             .ok_or_else(|| Error::attribute("access_level", "is not included in the list"))
     }
@@ -106,14 +122,17 @@ pub async fn add(
     backend
         .database
         .transaction(async |transaction| {
-            if members::direct(transaction, place.source, user_id)
-                .await?
-                .is_some()
-            {
-                return Err(already());
+            match members::direct(transaction, place.source, user_id).await? {
+                // One that has ended is only waiting to be swept away.
+                Some(ended) if ended.expires_at.is_some_and(|day| day <= now().date_naive()) => {
+                    members::Entity::delete_by_id(ended.id).exec(transaction).await?;
+                }
+                Some(_) => return Err(already()),
+                None => {}
             }
             let user = users::Entity::find_by_id(user_id).one(transaction).await?;
             let user = user.ok_or_else(|| Error::not_found("User"))?;
+            refuse_foreign_bot(transaction, place.source, &user).await?;
             let level = place.level(level)?;
             inherited::refuse_below(transaction, place, user_id, level).await?;
             let (namespace_id, project_id) = match place.source {
@@ -139,13 +158,29 @@ pub async fn add(
                     _ => error.into(),
                 }
             })?;
-            Ok(Membership {
-                user,
-                access_level: row.access_level,
-                expires_at: row.expires_at,
-            })
+            if let Source::Project(id) = place.source {
+                events::record(transaction, NewEvent::new(id, user_id, Action::Joined)).await?;
+            }
+            Ok(Membership::new(row, user))
         })
         .await
+}
+
+/// Refuses the bots of projects everywhere but in their own.
+async fn refuse_foreign_bot(
+    transaction: &DatabaseTransaction,
+    source: Source,
+    user: &users::Model,
+) -> Result<()> {
+    let at_home = match source {
+        Source::Project(id) => user.bot && project_bots::belongs(transaction, user.id, id).await?,
+        Source::Group(_) => false,
+    };
+    if user.bot && !at_home {
+        let text = "project bots cannot be added to other groups / projects";
+        return Err(Error::attribute("user", text));
+    }
+    Ok(())
 }
 
 fn already() -> Error {
@@ -183,11 +218,7 @@ pub async fn edit(
             }
             row.updated_at = Set(now());
             let row = row.update(transaction).await?;
-            Ok(Membership {
-                user,
-                access_level: row.access_level,
-                expires_at: row.expires_at,
-            })
+            Ok(Membership::new(row, user))
         })
         .await
 }
@@ -216,7 +247,9 @@ pub async fn remove(
             members::Entity::delete_by_id(member.id).exec(transaction).await?;
             match place.source {
                 Source::Group(id) => end_below(transaction, id, user_id).await,
-                Source::Project(_) => Ok(()),
+                Source::Project(id) => {
+                    events::record(transaction, NewEvent::new(id, user_id, Action::Left)).await
+                }
             }
         })
         .await
@@ -229,7 +262,7 @@ async fn locked_member(
     user_id: i64,
 ) -> Result<(members::Model, users::Model)> {
     namespaces::lock(transaction, place.namespace.id).await?;
-    let found = members::of(place.source)
+    let found = members::of(place.source, now().date_naive())
         .filter(members::Column::UserId.eq(user_id))
         .one(transaction)
         .await?;
@@ -254,39 +287,40 @@ async fn refuse_indispensable(
     if member.access_level != AccessLevel::Owner {
         return Ok(());
     }
-    let today = now().date_naive();
-    let counted = member.expires_at.is_none_or(|day| day > today);
-    let others = members::owners(transaction, group, today).await? - u64::from(counted);
-    if others == 0 {
-        return Err(Error::forbidden());
+    if members::owners(transaction, group, now().date_naive()).await? > 1 {
+        Ok(())
+    } else {
+        Err(Error::forbidden())
     }
-    Ok(())
 }
 
 /// Ends a user's own memberships of groups and projects below a group.
 async fn end_below(transaction: &DatabaseTransaction, group: i64, user_id: i64) -> Result<()> {
-    use sea_orm::{QuerySelect, QueryTrait};
-
-    let below = || {
-        namespace_ancestors::Entity::find()
-            .select_only()
-            .column(namespace_ancestors::Column::NamespaceId)
-            .filter(namespace_ancestors::Column::AncestorId.eq(group))
-            .into_query()
-    };
+    let below = || namespace_ancestors::at_or_below(group);
     let projects = projects::Entity::find()
         .select_only()
         .column(projects::Column::Id)
         .filter(projects::Column::NamespaceId.in_subquery(below()))
         .into_query();
+    let ended = Condition::all().add(members::Column::UserId.eq(user_id)).add(
+        Condition::any()
+            .add(members::Column::NamespaceId.in_subquery(below()))
+            .add(members::Column::ProjectId.in_subquery(projects)),
+    );
+    let left: Vec<i64> = members::Entity::find()
+        .select_only()
+        .column(members::Column::ProjectId)
+        .filter(ended.clone())
+        .filter(members::Column::ProjectId.is_not_null())
+        .into_tuple()
+        .all(transaction)
+        .await?;
     members::Entity::delete_many()
-        .filter(members::Column::UserId.eq(user_id))
-        .filter(
-            Condition::any()
-                .add(members::Column::NamespaceId.in_subquery(below()))
-                .add(members::Column::ProjectId.in_subquery(projects)),
-        )
+        .filter(ended)
         .exec(transaction)
         .await?;
+    for project in left {
+        events::record(transaction, NewEvent::new(project, user_id, Action::Left)).await?;
+    }
     Ok(())
 }

@@ -18,11 +18,12 @@ use crate::jobs::{self, create_repository::CreateRepository};
 use crate::secrets::Token;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
+use crate::services::events::{self, Action as Happening, NewEvent, project_target};
 use crate::services::references::{self, Moved, Mover};
-use crate::services::{Backend, naming};
+use crate::services::{Backend, naming, settings};
 
 /// The default branch of projects that ask for no other.
-const DEFAULT_BRANCH: &str = "master";
+pub(super) const DEFAULT_BRANCH: &str = "master";
 
 /// What a new project is to be.
 #[derive(Debug, Clone, Default)]
@@ -33,7 +34,7 @@ pub struct NewProject {
     pub path: Option<String>,
     /// The namespace; the caller's own when absent.
     pub namespace_id: Option<i64>,
-    /// Who may see it; members only when absent.
+    /// Who may see it; what the instance's settings say when absent.
     pub visibility: Option<Visibility>,
     /// The branch that HEAD names.
     pub default_branch: Option<String>,
@@ -57,7 +58,9 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
     git::check_branch_name(&branch)
         .map_err(|_| Error::attribute("default_branch", "is not a valid branch name"))?;
     let topics = new.settings.topics()?.unwrap_or_default();
-    let visibility = new.visibility.unwrap_or(Visibility::Private);
+    let in_force = settings::read(backend).await?;
+    let visibility = new.visibility.unwrap_or(in_force.default_project_visibility);
+    let visibility_given = new.visibility.is_some();
     let mut row = row(name, path, visibility, Some(user.id));
     new.settings.apply(backend, caller, &mut row)?;
     let namespace_id = match new.namespace_id {
@@ -70,9 +73,18 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
         .transaction(async |transaction| {
             let namespace = namespace(transaction, caller, &user, namespace_id).await?;
             row.namespace_id = Set(namespace.id);
+            if !visibility_given && namespace.kind == Kind::Group {
+                row.visibility = Set(visibility.min(namespace.visibility));
+            }
+            in_force.check_visibility(caller, *row.visibility.as_ref())?;
             let project = insert(backend, transaction, &namespace, row).await?;
             replace_topics(transaction, project.id, topics).await?;
             add_maintainer(transaction, &namespace, &project, &user).await?;
+            let event = NewEvent {
+                target: Some(project_target(&project)),
+                ..NewEvent::new(project.id, user.id, Happening::Created)
+            };
+            events::record(transaction, event).await?;
             let job = CreateRepository {
                 project_id: project.id,
                 default_branch: branch_of_row,
@@ -119,7 +131,12 @@ pub async fn insert_bare(
         .await
 }
 
-fn row(name: String, path: String, visibility: Visibility, creator_id: Option<i64>) -> projects::ActiveModel {
+pub(super) fn row(
+    name: String,
+    path: String,
+    visibility: Visibility,
+    creator_id: Option<i64>,
+) -> projects::ActiveModel {
     projects::ActiveModel {
         creator_id: Set(creator_id),
         name_key: Set(fold(&name)),
@@ -174,7 +191,7 @@ pub(super) fn refuse<const N: usize>(faults: [(&'static str, Option<&'static str
     }
 }
 
-async fn own_namespace(backend: &Backend, user_id: i64) -> Result<i64> {
+pub(super) async fn own_namespace(backend: &Backend, user_id: i64) -> Result<i64> {
     let namespace = namespaces::of_user(backend.database.read(), user_id).await?;
     namespace.map(|namespace| namespace.id).ok_or_else(no_namespace)
 }
@@ -184,7 +201,7 @@ fn no_namespace() -> Error {
 }
 
 /// The namespace, locked, when the caller may make projects in it; what may not be seen answers alike.
-async fn namespace(
+pub(super) async fn namespace(
     transaction: &DatabaseTransaction,
     caller: &Caller,
     user: &users::Model,
@@ -276,7 +293,7 @@ pub(super) async fn refuse_taken(
     ])
 }
 
-async fn insert(
+pub(super) async fn insert(
     backend: &Backend,
     transaction: &DatabaseTransaction,
     namespace: &namespaces::Model,
@@ -313,7 +330,7 @@ pub(super) fn taken(error: DbErr) -> Error {
 
 /// Makes the creator, or the owner of the personal namespace, a Maintainer; not one whose role in the group is that
 /// high already, since a membership may not be lower than the inherited one.
-async fn add_maintainer(
+pub(super) async fn add_maintainer(
     transaction: &DatabaseTransaction,
     namespace: &namespaces::Model,
     project: &projects::Model,

@@ -2,19 +2,19 @@
 
 use chrono::{Days, NaiveDate};
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter};
+use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect};
 
-use crate::entities::{now, projects, settings};
+use crate::entities::{now, project_bots, projects, users};
 use crate::error::{Error, Result};
 use crate::git::RepositoryId;
 use crate::jobs::{self, delete_project::DeleteProject};
 use crate::policy::Tier;
-use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::events::{self, Action, NewEvent, project_target};
 use crate::services::preconditions::unmodified_since;
-
-/// The setting that says how many days a deleted project can still be restored.
-const DELAY: &str = "deletion_adjourned_period";
+use crate::services::uploads;
+use crate::services::users::deletion::delete_bots;
+use crate::services::{Backend, settings};
 
 /// Begins the removal of a project, or marks it where the plan and the instance's settings delay removals.
 ///
@@ -28,6 +28,7 @@ pub async fn delete(
     unmodified_since(if_unmodified_since, access.project.updated_at)?;
     let project_id = access.project.id;
     let delay = delay(backend).await?;
+    let user_id = access.caller.as_user().map(|user| user.id);
     backend
         .database
         .transaction(async |transaction| {
@@ -51,9 +52,13 @@ pub async fn delete(
                 // Somebody else was faster.
                 return Ok(());
             }
+            if marked_on.is_none() {
+                events::record(transaction, removal(&access.project, user_id)).await?;
+            }
             let job = DeleteProject {
                 project_id,
                 marked_on,
+                user_id,
             };
             jobs::enqueue_at(transaction, &job, due)
                 .await
@@ -62,40 +67,66 @@ pub async fn delete(
         .await
 }
 
+/// The removal of a project as an event, which stays when the project is gone.
+fn removal(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
+    NewEvent {
+        project_id: None,
+        author_id: user_id,
+        action: Action::Destroyed,
+        target: Some(project_target(project)),
+        data: None,
+        told: None,
+    }
+}
+
 /// How long removals are delayed; `None` when they begin at once.
-async fn delay(backend: &Backend) -> Result<Option<Days>> {
+pub(in crate::services) async fn delay(backend: &Backend) -> Result<Option<Days>> {
     if backend.instance.plan < Tier::Premium {
         return Ok(None);
     }
-    let value = settings::get(backend.database.read(), DELAY).await?;
-    let days = value.and_then(|value| value.parse::<u64>().ok()).unwrap_or(0);
+    let days = settings::read(backend).await?.deletion_adjourned_period;
     Ok((days > 0).then(|| Days::new(days)))
 }
 
-/// Erases a project whose removal began, or whose mark of that day is due. Whatever was erased by an attempt that was
-/// killed is no obstacle.
+/// Erases a project whose removal began, or whose mark of that day is due, as `user_id` asked for. Whatever was erased
+/// by an attempt that was killed is no obstacle.
 ///
 /// # Errors
 /// Whatever the database or the file system reports.
-pub async fn erase(backend: &Backend, project_id: i64, marked_on: Option<NaiveDate>) -> Result<()> {
-    let db = backend.database.write();
+pub async fn erase(
+    backend: &Backend,
+    project_id: i64,
+    marked_on: Option<NaiveDate>,
+    user_id: Option<i64>,
+) -> Result<()> {
     if let Some(day) = marked_on {
-        projects::Entity::update_many()
-            .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
-            .filter(projects::Column::Id.eq(project_id))
-            .filter(projects::Column::MarkedForDeletionOn.eq(day))
-            .filter(projects::Column::DeletionStartedAt.is_null())
-            .exec(db)
+        backend
+            .database
+            .transaction(async |transaction| {
+                let begun = projects::Entity::update_many()
+                    .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
+                    .filter(projects::Column::Id.eq(project_id))
+                    .filter(projects::Column::MarkedForDeletionOn.eq(day))
+                    .filter(projects::Column::DeletionStartedAt.is_null());
+                if begun.exec(transaction).await?.rows_affected > 0
+                    && let Some(project) = projects::Entity::find_by_id(project_id).one(transaction).await?
+                {
+                    events::record(transaction, removal(&project, user_id)).await?;
+                }
+                Ok::<_, Error>(())
+            })
             .await?;
     }
+    let db = backend.database.write();
     match projects::Entity::find_by_id(project_id).one(db).await? {
         Some(project) if project.deletion_started_at.is_some() => remove(backend, &project).await,
         // It was restored in the meantime.
         Some(_) => Ok(()),
-        None => Ok(backend
-            .repositories
-            .remove(&RepositoryId::of_project(project_id))
-            .await?),
+        None => {
+            let id = RepositoryId::of_project(project_id);
+            backend.repositories.remove(&id).await?;
+            uploads::remove_all(backend, project_id).await
+        }
     }
 }
 
@@ -107,9 +138,19 @@ pub async fn erase(backend: &Backend, project_id: i64, marked_on: Option<NaiveDa
 pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> {
     let id = RepositoryId::of_project(project.id);
     backend.repositories.remove(&id).await?;
+    uploads::remove_all(backend, project.id).await?;
     backend
         .database
         .transaction(async |transaction| {
+            let bots = project_bots::of_project(project.id);
+            let bots = users::live().filter(users::Column::Id.in_subquery(bots));
+            let bots: Vec<i64> = bots
+                .select_only()
+                .column(users::Column::Id)
+                .into_tuple()
+                .all(transaction)
+                .await?;
+            delete_bots(transaction, bots).await?;
             let erased = projects::Entity::delete_by_id(project.id)
                 .exec(transaction)
                 .await?;

@@ -10,8 +10,8 @@ use crate::entities::{AccessLevel, Visibility, fold, namespaces, now, projects};
 use crate::error::{Error, Result};
 use crate::git::{self, Repository, RepositoryId};
 use crate::policy::Tier;
-use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::{Backend, settings};
 
 /// What is to change; absent fields keep their value.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -95,6 +95,12 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
         return Err(Error::forbidden());
     }
     check_names(change.name.as_deref(), change.path.as_deref())?;
+    let other = |visibility: &Visibility| *visibility != access.project.visibility;
+    if let Some(visibility) = change.visibility.filter(other) {
+        settings::read(backend)
+            .await?
+            .check_visibility(&access.caller, visibility)?;
+    }
     let topics = change.settings.topics()?;
     let repository = backend
         .repositories
@@ -128,6 +134,7 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
             let namespace = namespace.ok_or_else(|| Error::not_found("Project"))?;
             let current = projects::live()
                 .filter(projects::Column::Id.eq(access.project.id))
+                .filter(projects::Column::NamespaceId.eq(namespace.id))
                 .one(transaction)
                 .await?;
             let current = current.ok_or_else(|| Error::not_found("Project"))?;

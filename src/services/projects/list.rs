@@ -1,5 +1,7 @@
 //! Lists of projects: filters, order, and both ways of paging (specification 4.5 and 8).
 
+use std::collections::BTreeMap;
+
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{
@@ -11,7 +13,10 @@ use super::row::decorate;
 use crate::api::types::{Page, PageRequest, Rest};
 use crate::entities::access::{projects_with_level, visible_projects};
 use crate::entities::projects::{self, Column, FeatureAccess};
-use crate::entities::{AccessLevel, Visibility, fold, namespace_ancestors, namespaces, now, project_stars};
+use crate::entities::{
+    AccessLevel, Visibility, custom_attributes, fold, namespace_ancestors, namespaces, now,
+    project_languages, project_shares, project_stars, unexpired,
+};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
@@ -20,6 +25,8 @@ use crate::services::listing::{bounded_count, containing, lower_contains};
 
 /// Records beyond which pages by number end (specification 8).
 const DEEPEST_OFFSET: i64 = 50_000;
+/// Custom attributes that one list is filtered by.
+const MOST_ATTRIBUTES: usize = 50;
 
 /// What projects are ordered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -52,12 +59,27 @@ impl Order {
     }
 }
 
+/// The projects of a group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OfGroup {
+    /// The group.
+    pub id: i64,
+    /// Those of all groups below it, too.
+    pub with_subgroups: bool,
+    /// Those that are shared with it, too.
+    pub with_shared: bool,
+}
+
 /// Which projects are wanted; all conditions hold together. The names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
     /// Only those in the personal namespace of this user.
     pub of_user: Option<i64>,
+    /// Only those of this group.
+    pub of_group: Option<OfGroup>,
+    /// Only forks of this project.
+    pub forked_from: Option<i64>,
     pub archived: Option<bool>,
     pub visibility: Option<Visibility>,
     pub search: Option<String>,
@@ -75,8 +97,8 @@ pub struct Filter {
     pub id_before: Option<i64>,
     pub last_activity_after: Option<DateTime<Utc>>,
     pub last_activity_before: Option<DateTime<Utc>>,
-    /// Custom attributes were asked for.
-    pub custom_attributes: bool,
+    /// Only those of administrators that carry all of these.
+    pub custom_attributes: BTreeMap<String, String>,
     pub order: Order,
     pub ascending: bool,
 }
@@ -91,6 +113,9 @@ pub async fn list(
     filter: &Filter,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
+    if filter.custom_attributes.len() > MOST_ATTRIBUTES {
+        return Err(Error::parameter("custom_attributes is invalid"));
+    }
     let db = backend.database.read();
     let select = filter
         .select(backend, caller)
@@ -148,7 +173,7 @@ impl Filter {
             .filter(self.of_caller(caller))
             .filter(self.of_project())
             .filter(self.of_features(caller))
-            .filter(self.of_data_not_kept(backend, caller))
+            .filter(self.of_data(backend, caller))
             .order_by(self.order.column(), direction.clone());
         match self.order {
             Order::Id => select,
@@ -197,6 +222,8 @@ impl Filter {
                 self.of_user
                     .map(|id| Column::NamespaceId.in_subquery(personal(id))),
             )
+            .add_option(self.of_group.map(of_group))
+            .add_option(self.forked_from.map(|id| Column::ForkedFromId.eq(id)))
             .add_option(self.archived.map(|archived| Column::Archived.eq(archived)))
             .add_option(
                 self.visibility
@@ -256,17 +283,40 @@ impl Filter {
             ))
     }
 
-    /// Filters on what no project has: a programming language that was recorded, a custom attribute, a check that
-    /// failed. They are ignored for callers and on plans that may not use them.
-    fn of_data_not_kept(&self, backend: &Backend, caller: &Caller) -> Condition {
-        let language = self
-            .with_programming_language
-            .as_deref()
-            .is_some_and(|name| !name.is_empty());
-        let attributes = self.custom_attributes && caller.is_admin();
+    /// Languages and custom attributes, and checks, which no project fails. What callers or plans may not use is
+    /// ignored.
+    fn of_data(&self, backend: &Backend, caller: &Caller) -> Condition {
+        let language = self.with_programming_language.as_deref();
+        let language = language.filter(|name| !name.is_empty());
         let checks = self.checksum_failed && backend.instance.plan >= Tier::Premium;
-        Condition::all().add_option((language || attributes || checks).then(nothing))
+        let carried = |(key, value): (&String, &String)| {
+            let carriers = custom_attributes::carriers(custom_attributes::Column::ProjectId, key, value);
+            Column::Id.in_subquery(carriers)
+        };
+        let attributes = self.custom_attributes.iter().filter(|_| caller.is_admin());
+        let condition = Condition::all()
+            .add_option(language.map(|name| Column::Id.in_subquery(project_languages::users_of(name))))
+            .add_option(checks.then(nothing));
+        attributes.map(carried).fold(condition, Condition::add)
     }
+}
+
+/// The projects that lie in a group or are shared with it.
+fn of_group(wanted: OfGroup) -> Condition {
+    let inside = if wanted.with_subgroups {
+        Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(wanted.id))
+    } else {
+        Column::NamespaceId.eq(wanted.id)
+    };
+    let shared = project_shares::Entity::find()
+        .select_only()
+        .column(project_shares::Column::ProjectId)
+        .filter(project_shares::Column::GroupId.eq(wanted.id))
+        .filter(unexpired(project_shares::Column::ExpiresAt, now().date_naive()))
+        .into_query();
+    Condition::any()
+        .add(inside)
+        .add_option(wanted.with_shared.then(|| Column::Id.in_subquery(shared)))
 }
 
 /// A condition that no row meets.

@@ -1,17 +1,29 @@
 //! Projects (specification 2.6, 3.2, 3.3 and 4.5).
 
 mod archive;
+mod attributes;
+mod avatar;
 mod create;
 mod delete;
 mod edit;
+pub mod forks;
 mod list;
+mod restore;
 mod row;
 mod settings;
+pub mod shares;
+pub mod stars;
+mod transfer;
 
 pub use archive::set_archived;
+pub use attributes::add_custom_attributes;
+pub use avatar::{avatar, set_avatar};
 pub use create::{NewProject, create, ensure_repository, insert_bare};
+pub(in crate::services) use delete::delay as removal_delay;
 pub use delete::{delete, erase, remove};
 pub use edit::{Change, edit};
-pub use list::{Filter, Order, list};
+pub use list::{Filter, OfGroup, Order, list};
+pub use restore::restore;
 pub use row::{Row, decorate, read};
 pub use settings::Settings;
+pub use transfer::transfer;

@@ -6,13 +6,17 @@ use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter};
 
 use crate::entities::access::{self as levels, Viewer};
 use crate::entities::projects::{self, FeatureAccess, Found};
-use crate::entities::{AccessLevel, members, namespaces, now, project_shares, project_topics, users};
+use crate::entities::{
+    AccessLevel, custom_attributes, members, namespaces, now, project_shares, project_topics, unexpired,
+    users,
+};
 use crate::error::Result;
 use crate::policy::Standing;
 use crate::secrets::Secret;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
+use crate::services::code_analysis::Licensed;
 use crate::services::namespaces::full_names;
 
 /// A project with what belongs to it, and what the caller is to it.
@@ -40,6 +44,10 @@ pub struct Row {
     pub group_role: Option<AccessLevel>,
     /// The token that runners register with; there only for Maintainers, and only where it may be shown.
     pub runners_token: Option<Secret<String>>,
+    /// What administrators attached; there only where it was asked for.
+    pub custom_attributes: Vec<custom_attributes::Model>,
+    /// The licence; there only where it was asked for.
+    pub license: Option<Licensed>,
 }
 
 impl Row {
@@ -179,6 +187,7 @@ impl Related {
         }
         let shares = project_shares::of(ids.iter().copied())
             .filter(levels::visible_groups(caller.viewer(), today))
+            .filter(unexpired(project_shares::Column::ExpiresAt, today))
             .all(db)
             .await?;
         for (share, group) in shares {
@@ -227,6 +236,8 @@ impl Related {
             namespace,
             forked_from,
             runners_token: None,
+            custom_attributes: Vec::new(),
+            license: None,
         }
     }
 }

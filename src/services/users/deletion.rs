@@ -8,13 +8,14 @@ use sea_orm::{
 };
 
 use crate::entities::{
-    AccessLevel, access_tokens, members, namespace_ancestors, namespaces, now, project_stars, projects,
-    sessions, user_identities, users,
+    AccessLevel, access_tokens, members, namespaces, now, oauth_grants, oauth_tokens, project_stars,
+    projects, sessions, unexpired, user_emails, user_identities, user_keys, user_statuses, users,
 };
 use crate::error::{Error, Result};
 use crate::jobs;
 use crate::jobs::delete_user::DeleteUser;
 use crate::services::Backend;
+use crate::services::namespaces::hide;
 
 /// Takes a user out of sight with everything that lets them act, and leaves the rest to a job. `hard` removes
 /// what they wrote, and the groups that nobody else owns, as well; personal projects go in either case.
@@ -34,28 +35,51 @@ pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Resul
             if user.admin && other_admins(transaction, user.id).await? == 0 {
                 return Err(Error::Conflict("The last administrator cannot be removed".into()));
             }
-            let marked = users::Entity::update_many()
-                .col_expr(users::Column::DeletionStartedAt, Expr::value(now()))
-                .filter(users::Column::Id.eq(user.id))
-                .filter(users::Column::DeletionStartedAt.is_null())
-                .exec(transaction)
-                .await?;
-            if marked.rows_affected == 0 {
-                return Err(Error::not_found("User"));
-            }
-            disarm(transaction, user.id).await?;
-            let personal = namespaces::of_user(transaction, user.id).await?;
-            for root in groups.iter().copied().chain(personal.map(|space| space.id)) {
-                hide(transaction, root).await?;
-            }
-            let job = DeleteUser {
-                user_id: user.id,
-                hard,
-                groups,
-            };
-            jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+            take_away(transaction, user.id, hard, groups).await
         })
         .await
+}
+
+/// Takes bots out of sight, which own nothing.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn delete_bots(transaction: &DatabaseTransaction, ids: Vec<i64>) -> Result<()> {
+    for id in ids {
+        match take_away(transaction, id, false, Vec::new()).await {
+            Ok(()) | Err(Error::NotFound(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+async fn take_away(
+    transaction: &DatabaseTransaction,
+    user_id: i64,
+    hard: bool,
+    groups: Vec<i64>,
+) -> Result<()> {
+    let marked = users::Entity::update_many()
+        .col_expr(users::Column::DeletionStartedAt, Expr::value(now()))
+        .filter(users::Column::Id.eq(user_id))
+        .filter(users::Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    if marked.rows_affected == 0 {
+        return Err(Error::not_found("User"));
+    }
+    disarm(transaction, user_id).await?;
+    let personal = namespaces::of_user(transaction, user_id).await?;
+    for root in groups.iter().copied().chain(personal.map(|space| space.id)) {
+        hide(transaction, root).await?;
+    }
+    let job = DeleteUser {
+        user_id,
+        hard,
+        groups,
+    };
+    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
 /// Removes what a user acts by.
@@ -80,25 +104,18 @@ async fn disarm(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
         .filter(projects::Column::Id.in_subquery(starred.into_query()))
         .exec(transaction)
         .await?;
-    remove!(access_tokens, sessions, members, user_identities, project_stars);
-    Ok(())
-}
-
-/// Hides a namespace, everything below it, and the projects in them.
-async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<()> {
-    let ids = namespace_ancestors::descendant_ids(transaction, root).await?;
-    namespaces::Entity::update_many()
-        .col_expr(namespaces::Column::DeletionStartedAt, Expr::value(now()))
-        .filter(namespaces::Column::Id.is_in(ids.iter().copied()))
-        .filter(namespaces::Column::DeletionStartedAt.is_null())
-        .exec(transaction)
-        .await?;
-    projects::Entity::update_many()
-        .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
-        .filter(projects::Column::NamespaceId.is_in(ids))
-        .filter(projects::Column::DeletionStartedAt.is_null())
-        .exec(transaction)
-        .await?;
+    remove!(
+        access_tokens,
+        oauth_grants,
+        oauth_tokens,
+        sessions,
+        members,
+        user_emails,
+        user_identities,
+        user_keys,
+        user_statuses,
+        project_stars
+    );
     Ok(())
 }
 
@@ -110,11 +127,7 @@ async fn solely_owned(db: &impl ConnectionTrait, user_id: i64, today: NaiveDate)
             .column(members::Column::NamespaceId)
             .filter(members::Column::AccessLevel.eq(AccessLevel::Owner))
             .filter(members::Column::NamespaceId.is_not_null())
-            .filter(
-                members::Column::ExpiresAt
-                    .is_null()
-                    .or(members::Column::ExpiresAt.gt(today)),
-            )
+            .filter(unexpired(members::Column::ExpiresAt, today))
     };
     let owned: Vec<i64> = owners()
         .filter(members::Column::UserId.eq(user_id))

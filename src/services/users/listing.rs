@@ -11,7 +11,7 @@ use sea_orm::{
 
 use crate::api::types::{Page, PageRequest};
 use crate::entities::users::{self, Column, State};
-use crate::entities::{fold, namespaces, projects, user_identities};
+use crate::entities::{fold, members, namespaces, projects, user_identities};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
@@ -63,6 +63,12 @@ pub struct Filter {
     pub extern_uid: Option<String>,
     /// The provider of `extern_uid`.
     pub provider: Option<String>,
+    /// Only administrators; counts for administrators only.
+    pub admins: bool,
+    /// Only those with or without a second factor; counts for administrators only.
+    pub two_factor: Option<bool>,
+    /// Only those without projects of their own and memberships in projects; counts for administrators only.
+    pub without_projects: bool,
     /// Only those made after this; counts for administrators only.
     pub created_after: Option<DateTime<Utc>>,
     /// Only those made before this; counts for administrators only.
@@ -198,6 +204,16 @@ fn filtered(filter: Filter, admin: bool) -> Select<users::Entity> {
         wanted = wanted.filter(Column::Id.in_subquery(holder.into_query()));
     }
     if admin {
+        if filter.admins {
+            wanted = wanted.filter(Column::Admin.eq(true));
+        }
+        if filter.two_factor == Some(true) {
+            // The server knows no second factor, so nobody has one.
+            wanted = wanted.filter(Column::Id.is_in(Vec::<i64>::new()));
+        }
+        if filter.without_projects {
+            wanted = wanted.filter(without_projects());
+        }
         if let Some(instant) = filter.created_after {
             wanted = wanted.filter(Column::CreatedAt.gt(instant));
         }
@@ -206,6 +222,22 @@ fn filtered(filter: Filter, admin: bool) -> Select<users::Entity> {
         }
     }
     wanted
+}
+
+/// Users without projects of their own and without memberships in projects.
+fn without_projects() -> Condition {
+    let members = members::Entity::find()
+        .select_only()
+        .column(members::Column::UserId)
+        .filter(members::Column::ProjectId.is_not_null());
+    let owners = projects::live()
+        .select_only()
+        .column(namespaces::Column::OwnerId)
+        .join(JoinType::InnerJoin, projects::Relation::Namespace.def())
+        .filter(namespaces::Column::OwnerId.is_not_null());
+    Condition::all()
+        .add(Column::Id.not_in_subquery(members.into_query()))
+        .add(Column::Id.not_in_subquery(owners.into_query()))
 }
 
 /// Names that hold the text, or the address it is. What the caller typed has no wildcards.

@@ -9,7 +9,7 @@ use crate::git::{Error, Result, Store, Window};
 fn finish(git: &git2::Repository, request: &CommitRequest, base: &Base) -> Result<CommitResult> {
     let mut batch = ObjectBatch::default();
     let commit = build(git, request, base, &[], &mut batch)?;
-    batch.flush(&git.odb()?)?;
+    batch.flush(git)?;
     publish(git, &request.branch, base.old, base.parent, commit)
 }
 

@@ -1,8 +1,14 @@
 //! What groups and personal namespaces have in common.
 
+mod listing;
+mod removal;
+
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+
+pub use listing::{Filter, Found, list, read};
+pub use removal::{hide, remove_tree};
 
 use crate::entities::{namespace_ancestors, namespaces};
 use crate::error::Result;

@@ -1,0 +1,67 @@
+//! What the contract says once and means of many operations: revalidation, and limits of the request's head.
+//!
+//! Every operation answers 414 and 431 to a head that is too large, before anybody knows that it is meant. Every GET that gives JSON carries a weak entity tag and answers `If-None-Match`. Its parameter, headers and answer
+//! are written once, in `openapi/shared/`, and put into each such operation here.
+
+use serde_json::{Map, Value, json};
+
+use crate::contract::load::Document;
+use crate::contract::lower::METHODS;
+
+/// The header that the edge reads by itself, so that no handler sees it.
+pub const IF_NONE_MATCH: &str = "If-None-Match";
+
+/// Puts into the document what it implies.
+pub fn imply(document: &mut Document) {
+    let mut paths = document.root["paths"].take();
+    for item in paths.as_object_mut().into_iter().flat_map(Map::values_mut) {
+        for method in METHODS {
+            if let Some(operation) = item.get_mut(method).and_then(Value::as_object_mut) {
+                limits(operation);
+                if method == "get" {
+                    revalidation(document, operation);
+                }
+            }
+        }
+    }
+    document.root["paths"] = paths;
+}
+
+fn reference(section: &str, name: &str) -> Value {
+    json!({ "$ref": format!("#/components/{section}/{name}") })
+}
+
+fn limits(operation: &mut Map<String, Value>) {
+    if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) {
+        responses.insert("414".to_owned(), reference("responses", "UriTooLong"));
+        responses.insert("431".to_owned(), reference("responses", "HeaderFieldsTooLarge"));
+        responses.sort_keys();
+    }
+}
+
+fn revalidation(document: &Document, operation: &mut Map<String, Value>) {
+    let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let Some(success) = responses.get("200").map(|response| document.deref(response)) else {
+        return;
+    };
+    if success.pointer("/content/application~1json").is_none() {
+        return;
+    }
+    let mut success = success.clone();
+    if success.get("headers").is_none() {
+        success["headers"] = json!({});
+    }
+    success["headers"]["ETag"] = reference("headers", "WeakETag");
+    success["headers"]["Cache-Control"] = reference("headers", "CacheControl");
+    responses.insert("200".to_owned(), success);
+    responses
+        .entry("304")
+        .or_insert_with(|| reference("responses", "NotModified"));
+    responses.sort_keys();
+    let parameters = operation.entry("parameters").or_insert_with(|| json!([]));
+    if let Some(parameters) = parameters.as_array_mut() {
+        parameters.push(reference("parameters", "IfNoneMatch"));
+    }
+}

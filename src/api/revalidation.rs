@@ -1,0 +1,87 @@
+//! Entity tags of JSON answers, and `If-None-Match` (RFC 9110 13.1.2).
+//!
+//! A tag is a digest of the answer and its caller, so that it costs no more than to read the answer once, and nobody
+//! learns from a tag whether somebody else is shown the same.
+
+use poem::Response;
+use poem::http::StatusCode;
+use poem::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH};
+use sha2::{Digest, Sha256};
+
+use crate::api::answers::JsonBody;
+use crate::api::exchange::Exchange;
+
+/// What a caller may do with an answer: keep it, and ask each time whether it still holds.
+const KEEPING: &str = "max-age=0, private, must-revalidate";
+
+/// The answer to a GET, with its tag.
+pub(super) fn tagged(json: Vec<u8>, exchange: &Exchange<'_>) -> Response {
+    let tag = tag(&json, exchange.caller());
+    let length = json.len();
+    let body = JsonBody(json.into());
+    Response::builder()
+        .header(ETAG, &tag)
+        .header(CACHE_CONTROL, KEEPING)
+        .content_type("application/json")
+        .header(CONTENT_LENGTH, length)
+        .extension(body.clone())
+        .body(body.body())
+}
+
+/// An answer as it was made, or that the caller holds it already.
+pub(super) fn revalidated(mut answer: Response, request: &HeaderMap) -> Response {
+    let tag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
+    let held = tag.is_some_and(|tag| none_match(request, tag));
+    if held && answer.status() == StatusCode::OK {
+        answer.set_status(StatusCode::NOT_MODIFIED);
+        answer.headers_mut().remove(CONTENT_LENGTH);
+        answer.headers_mut().remove(CONTENT_TYPE);
+        answer.set_body(());
+    }
+    answer
+}
+
+fn tag(json: &[u8], caller: Option<i64>) -> String {
+    let mut digest = Sha256::new();
+    digest.update(caller.unwrap_or_default().to_le_bytes());
+    digest.update(json);
+    format!("W/\"{}\"", hex::encode(&digest.finalize()[..16]))
+}
+
+/// Whether a request names this entity tag, compared weakly.
+#[must_use]
+pub fn none_match(request: &HeaderMap, tag: &str) -> bool {
+    let opaque = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();
+    let values = request
+        .get_all(IF_NONE_MATCH)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let mut tags = values.flat_map(|value| value.split(',')).map(str::trim);
+    tags.any(|known| known == "*" || opaque(known) == opaque(tag))
+}
+
+#[cfg(test)]
+mod tests {
+    use poem::http::HeaderValue;
+
+    use super::*;
+
+    #[test]
+    fn an_entity_tag_matches_weakly_and_in_lists() {
+        let headers = |value| HeaderMap::from_iter([(IF_NONE_MATCH, HeaderValue::from_static(value))]);
+        for tag in ["\"abc\"", "W/\"abc\""] {
+            assert!(none_match(&headers("\"x\", W/\"abc\""), tag));
+            assert!(none_match(&headers("\"abc\""), tag));
+            assert!(none_match(&headers("*"), tag));
+            assert!(!none_match(&headers("\"abcd\""), tag));
+        }
+    }
+
+    #[test]
+    fn tags_differ_between_answers_and_callers() {
+        assert_eq!(tag(b"{}", Some(1)), tag(b"{}", Some(1)));
+        assert_ne!(tag(b"{}", Some(1)), tag(b"{}", Some(2)));
+        assert_ne!(tag(b"{}", Some(1)), tag(b"{}", None));
+        assert_ne!(tag(b"{}", None), tag(b"[]", None));
+    }
+}

@@ -1,0 +1,136 @@
+//! Custom attributes of projects, groups and users.
+
+use crate::api::contract::{
+    CustomAttribute, CustomAttributesApi, DeleteGroupCustomAttributeRequest,
+    DeleteProjectCustomAttributeRequest, DeleteUserCustomAttributeRequest, GetGroupCustomAttributeRequest,
+    GetProjectCustomAttributeRequest, GetUserCustomAttributeRequest, ListGroupCustomAttributesRequest,
+    ListProjectCustomAttributesRequest, ListUserCustomAttributesRequest, SetGroupCustomAttributeRequest,
+    SetProjectCustomAttributeRequest, SetUserCustomAttributeRequest,
+};
+use crate::api::types::{Page, PageRequest};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{GroupAccess, ProjectAccess, UserAccess};
+use crate::services::custom_attributes::{self as attributes, Owner};
+use crate::views::custom_attribute::custom_attribute;
+
+impl App {
+    async fn attributes(&self, owner: Owner, page: &PageRequest) -> Result<Page<CustomAttribute>> {
+        let page = attributes::list(&self.backend, owner, page).await?;
+        Ok(page.map(|row| custom_attribute(&row)))
+    }
+
+    async fn attribute(&self, owner: Owner, key: &str) -> Result<CustomAttribute> {
+        let found = attributes::read(&self.backend, owner, key).await?;
+        Ok(custom_attribute(&found))
+    }
+
+    async fn set_attribute(&self, owner: Owner, key: &str, value: &str) -> Result<CustomAttribute> {
+        let set = attributes::set(&self.backend, owner, key, value).await?;
+        Ok(custom_attribute(&set))
+    }
+}
+
+impl CustomAttributesApi for App {
+    async fn list_project_custom_attributes(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectCustomAttributesRequest,
+    ) -> Result<Page<CustomAttribute>> {
+        self.attributes(Owner::Project(access.project.id), &request.page)
+            .await
+    }
+
+    async fn get_project_custom_attribute(
+        &self,
+        access: ProjectAccess,
+        request: GetProjectCustomAttributeRequest,
+    ) -> Result<CustomAttribute> {
+        self.attribute(Owner::Project(access.project.id), &request.key)
+            .await
+    }
+
+    async fn set_project_custom_attribute(
+        &self,
+        access: ProjectAccess,
+        request: SetProjectCustomAttributeRequest,
+    ) -> Result<CustomAttribute> {
+        let owner = Owner::Project(access.project.id);
+        self.set_attribute(owner, &request.key, &request.body.value).await
+    }
+
+    async fn delete_project_custom_attribute(
+        &self,
+        access: ProjectAccess,
+        request: DeleteProjectCustomAttributeRequest,
+    ) -> Result<()> {
+        attributes::delete(&self.backend, Owner::Project(access.project.id), &request.key).await
+    }
+
+    async fn list_group_custom_attributes(
+        &self,
+        access: GroupAccess,
+        request: ListGroupCustomAttributesRequest,
+    ) -> Result<Page<CustomAttribute>> {
+        self.attributes(Owner::Group(access.group.id), &request.page)
+            .await
+    }
+
+    async fn get_group_custom_attribute(
+        &self,
+        access: GroupAccess,
+        request: GetGroupCustomAttributeRequest,
+    ) -> Result<CustomAttribute> {
+        self.attribute(Owner::Group(access.group.id), &request.key).await
+    }
+
+    async fn set_group_custom_attribute(
+        &self,
+        access: GroupAccess,
+        request: SetGroupCustomAttributeRequest,
+    ) -> Result<CustomAttribute> {
+        let owner = Owner::Group(access.group.id);
+        self.set_attribute(owner, &request.key, &request.body.value).await
+    }
+
+    async fn delete_group_custom_attribute(
+        &self,
+        access: GroupAccess,
+        request: DeleteGroupCustomAttributeRequest,
+    ) -> Result<()> {
+        attributes::delete(&self.backend, Owner::Group(access.group.id), &request.key).await
+    }
+
+    async fn list_user_custom_attributes(
+        &self,
+        access: UserAccess,
+        request: ListUserCustomAttributesRequest,
+    ) -> Result<Page<CustomAttribute>> {
+        self.attributes(Owner::User(access.user.id), &request.page).await
+    }
+
+    async fn get_user_custom_attribute(
+        &self,
+        access: UserAccess,
+        request: GetUserCustomAttributeRequest,
+    ) -> Result<CustomAttribute> {
+        self.attribute(Owner::User(access.user.id), &request.key).await
+    }
+
+    async fn set_user_custom_attribute(
+        &self,
+        access: UserAccess,
+        request: SetUserCustomAttributeRequest,
+    ) -> Result<CustomAttribute> {
+        let owner = Owner::User(access.user.id);
+        self.set_attribute(owner, &request.key, &request.body.value).await
+    }
+
+    async fn delete_user_custom_attribute(
+        &self,
+        access: UserAccess,
+        request: DeleteUserCustomAttributeRequest,
+    ) -> Result<()> {
+        attributes::delete(&self.backend, Owner::User(access.user.id), &request.key).await
+    }
+}

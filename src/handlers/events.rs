@@ -1,0 +1,72 @@
+//! What happened.
+
+use crate::api::contract::{
+    Event, EventAction, EventTargetType, EventsApi, ListEventsRequest, ListProjectEventsRequest,
+    ListUserEventsRequest, SortDirection,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{InstanceAccess, ProjectAccess, UserAccess};
+use crate::services::events::listing::{self, Filter, Happened};
+use crate::views;
+
+impl EventsApi for App {
+    async fn list_events(&self, access: InstanceAccess, request: ListEventsRequest) -> Result<Page<Event>> {
+        let filter = Filter {
+            before: request.before,
+            after: request.after,
+            ..filter(request.action, request.target_type, request.sort)
+        };
+        let everybody = request.scope.is_some();
+        let page = listing::own(&self.backend, &access.caller, everybody, filter, &request.page).await?;
+        Ok(self.events(page))
+    }
+
+    async fn list_user_events(
+        &self,
+        access: UserAccess,
+        request: ListUserEventsRequest,
+    ) -> Result<Page<Event>> {
+        let filter = Filter {
+            before: request.before,
+            after: request.after,
+            ..filter(request.action, request.target_type, request.sort)
+        };
+        let page = listing::of_user(&self.backend, &access, filter, &request.page).await?;
+        Ok(self.events(page))
+    }
+
+    async fn list_project_events(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectEventsRequest,
+    ) -> Result<Page<Event>> {
+        let filter = Filter {
+            before: request.before,
+            after: request.after,
+            ..filter(request.action, request.target_type, request.sort)
+        };
+        let page = listing::of_project(&self.backend, &access, filter, &request.page).await?;
+        Ok(self.events(page))
+    }
+}
+
+impl App {
+    fn events(&self, page: Page<Happened>) -> Page<Event> {
+        page.map(|happened| views::events::event(happened, &self.backend.instance.base_url))
+    }
+}
+
+fn filter(
+    action: Option<EventAction>,
+    target: Option<EventTargetType>,
+    sort: Option<SortDirection>,
+) -> Filter {
+    Filter {
+        action: action.map(Into::into),
+        targets: target.map(views::events::target_types),
+        ascending: sort == Some(SortDirection::Asc),
+        ..Filter::default()
+    }
+}

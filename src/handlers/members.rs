@@ -1,0 +1,91 @@
+//! What members of groups and of projects have in common, which is everything but the names of the operations.
+
+use crate::api::contract::{Member, MemberCreate, MemberUpdate};
+use crate::api::types::{Page, PageRequest};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::members::{self, MemberFilter, Membership, Place};
+use crate::views::member::member;
+
+/// The filter in the request of a list.
+macro_rules! filter {
+    ($request:expr) => {
+        $crate::services::members::MemberFilter {
+            query: $request.query,
+            user_ids: $request.user_ids,
+        }
+    };
+}
+pub(super) use filter;
+
+impl App {
+    fn member(&self, found: Membership) -> Member {
+        member(&self.backend.instance.base_url, found)
+    }
+
+    pub(super) async fn members(
+        &self,
+        place: impl Into<Place>,
+        filter: MemberFilter,
+        page: PageRequest,
+    ) -> Result<Page<Member>> {
+        let page = members::list(&self.backend, &place.into(), &filter, &page).await?;
+        Ok(page.map(|found| self.member(found)))
+    }
+
+    pub(super) async fn all_members(
+        &self,
+        place: impl Into<Place>,
+        filter: MemberFilter,
+        page: PageRequest,
+    ) -> Result<Page<Member>> {
+        let page = members::list_all(&self.backend, &place.into(), &filter, &page).await?;
+        Ok(page.map(|found| self.member(found)))
+    }
+
+    pub(super) async fn direct_member(&self, place: impl Into<Place>, user_id: i64) -> Result<Member> {
+        let found = members::direct(&self.backend, &place.into(), user_id).await?;
+        Ok(self.member(found))
+    }
+
+    pub(super) async fn any_member(&self, place: impl Into<Place>, user_id: i64) -> Result<Member> {
+        let found = members::any(&self.backend, &place.into(), user_id).await?;
+        Ok(self.member(found))
+    }
+
+    pub(super) async fn add_member(&self, place: impl Into<Place>, new: MemberCreate) -> Result<Member> {
+        let ends = new.expires_at.take();
+        let added = members::add(&self.backend, &place.into(), new.user_id, new.access_level, ends).await?;
+        Ok(self.member(added))
+    }
+
+    pub(super) async fn update_member(
+        &self,
+        place: impl Into<Place>,
+        user_id: i64,
+        change: MemberUpdate,
+    ) -> Result<Member> {
+        let (level, ends) = (change.access_level, change.expires_at);
+        let changed = members::edit(&self.backend, &place.into(), user_id, level, ends).await?;
+        Ok(self.member(changed))
+    }
+
+    pub(super) async fn remove_member(
+        &self,
+        place: impl Into<Place>,
+        user_id: i64,
+        condition: Option<String>,
+    ) -> Result<()> {
+        members::remove(&self.backend, &place.into(), user_id, condition.as_deref()).await
+    }
+
+    pub(super) async fn override_member(
+        &self,
+        place: impl Into<Place>,
+        user_id: i64,
+        overridden: bool,
+    ) -> Result<Member> {
+        let found = members::set_override(&self.backend, &place.into(), user_id, overridden).await?;
+        Ok(self.member(found))
+    }
+}

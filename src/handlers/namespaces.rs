@@ -1,0 +1,36 @@
+//! Namespaces: groups and the personal ones of users.
+
+use crate::api::contract::{GetNamespaceRequest, ListNamespacesRequest, NamespacesApi, ProjectNamespace};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::InstanceAccess;
+use crate::services::namespaces::{self, Filter};
+use crate::views::namespace::namespace;
+
+impl NamespacesApi for App {
+    async fn list_namespaces(
+        &self,
+        access: InstanceAccess,
+        request: ListNamespacesRequest,
+    ) -> Result<Page<ProjectNamespace>> {
+        let filter = Filter {
+            search: request.search,
+            owned_only: request.owned_only,
+            top_level_only: request.top_level_only,
+        };
+        let page = namespaces::list(&self.backend, &access.caller, &filter, &request.page).await?;
+        let base = &self.backend.instance.base_url;
+        Ok(page.map(|found| namespace(base, &found.namespace, found.owner.as_ref())))
+    }
+
+    async fn get_namespace(
+        &self,
+        access: InstanceAccess,
+        request: GetNamespaceRequest,
+    ) -> Result<ProjectNamespace> {
+        let found = namespaces::read(&self.backend, &access.caller, &request.id).await?;
+        let base = &self.backend.instance.base_url;
+        Ok(namespace(base, &found.namespace, found.owner.as_ref()))
+    }
+}

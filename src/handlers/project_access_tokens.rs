@@ -1,0 +1,58 @@
+//! Tokens that belong to one project.
+
+use crate::api::contract::{
+    CreateProjectAccessTokenRequest, GetProjectAccessTokenRequest, ListProjectAccessTokensRequest,
+    ProjectAccessToken, ProjectAccessTokensApi, RevokeProjectAccessTokenRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::project_access_tokens::{self as tokens, NewProjectToken};
+use crate::views;
+
+impl ProjectAccessTokensApi for App {
+    async fn list_project_access_tokens(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectAccessTokensRequest,
+    ) -> Result<Page<ProjectAccessToken>> {
+        let state = request.state.into();
+        let page = tokens::list(&self.backend, access.project.id, state, &request.page).await?;
+        Ok(page.map(|token| views::access_tokens::project(token, None)))
+    }
+
+    async fn create_project_access_token(
+        &self,
+        access: ProjectAccess,
+        request: CreateProjectAccessTokenRequest,
+    ) -> Result<ProjectAccessToken> {
+        let body = request.body;
+        let new = NewProjectToken {
+            name: body.name,
+            scopes: body.scopes.unwrap_or_default(),
+            expires_at: body.expires_at.take(),
+            access_level: body.access_level,
+        };
+        let (token, secret) = tokens::create(&self.backend, &access, new).await?;
+        Ok(views::access_tokens::project(token, Some(secret)))
+    }
+
+    async fn get_project_access_token(
+        &self,
+        access: ProjectAccess,
+        request: GetProjectAccessTokenRequest,
+    ) -> Result<ProjectAccessToken> {
+        let token = tokens::get(&self.backend, access.project.id, request.token_id).await?;
+        Ok(views::access_tokens::project(token, None))
+    }
+
+    async fn revoke_project_access_token(
+        &self,
+        access: ProjectAccess,
+        request: RevokeProjectAccessTokenRequest,
+    ) -> Result<()> {
+        let (id, since) = (request.token_id, request.if_unmodified_since);
+        tokens::revoke(&self.backend, access.project.id, id, since.as_deref()).await
+    }
+}

@@ -1,0 +1,59 @@
+//! Forks of projects.
+
+use crate::api::contract::{
+    CreateForkRelationRequest, ForkProjectRequest, ListProjectForksRequest, Project, ProjectForksApi,
+    SortDirection,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::handlers::projects::{filter, order, parts};
+use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::projects::Filter;
+use crate::services::projects::forks::{self, NewFork};
+use crate::views::project::Parts;
+
+impl ProjectForksApi for App {
+    async fn fork_project(&self, access: ProjectAccess, request: ForkProjectRequest) -> Result<Project> {
+        let body = request.body;
+        let namespace = body.namespace_id.map(|id| id.to_string());
+        let new = NewFork {
+            namespace: namespace.or(body.namespace_path).or(body.namespace),
+            name: body.name,
+            path: body.path,
+            description: body.description,
+            visibility: body.visibility.map(Into::into),
+        };
+        let fork = forks::fork(&self.backend, &access, new).await?;
+        self.changed(fork, true).await
+    }
+
+    async fn list_project_forks(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectForksRequest,
+    ) -> Result<Page<Project>> {
+        let parts = parts!(request);
+        let filter = Filter {
+            forked_from: Some(access.project.id),
+            ..filter!(request)
+        };
+        let access = InstanceAccess {
+            caller: access.caller,
+        };
+        self.projects(access, filter, request.page, parts).await
+    }
+
+    async fn create_fork_relation(
+        &self,
+        access: ProjectAccess,
+        request: CreateForkRelationRequest,
+    ) -> Result<Project> {
+        let related = forks::relate(&self.backend, access, &request.forked_from_id).await?;
+        self.changed(related, true).await
+    }
+
+    async fn delete_fork_relation(&self, access: ProjectAccess) -> Result<()> {
+        forks::unrelate(&self.backend, &access).await
+    }
+}

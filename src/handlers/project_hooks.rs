@@ -1,0 +1,126 @@
+//! Webhooks of a project.
+
+use crate::api::contract::{
+    CreateProjectHookRequest, DeleteProjectHookRequest, GetProjectHookDeliveryRequest, GetProjectHookRequest,
+    HookDelivery, HookTrigger, ListProjectHookDeliveriesRequest, ListProjectHooksRequest, ProjectHook,
+    ProjectHooksApi, ResendProjectHookDeliveryRequest, TestProjectHookRequest, UpdateProjectHookRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::hooks::{self, Settings, log, trial};
+use crate::views::project_hooks as view;
+
+/// The settings in a body; those of a new hook and of a changed one have the same names.
+macro_rules! settings {
+    ($body:expr) => {{
+        let body = $body;
+        Settings {
+            url: body.url,
+            token: body.token.map_value(Into::into),
+            push_events: body.push_events,
+            push_events_branch_filter: body.push_events_branch_filter,
+            tag_push_events: body.tag_push_events,
+            issues_events: body.issues_events,
+            confidential_issues_events: body.confidential_issues_events,
+            merge_requests_events: body.merge_requests_events,
+            note_events: body.note_events,
+            confidential_note_events: body.confidential_note_events,
+            job_events: body.job_events,
+            pipeline_events: body.pipeline_events,
+            wiki_page_events: body.wiki_page_events,
+            enable_ssl_verification: body.enable_ssl_verification,
+        }
+    }};
+}
+
+impl ProjectHooksApi for App {
+    async fn list_project_hooks(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectHooksRequest,
+    ) -> Result<Page<ProjectHook>> {
+        Ok(hooks::list(&self.backend, &access, &request.page)
+            .await?
+            .map(view::hook))
+    }
+
+    async fn create_project_hook(
+        &self,
+        access: ProjectAccess,
+        request: CreateProjectHookRequest,
+    ) -> Result<ProjectHook> {
+        let hook = hooks::create(&self.backend, &access, settings!(request.body)).await?;
+        Ok(view::hook(hook))
+    }
+
+    async fn get_project_hook(
+        &self,
+        access: ProjectAccess,
+        request: GetProjectHookRequest,
+    ) -> Result<ProjectHook> {
+        let hook = hooks::get(&self.backend, &access, request.hook_id).await?;
+        Ok(view::hook(hook))
+    }
+
+    async fn update_project_hook(
+        &self,
+        access: ProjectAccess,
+        request: UpdateProjectHookRequest,
+    ) -> Result<ProjectHook> {
+        let hook = hooks::update(&self.backend, &access, request.hook_id, settings!(request.body)).await?;
+        Ok(view::hook(hook))
+    }
+
+    async fn delete_project_hook(
+        &self,
+        access: ProjectAccess,
+        request: DeleteProjectHookRequest,
+    ) -> Result<()> {
+        let since = request.if_unmodified_since;
+        hooks::delete(&self.backend, &access, request.hook_id, since.as_deref()).await
+    }
+
+    async fn test_project_hook(
+        &self,
+        access: ProjectAccess,
+        request: TestProjectHookRequest,
+    ) -> Result<HookDelivery> {
+        let trigger = match request.trigger {
+            HookTrigger::PushEvents => trial::Trigger::Push,
+            HookTrigger::TagPushEvents => trial::Trigger::TagPush,
+            HookTrigger::NoteEvents => trial::Trigger::Note,
+        };
+        let delivery = trial::run(&self.backend, &access, request.hook_id, trigger).await?;
+        Ok(view::delivery(delivery, true))
+    }
+
+    async fn list_project_hook_deliveries(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectHookDeliveriesRequest,
+    ) -> Result<Page<HookDelivery>> {
+        let state = request.state.map(Into::into);
+        let page = log::list(&self.backend, &access, request.hook_id, state, &request.page).await?;
+        Ok(page.map(|delivery| view::delivery(delivery, false)))
+    }
+
+    async fn get_project_hook_delivery(
+        &self,
+        access: ProjectAccess,
+        request: GetProjectHookDeliveryRequest,
+    ) -> Result<HookDelivery> {
+        let delivery = log::get(&self.backend, &access, request.hook_id, request.delivery_id).await?;
+        Ok(view::delivery(delivery, true))
+    }
+
+    async fn resend_project_hook_delivery(
+        &self,
+        access: ProjectAccess,
+        request: ResendProjectHookDeliveryRequest,
+    ) -> Result<HookDelivery> {
+        let delivery = log::resend(&self.backend, &access, request.hook_id, request.delivery_id).await?;
+        Ok(view::delivery(delivery, true))
+    }
+}

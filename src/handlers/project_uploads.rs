@@ -1,0 +1,16 @@
+//! Files uploaded to projects.
+
+use crate::api::contract::{ProjectUploadsApi, Upload};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::uploads::{self, UploadedFile};
+use crate::views::upload::upload;
+
+impl ProjectUploadsApi for App {
+    async fn upload_project_file(&self, access: ProjectAccess, file: UploadedFile) -> Result<Upload> {
+        let row = uploads::create(&self.backend, &access, file).await?;
+        let project = format!("{}/{}", access.namespace.full_path, access.project.path);
+        Ok(upload(&row, &project))
+    }
+}

@@ -1,0 +1,74 @@
+//! E-mail addresses of users beside the primary one.
+
+use crate::api::contract::{
+    CreateOwnEmailRequest, CreateUserEmailRequest, DeleteOwnEmailRequest, DeleteUserEmailRequest,
+    GetOwnEmailRequest, ListOwnEmailsRequest, ListUserEmailsRequest, UserEmail, UserEmailsApi,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{InstanceAccess, UserAccess};
+use crate::services::users::emails;
+use crate::views::account::email;
+
+impl UserEmailsApi for App {
+    async fn list_own_emails(
+        &self,
+        access: InstanceAccess,
+        request: ListOwnEmailsRequest,
+    ) -> Result<Page<UserEmail>> {
+        let user = access.caller.signed_in()?;
+        Ok(emails::list(&self.backend, user.id, &request.page)
+            .await?
+            .map(email))
+    }
+
+    async fn create_own_email(
+        &self,
+        access: InstanceAccess,
+        request: CreateOwnEmailRequest,
+    ) -> Result<UserEmail> {
+        let user = access.caller.signed_in()?;
+        emails::add(&self.backend, user.id, request.body.email, false)
+            .await
+            .map(email)
+    }
+
+    async fn get_own_email(&self, access: InstanceAccess, request: GetOwnEmailRequest) -> Result<UserEmail> {
+        let user = access.caller.signed_in()?;
+        emails::get(&self.backend, user.id, request.email_id)
+            .await
+            .map(email)
+    }
+
+    async fn delete_own_email(&self, access: InstanceAccess, request: DeleteOwnEmailRequest) -> Result<()> {
+        let (user, since) = (access.caller.signed_in()?, request.if_unmodified_since);
+        emails::remove(&self.backend, user.id, request.email_id, since.as_deref()).await
+    }
+
+    async fn list_user_emails(
+        &self,
+        access: UserAccess,
+        request: ListUserEmailsRequest,
+    ) -> Result<Page<UserEmail>> {
+        let page = emails::list(&self.backend, access.user.id, &request.page).await?;
+        Ok(page.map(email))
+    }
+
+    async fn create_user_email(
+        &self,
+        access: UserAccess,
+        request: CreateUserEmailRequest,
+    ) -> Result<UserEmail> {
+        let (body, user_id) = (request.body, access.user.id);
+        let confirmed = body.skip_confirmation == Some(true);
+        emails::add(&self.backend, user_id, body.email, confirmed)
+            .await
+            .map(email)
+    }
+
+    async fn delete_user_email(&self, access: UserAccess, request: DeleteUserEmailRequest) -> Result<()> {
+        let since = request.if_unmodified_since;
+        emails::remove(&self.backend, access.user.id, request.email_id, since.as_deref()).await
+    }
+}

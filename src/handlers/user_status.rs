@@ -1,0 +1,31 @@
+//! What users say of themselves at the moment.
+
+use crate::api::contract::{SetOwnStatusRequest, UserStatus, UserStatusApi};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{InstanceAccess, UserAccess};
+use crate::services::users::status;
+use crate::views;
+
+impl UserStatusApi for App {
+    async fn get_own_status(&self, access: InstanceAccess) -> Result<UserStatus> {
+        let user = access.caller.signed_in()?;
+        let found = status::get(&self.backend, user.id).await?;
+        Ok(views::account::status(found))
+    }
+
+    async fn set_own_status(
+        &self,
+        access: InstanceAccess,
+        request: SetOwnStatusRequest,
+    ) -> Result<UserStatus> {
+        let (user, body) = (access.caller.signed_in()?, request.body);
+        let set = status::set(&self.backend, user.id, body.emoji.take(), body.message.take()).await?;
+        Ok(views::account::status(set))
+    }
+
+    async fn get_user_status(&self, access: UserAccess) -> Result<UserStatus> {
+        let found = status::get(&self.backend, access.user.id).await?;
+        Ok(views::account::status(found))
+    }
+}

@@ -1,0 +1,207 @@
+//! Which language a file is written in: by its name where that is enough, else by how its content begins.
+//!
+//! The rules are those of the linguist data: file names, extensions, interpreters, modelines, and patterns that
+//! tell languages with the same extension apart. Only programming and markup languages count, and a variant
+//! counts as the language it belongs to.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::LazyLock;
+
+use linguist::{DetectedLanguage, definitions::LANGUAGES};
+use linguist_types::LanguageType;
+
+/// Which edition of the rules this is; to be raised when other answers are to be expected of the same files.
+pub const REVISION: i32 = 1;
+
+/// How much of a file's beginning is looked at, in bytes.
+pub const LOOKED_AT: usize = 16 << 10;
+
+/// What the name of a file tells.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Guess {
+    /// The language.
+    Language(&'static str),
+    /// Nothing certain: the content decides.
+    Content,
+    /// That the file does not count.
+    Nothing,
+}
+
+/// What the path of a file tells.
+#[must_use]
+pub fn by_path(path: &str) -> Guess {
+    let candidates = candidates(path, None);
+    match candidates.as_slice() {
+        [] if has_extension(path) => Guess::Nothing,
+        [only] => counted(only).map_or(Guess::Nothing, Guess::Language),
+        several if !several.is_empty() && several.iter().all(|one| counted(one).is_none()) => Guess::Nothing,
+        _ => Guess::Content,
+    }
+}
+
+/// The language of a file whose path did not tell it; `start` is how its content begins.
+#[must_use]
+pub fn by_content(path: &str, start: &[u8]) -> Option<&'static str> {
+    // Binary files are written in no language.
+    if start.contains(&0) {
+        return None;
+    }
+    let start = String::from_utf8_lossy(start);
+    if !has_extension(path)
+        && let Some(language) = by_interpreter(&start)
+    {
+        return Some(language);
+    }
+    first(path, &candidates(path, Some(&start)))
+}
+
+/// The likeliest language of a file whose path names several and whose content nobody looked at.
+#[must_use]
+pub fn likeliest(path: &str) -> Option<&'static str> {
+    first(path, &candidates(path, None))
+}
+
+/// Whether a file was brought in from elsewhere and so is none of the project's own.
+#[must_use]
+pub fn is_vendored(path: &str) -> bool {
+    linguist::is_vendored(path).unwrap_or(false)
+}
+
+fn candidates(path: &str, content: Option<&str>) -> Vec<DetectedLanguage> {
+    let detect = |path: &str| linguist::detect_language(path, content).unwrap_or_default();
+    let found = detect(path);
+    // Extensions are the same in any case, but for the few that are listed in several.
+    if found.is_empty() {
+        detect(&path.to_lowercase())
+    } else {
+        found
+    }
+}
+
+/// The one whose own extension it is rather than a further one. Of several, one that editors know, then the first by
+/// name.
+fn first(path: &str, candidates: &[DetectedLanguage]) -> Option<&'static str> {
+    let path = path.to_lowercase();
+    let owns = |language: &&DetectedLanguage| {
+        let extensions = language.definition.extensions.as_deref().unwrap_or_default();
+        extensions
+            .first()
+            .is_some_and(|extension| path.ends_with(extension.as_str()))
+    };
+    let mut counting: Vec<&DetectedLanguage> =
+        candidates.iter().filter(|one| counted(one).is_some()).collect();
+    counting.sort_unstable_by_key(|one| (one.definition.ace_mode == "text", one.name));
+    let own = counting.iter().copied().find(owns);
+    own.or_else(|| counting.first().copied()).and_then(counted)
+}
+
+/// The name that a language counts under, when it does.
+fn counted(language: &DetectedLanguage) -> Option<&'static str> {
+    let kind = &language.definition.language_type;
+    if !matches!(kind, LanguageType::Programming | LanguageType::Markup) {
+        return None;
+    }
+    let group = language.definition.group.as_deref();
+    let group = group.and_then(|group| LANGUAGES.get_key_value(group));
+    Some(group.map_or(language.name, |(name, _)| name.as_str()))
+}
+
+fn has_extension(path: &str) -> bool {
+    Path::new(path).extension().is_some()
+}
+
+/// The language of a script whose first line names what runs it.
+fn by_interpreter(start: &str) -> Option<&'static str> {
+    let line = start.lines().next()?.strip_prefix("#!")?;
+    let mut words = line.split_whitespace();
+    let program = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
+    let mut name = program(words.next()?);
+    if name == "env" {
+        // Options and settings stand before the program.
+        name = program(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
+    }
+    let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let found = INTERPRETERS
+        .get(name.as_str())
+        .or_else(|| INTERPRETERS.get(plain));
+    found.copied()
+}
+
+/// Languages by the programs that run them. Of several for one program the one of the same name prevails, then
+/// the first by name.
+static INTERPRETERS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
+    let mut named: Vec<_> = LANGUAGES.iter().collect();
+    named.sort_unstable_by_key(|(name, _)| name.as_str());
+    let mut found: HashMap<&str, &str> = HashMap::new();
+    for (name, definition) in named {
+        let language = DetectedLanguage {
+            name: name.as_str(),
+            definition,
+        };
+        let Some(shown) = counted(&language) else { continue };
+        for interpreter in definition.interpreters.iter().flatten() {
+            if name.eq_ignore_ascii_case(interpreter) {
+                found.insert(interpreter, shown);
+            } else {
+                found.entry(interpreter).or_insert(shown);
+            }
+        }
+    }
+    found
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_decide_where_they_can() {
+        assert_eq!(by_path("src/main.py"), Guess::Language("Python"));
+        assert_eq!(by_path("SRC/MAIN.PY"), Guess::Language("Python"));
+        assert_eq!(by_path("Makefile"), Guess::Language("Makefile"));
+        assert_eq!(by_path("guide.rst"), Guess::Nothing, "prose");
+        assert_eq!(by_path("data.json"), Guess::Nothing, "data");
+        assert_eq!(by_path("picture.unheard-of"), Guess::Nothing);
+        assert_eq!(by_path("src/lib.rs"), Guess::Content);
+        assert_eq!(by_path("bin/run"), Guess::Content);
+    }
+
+    #[test]
+    fn contents_decide_the_rest() {
+        assert_eq!(
+            by_content("src/lib.rs", b"use std::io;\nfn main() {}\n"),
+            Some("Rust")
+        );
+        assert_eq!(
+            by_content("a.h", b"#include <iostream>\nclass A {};\n"),
+            Some("C++")
+        );
+        assert_eq!(
+            by_content("bin/run", b"#!/usr/bin/env -S FOO=1 python3\n"),
+            Some("Python")
+        );
+        assert_eq!(by_content("bin/run", b"#!/bin/sh\n"), Some("Shell"));
+        assert_eq!(by_content("README.md", b"# Title\n"), None, "prose");
+        // A variant counts as its language.
+        let tsx = b"import React from \"react\";\nexport const A = () => <b/>;\n";
+        assert_eq!(by_content("app.tsx", tsx), Some("TypeScript"));
+        assert_eq!(
+            by_content("bin/run", b"#!/usr/local/bin/python3.12 -u\n"),
+            Some("Python")
+        );
+        for nothing in ["", "#!", "#!/usr/bin/env\n", "text", "a\0b"] {
+            assert_eq!(by_content("bin/run", nothing.as_bytes()), None, "{nothing:?}");
+        }
+    }
+
+    #[test]
+    fn what_nobody_looked_at_goes_to_the_extensions_own_language() {
+        assert_eq!(likeliest("src/lib.rs"), Some("Rust"));
+    }
+
+    #[test]
+    fn copies_of_others_work_do_not_count() {
+        assert!(is_vendored("node_modules/a/b.js") && !is_vendored("src/b.js"));
+    }
+}

@@ -1,0 +1,164 @@
+//! Which addresses a webhook may be sent to. Whatever is not plainly a public address is refused: an address
+//! that is only a wrapping of another (mapped, translated, tunnelled) is judged by the one inside.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Where an address leads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    /// To the public network.
+    Public,
+    /// To this machine or the operator's network: loopback, private and shared ranges.
+    Local,
+    /// To nothing a webhook may ever be for: link-local, metadata services, groups, reserved ranges.
+    Never,
+}
+
+/// Whether a webhook may be sent to this address; `local` lets it reach loopback and private ranges.
+#[must_use]
+pub fn is_allowed(address: IpAddr, local: bool) -> bool {
+    let reach = match address {
+        IpAddr::V4(address) => reach_of_v4(address),
+        IpAddr::V6(address) => reach_of_v6(address),
+    };
+    match reach {
+        Reach::Public => true,
+        Reach::Local => local,
+        Reach::Never => false,
+    }
+}
+
+/// Metadata services that stand in ranges which are otherwise private: those of two large clouds.
+const METADATA_V4: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);
+const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
+
+fn reach_of_v4(address: Ipv4Addr) -> Reach {
+    if address == METADATA_V4 {
+        return Reach::Never;
+    }
+    match address.octets() {
+        [127 | 10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => Reach::Local,
+        // This network, link-local (with the metadata address), protocol assignments, documentation, the relays
+        // of 6to4, benchmarks, groups, reserved and broadcast.
+        [0 | 224..=255, ..]
+        | [169, 254, ..]
+        | [192, 0, 0 | 2, _]
+        | [192, 88, 99, _]
+        | [198, 18..=19, ..]
+        | [198, 51, 100, _]
+        | [203, 0, 113, _] => Reach::Never,
+        _ => Reach::Public,
+    }
+}
+
+fn reach_of_v6(address: Ipv6Addr) -> Reach {
+    if address == METADATA_V6 {
+        return Reach::Never;
+    }
+    let inner = |high: u16, low: u16| {
+        let [a, b] = high.to_be_bytes();
+        let [c, d] = low.to_be_bytes();
+        reach_of_v4(Ipv4Addr::new(a, b, c, d))
+    };
+    match address.segments() {
+        [0, 0, 0, 0, 0, 0, 0, 1] => Reach::Local,
+        [0xfc00..=0xfdff, ..] => Reach::Local,
+        // IPv4-mapped, IPv4-compatible (with the unspecified address), and the translated form of SIIT.
+        [0, 0, 0, 0, 0, 0 | 0xffff, high, low] | [0, 0, 0, 0, 0xffff, 0, high, low] => inner(high, low),
+        // NAT64.
+        [0x0064, 0xff9b, 0, 0, 0, 0, high, low] => inner(high, low),
+        // 6to4.
+        [0x2002, high, low, ..] => inner(high, low),
+        // Protocol assignments with Teredo, documentation.
+        [0x2001, 0..=0x01ff, ..] | [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => Reach::Never,
+        // What is handed out for the public network; link-local, site-local, groups and all else are not.
+        [0x2000..=0x3fff, ..] => Reach::Public,
+        _ => Reach::Never,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(text: &str) -> (bool, bool) {
+        let address = text.parse().expect("an address");
+        (is_allowed(address, false), is_allowed(address, true))
+    }
+
+    #[test]
+    fn public_addresses_are_allowed() {
+        for text in [
+            "93.184.215.14",
+            "1.1.1.1",
+            "172.32.0.1",
+            "100.128.0.1",
+            "2606:4700::1111",
+            "64:ff9b::101:101",
+            "2002:101:101::1",
+        ] {
+            assert_eq!(judge(text), (true, true), "{text}");
+        }
+    }
+
+    #[test]
+    fn local_addresses_need_the_switch_in_every_form() {
+        for text in [
+            "127.0.0.1",
+            "127.8.9.10",
+            "10.0.0.1",
+            "172.16.0.1",
+            "172.31.255.255",
+            "192.168.1.1",
+            "100.64.0.1",
+            "::1",
+            "fc00::1",
+            "fd12::1",
+            "::ffff:127.0.0.1",
+            "::ffff:10.0.0.1",
+            "::127.0.0.1",
+            "::ffff:0:127.0.0.1",
+            "64:ff9b::127.0.0.1",
+            "64:ff9b::c0a8:1",
+            "2002:7f00:1::",
+            "2002:a00:1::1",
+        ] {
+            assert_eq!(judge(text), (false, true), "{text}");
+        }
+    }
+
+    #[test]
+    fn metadata_groups_and_reserved_ranges_are_never_allowed() {
+        for text in [
+            "169.254.169.254",
+            "100.100.100.200",
+            "fd00:ec2::254",
+            "::ffff:169.254.169.254",
+            "64:ff9b::a9fe:a9fe",
+            "2002:a9fe:a9fe::",
+            "0.0.0.0",
+            "0.1.2.3",
+            "::",
+            "::ffff:0.0.0.0",
+            "255.255.255.255",
+            "224.0.0.1",
+            "240.0.0.1",
+            "192.0.0.192",
+            "192.0.2.1",
+            "198.18.0.1",
+            "198.51.100.1",
+            "203.0.113.1",
+            "192.88.99.1",
+            "fe80::1",
+            "fec0::1",
+            "ff02::1",
+            "2001::1",
+            "2001:db8::1",
+            "64:ff9b:1::1",
+            "100::1",
+            "5f00::1",
+        ] {
+            assert_eq!(judge(text), (false, false), "{text}");
+        }
+    }
+}

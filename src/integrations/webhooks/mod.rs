@@ -1,0 +1,276 @@
+//! Sending webhooks: one bounded POST to an address that a user chose, which therefore may be hostile.
+//!
+//! Every address is judged where the connection is made, whether it stood in the URL, came from a name or from a
+//! redirect (ADR 15). Time and size are bounded: ten seconds for all of it, and a few kilobytes of the answer.
+
+mod address;
+mod resolver;
+mod target;
+
+use std::error::Error as _;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, LOCATION};
+use reqwest::redirect::Policy;
+use tokio::sync::Semaphore;
+use url::Url;
+
+use crate::secrets::Secret;
+
+pub use target::{HIDDEN, Refused, Target};
+
+use resolver::Resolver;
+
+/// The longest time for a request with all its redirects.
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+/// Redirects that are followed.
+const REDIRECTS: usize = 3;
+/// How much of an answer is read and kept, in bytes.
+const EXCERPT: usize = 8 * 1024;
+/// How long the body of an answer is read, once the answer has begun.
+const BODY_TIME: Duration = Duration::from_secs(2);
+/// How many requests at a time callers of the interface may wait for.
+const WAITED_FOR: usize = 16;
+/// How many headers of an answer are kept, and how much of each.
+const KEPT_HEADERS: usize = 50;
+const KEPT_HEADER: usize = 1024;
+
+/// One request.
+#[derive(Debug)]
+pub struct Request {
+    /// The address as [`Target::parse`] shows it.
+    pub url: String,
+    /// The password that the shown address hides.
+    pub password: Option<Secret<String>>,
+    /// Headers that tell what is sent.
+    pub headers: Vec<(&'static str, String)>,
+    /// Headers that prove who sends; a redirect to another origin does not get them.
+    pub secrets: Vec<(&'static str, Secret<String>)>,
+    /// The body, JSON.
+    pub body: String,
+    /// Whether the certificate must be valid.
+    pub verify: bool,
+}
+
+/// What a receiver answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The headers, cut.
+    pub headers: Vec<(String, String)>,
+    /// The beginning of the body.
+    pub body: String,
+}
+
+/// How a request went.
+#[derive(Debug)]
+pub struct Outcome {
+    /// The answer, or in words for the hook's owner why there is none.
+    pub answer: Result<Answer, &'static str>,
+    /// How long it took.
+    pub duration: Duration,
+}
+
+/// Sends webhooks. Cloning is cheap.
+#[derive(Debug, Clone)]
+pub struct Client {
+    verifying: reqwest::Client,
+    trusting: reqwest::Client,
+    local: bool,
+    waited_for: Arc<Semaphore>,
+}
+
+/// The client cannot be made.
+#[derive(Debug, thiserror::Error)]
+#[error("webhook client: {0}")]
+pub struct Unavailable(#[from] reqwest::Error);
+
+impl Client {
+    /// A client; `local` lets it reach loopback and private addresses.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new(local: bool) -> Result<Self, Unavailable> {
+        Self::with(Resolver::system(local), local)
+    }
+
+    fn with(resolver: Resolver, local: bool) -> Result<Self, Unavailable> {
+        // Another part of the process may have chosen one; either will do.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let build = |trusting: bool| {
+            reqwest::Client::builder()
+                .no_proxy()
+                .redirect(Policy::none())
+                .http1_only()
+                .pool_max_idle_per_host(0)
+                .connect_timeout(TIME_LIMIT)
+                .timeout(TIME_LIMIT)
+                .dns_resolver(resolver.clone())
+                .tls_danger_accept_invalid_certs(trusting)
+                .tls_danger_accept_invalid_hostnames(trusting)
+                .user_agent(concat!("Holdfast/", env!("CARGO_PKG_VERSION")))
+                .build()
+        };
+        Ok(Self {
+            verifying: build(false)?,
+            trusting: build(true)?,
+            local,
+            waited_for: Arc::new(Semaphore::new(WAITED_FOR)),
+        })
+    }
+
+    /// Whether loopback and private addresses may be reached.
+    #[must_use]
+    pub fn is_local_allowed(&self) -> bool {
+        self.local
+    }
+
+    /// Sends a request and reads the beginning of the answer, in ten seconds at most.
+    pub async fn send(&self, request: Request) -> Outcome {
+        let begun = Instant::now();
+        let answer = match tokio::time::timeout(TIME_LIMIT, self.exchange(request)).await {
+            Ok(answer) => answer,
+            Err(_) => Err("the receiver took too long"),
+        };
+        Outcome {
+            answer,
+            duration: begun.elapsed(),
+        }
+    }
+
+    /// As [`Self::send`], for a caller who waits; none when too many do so already.
+    pub async fn send_now(&self, request: Request) -> Option<Outcome> {
+        let _permit = self.waited_for.try_acquire().ok()?;
+        Some(self.send(request).await)
+    }
+
+    async fn exchange(&self, request: Request) -> Result<Answer, &'static str> {
+        const NOT_ALLOWED: &str = "the address may not be called";
+        let first = target::destination(&request.url, request.password.as_ref()).map_err(|_| NOT_ALLOWED)?;
+        let origin = first.url.origin();
+        let plain = headers(
+            request
+                .headers
+                .iter()
+                .map(|(name, value)| (*name, value.as_str())),
+        );
+        let secrets = headers(
+            request
+                .secrets
+                .iter()
+                .map(|(name, value)| (*name, value.expose().as_str())),
+        );
+        let client = if request.verify {
+            &self.verifying
+        } else {
+            &self.trusting
+        };
+        let body = Bytes::from(request.body);
+        let mut url = first.url;
+        for _ in 0..=REDIRECTS {
+            target::check(&url, self.local).map_err(|_| NOT_ALLOWED)?;
+            let mut post = client
+                .post(url.clone())
+                .headers(plain.clone())
+                .header(CONTENT_TYPE, "application/json")
+                .body(body.clone());
+            if url.origin() == origin {
+                post = post.headers(secrets.clone());
+                if let Some((user, password)) = &first.credentials {
+                    post = post.basic_auth(user, password.as_ref());
+                }
+            }
+            let response = post.send().await.map_err(|error| reason(&error))?;
+            match next(&url, &response) {
+                Some(further) => url = further,
+                None => return Ok(read(response).await),
+            }
+        }
+        Err("the receiver redirects too often")
+    }
+}
+
+/// Where a redirect leads that asks for the same request again. The old 301 and 302 are taken so too: a webhook
+/// that becomes a GET would arrive as nothing.
+fn next(from: &Url, response: &reqwest::Response) -> Option<Url> {
+    if !matches!(response.status().as_u16(), 301 | 302 | 307 | 308) {
+        return None;
+    }
+    let location = response.headers().get(LOCATION)?.to_str().ok()?;
+    let mut url = from.join(location).ok()?;
+    // Credentials in a redirect are not ours to send. An address that cannot have any is refused as it is.
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    Some(url)
+}
+
+/// The status, the headers and the beginning of the body. A body that breaks off or hangs is kept as far as it came:
+/// the receiver had answered.
+async fn read(mut response: reqwest::Response) -> Answer {
+    let status = response.status().as_u16();
+    let cut = |text: &str| text.chars().take(KEPT_HEADER).collect();
+    let headers = response
+        .headers()
+        .iter()
+        .take(KEPT_HEADERS)
+        .map(|(name, value)| (name.to_string(), cut(&String::from_utf8_lossy(value.as_bytes()))))
+        .collect();
+    let mut body = Vec::new();
+    let reading = async {
+        while body.len() < EXCERPT
+            && let Ok(Some(chunk)) = response.chunk().await
+        {
+            body.extend_from_slice(&chunk);
+        }
+    };
+    // What has come by then will do.
+    let _ = tokio::time::timeout(BODY_TIME, reading).await;
+    body.truncate(EXCERPT);
+    Answer {
+        status,
+        headers,
+        // NUL cannot be stored as text.
+        body: String::from_utf8_lossy(&body).replace('\0', "\u{fffd}"),
+    }
+}
+
+/// Values that no header can carry are left out; what is stored was checked.
+fn headers<'a>(pairs: impl Iterator<Item = (&'static str, &'a str)>) -> HeaderMap {
+    let parsed = pairs.filter_map(|(name, value)| {
+        let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
+        Some((name, HeaderValue::from_bytes(value.as_bytes()).ok()?))
+    });
+    parsed.collect()
+}
+
+/// Why there is no answer, in words that tell the hook's owner what to mend and nothing of the network here.
+fn reason(error: &reqwest::Error) -> &'static str {
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        if inner.is::<resolver::Unreachable>() {
+            return "the host has no address that may be called";
+        }
+        if is_of_tls(inner) {
+            return "the certificate is not valid, or TLS failed";
+        }
+        cause = inner.source();
+    }
+    if error.is_timeout() {
+        "the receiver took too long"
+    } else if error.is_connect() {
+        "the connection failed"
+    } else {
+        "the receiver broke off"
+    }
+}
+
+/// Whether an error is one of TLS, however often it was wrapped as one of input and output.
+fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
+    let wrapped = error
+        .downcast_ref::<std::io::Error>()
+        .and_then(std::io::Error::get_ref);
+    error.is::<rustls::Error>() || wrapped.is_some_and(|inner| is_of_tls(inner))
+}

@@ -1,0 +1,115 @@
+//! Looking up names so that a webhook only ever connects to an address that was judged.
+//!
+//! The client connects to exactly what the resolver answers, so a name that leads elsewhere on the second look
+//! gains nothing: every look is judged. One forbidden address among several makes the whole name forbidden.
+
+use std::future::Future;
+use std::net::{IpAddr, SocketAddr};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use reqwest::dns::{Addrs, Name, Resolve, Resolving};
+
+use super::address::is_allowed;
+
+/// What answers where a name leads.
+pub(super) type LookUp =
+    Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>> + Send + Sync>;
+
+/// Looks names up and refuses those that lead where webhooks may not go.
+#[derive(Clone)]
+pub(super) struct Resolver {
+    look_up: LookUp,
+    local: bool,
+}
+
+/// The name leads to an address that may not be called, or nowhere.
+#[derive(Debug, thiserror::Error)]
+#[error("the host has no address that may be called")]
+pub(super) struct Unreachable;
+
+impl Resolver {
+    /// Asks the system.
+    pub fn system(local: bool) -> Self {
+        let look_up: LookUp = Arc::new(|name| {
+            Box::pin(async move {
+                let found = tokio::net::lookup_host((name, 0)).await?;
+                Ok(found.map(|address| address.ip()).collect())
+            })
+        });
+        Self::with(look_up, local)
+    }
+
+    /// Asks somebody else.
+    pub fn with(look_up: LookUp, local: bool) -> Self {
+        Self { look_up, local }
+    }
+
+    async fn addresses(&self, name: String) -> Result<Vec<IpAddr>, Unreachable> {
+        let found = (self.look_up)(name).await.map_err(|_| Unreachable)?;
+        let allowed = found.iter().all(|address| is_allowed(*address, self.local));
+        if found.is_empty() || !allowed {
+            return Err(Unreachable);
+        }
+        Ok(found)
+    }
+}
+
+impl Resolve for Resolver {
+    fn resolve(&self, name: Name) -> Resolving {
+        let resolver = self.clone();
+        let name = name.as_str().to_owned();
+        Box::pin(async move {
+            let found = resolver.addresses(name).await?;
+            let addresses: Addrs = Box::new(found.into_iter().map(|address| SocketAddr::new(address, 0)));
+            Ok(addresses)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+
+    fn answering(rounds: &'static [&'static [&'static str]]) -> Resolver {
+        let asked = Arc::new(AtomicUsize::new(0));
+        let look_up: LookUp = Arc::new(move |_| {
+            let round = asked.fetch_add(1, Ordering::Relaxed).min(rounds.len() - 1);
+            let found = rounds[round].iter().map(|text| text.parse().expect("an address"));
+            let found: Vec<IpAddr> = found.collect();
+            Box::pin(async move { Ok(found) })
+        });
+        Resolver::with(look_up, false)
+    }
+
+    #[tokio::test]
+    async fn a_name_that_leads_elsewhere_on_the_second_look_is_refused_then() {
+        let resolver = answering(&[&["93.184.215.14"], &["127.0.0.1"]]);
+        assert!(
+            resolver
+                .addresses("rebinding.example.com".to_owned())
+                .await
+                .is_ok()
+        );
+        assert!(
+            resolver
+                .addresses("rebinding.example.com".to_owned())
+                .await
+                .is_err()
+        );
+    }
+
+    #[tokio::test]
+    async fn one_forbidden_address_among_several_refuses_the_name() {
+        for round in [
+            &[&["93.184.215.14", "10.0.0.1"][..]][..],
+            &[&["2606:4700::1111", "::ffff:169.254.169.254"]],
+            &[&[]],
+        ] {
+            let resolver = answering(Box::leak(round.to_vec().into_boxed_slice()));
+            assert!(resolver.addresses("mixed.example.com".to_owned()).await.is_err());
+        }
+    }
+}

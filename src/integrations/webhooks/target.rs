@@ -1,0 +1,152 @@
+//! The address that a webhook is sent to, split so that its password is never shown.
+
+use std::net::IpAddr;
+
+use percent_encoding::percent_decode_str;
+use url::{Host, Url};
+
+use super::address::is_allowed;
+use crate::secrets::Secret;
+
+/// Longest address in bytes.
+const LONGEST: usize = 2048;
+
+/// What stands for a password in an address that is shown.
+pub const HIDDEN: &str = "*****";
+
+/// An address that may be a webhook's.
+#[derive(Debug, Clone)]
+pub struct Target {
+    /// The address as it may be shown: a password is replaced by [`HIDDEN`].
+    pub shown: String,
+    /// The password, percent-encoded as it stood.
+    pub password: Option<Secret<String>>,
+}
+
+/// The address is not http or https with a host, or names a host that may not be called.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("not an address that a webhook may be sent to")]
+pub struct Refused;
+
+impl Target {
+    /// Reads an address that a user gives. Names of hosts are not looked up here: what they lead to is judged
+    /// when they are called. `local` allows loopback and private hosts.
+    ///
+    /// # Errors
+    /// [`Refused`].
+    pub fn parse(text: &str, local: bool) -> Result<Self, Refused> {
+        if text.len() > LONGEST || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
+            return Err(Refused);
+        }
+        let mut url = Url::parse(text).map_err(|_| Refused)?;
+        check(&url, local)?;
+        let Some(password) = url.password().map(str::to_owned) else {
+            return Ok(Self {
+                shown: text.to_owned(),
+                password: None,
+            });
+        };
+        url.set_password(Some(HIDDEN)).map_err(|()| Refused)?;
+        Ok(Self {
+            shown: url.into(),
+            password: Some(Secret::new(password)),
+        })
+    }
+}
+
+/// What a request is sent to, and as whom.
+pub(super) struct Destination {
+    /// The address without user and password.
+    pub url: Url,
+    /// User and password, decoded.
+    pub credentials: Option<(String, Option<String>)>,
+}
+
+/// Takes a shown address apart again.
+pub(super) fn destination(shown: &str, password: Option<&Secret<String>>) -> Result<Destination, Refused> {
+    let mut url = Url::parse(shown).map_err(|_| Refused)?;
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let named = !url.username().is_empty() || url.password().is_some();
+    let credentials = named.then(|| {
+        let password = password.map(|password| decoded(password.expose()));
+        (decoded(url.username()), password)
+    });
+    url.set_username("").map_err(|()| Refused)?;
+    url.set_password(None).map_err(|()| Refused)?;
+    url.set_fragment(None);
+    Ok(Destination { url, credentials })
+}
+
+/// Whether an address has a scheme and host that may be called; a literal address is judged here, since a client
+/// looks up names only.
+pub(super) fn check(url: &Url, local: bool) -> Result<(), Refused> {
+    if !matches!(url.scheme(), "http" | "https") || url.port_or_known_default() == Some(0) {
+        return Err(Refused);
+    }
+    let allowed = match url.host() {
+        None => false,
+        Some(Host::Ipv4(address)) => is_allowed(IpAddr::V4(address), local),
+        Some(Host::Ipv6(address)) => is_allowed(IpAddr::V6(address), local),
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.').to_ascii_lowercase();
+            !name.is_empty() && (local || !(name == "localhost" || name.ends_with(".localhost")))
+        }
+    };
+    if allowed { Ok(()) } else { Err(Refused) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_http_addresses_with_a_public_host_are_taken() {
+        for text in [
+            "http://example.com/hook",
+            "https://ci.example.com:8443/a?b=c",
+            "HTTP://EXAMPLE.COM",
+        ] {
+            assert!(Target::parse(text, false).is_ok(), "{text}");
+        }
+        for text in [
+            "",
+            "example.com",
+            "ftp://example.com",
+            "file:///etc/passwd",
+            "gopher://example.com",
+            "http://",
+            "http://example.com:0/",
+            "http://exa mple.com",
+            "http://example.com/\r\nX: y",
+            "http://localhost/",
+            "http://a.LOCALHOST./",
+            "http://127.0.0.1/",
+            "http://127.1/",
+            "http://2130706433/",
+            "http://0x7f000001/",
+            "http://0177.0.0.1/",
+            "http://[::1]/",
+            "http://[::ffff:7f00:1]/",
+            "http://169.254.169.254/latest/meta-data",
+            "http://0/",
+        ] {
+            assert!(Target::parse(text, false).is_err(), "{text}");
+        }
+        assert!(Target::parse("http://localhost:1/", true).is_ok());
+        assert!(Target::parse("http://169.254.169.254/", true).is_err());
+        assert!(Target::parse(&format!("http://e.com/{}", "x".repeat(2048)), true).is_err());
+    }
+
+    #[test]
+    fn passwords_are_split_off_and_sent_as_credentials() {
+        let target = Target::parse("https://ada:p%40ss@example.com/x#y", false).expect("a target");
+        assert_eq!(target.shown, "https://ada:*****@example.com/x#y");
+        assert!(!format!("{target:?}").contains("p%40ss"));
+        let parts = destination(&target.shown, target.password.as_ref()).expect("a destination");
+        assert_eq!(parts.url.as_str(), "https://example.com/x");
+        assert_eq!(
+            parts.credentials,
+            Some(("ada".to_owned(), Some("p@ss".to_owned())))
+        );
+    }
+}

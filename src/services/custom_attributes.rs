@@ -1,0 +1,122 @@
+//! Keys and values that administrators attach to projects, groups and users.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait,
+    QueryFilter,
+};
+
+use crate::api::types::{Page, PageRequest};
+use crate::database::Violation;
+pub use crate::entities::custom_attributes::Owner;
+use crate::entities::custom_attributes::{self, Column, Model};
+use crate::entities::now;
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::listing::page_of;
+
+/// Most attributes of one thing.
+const MOST: u64 = 100;
+
+/// The attributes of one thing, by key.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn list(backend: &Backend, owner: Owner, page: &PageRequest) -> Result<Page<Model>> {
+    page_of(backend.database.read(), custom_attributes::of(owner), page).await
+}
+
+/// One attribute.
+///
+/// # Errors
+/// 404 when there is none with this key.
+pub async fn read(backend: &Backend, owner: Owner, key: &str) -> Result<Model> {
+    let found = custom_attributes::of(owner)
+        .filter(Column::Key.eq(key))
+        .one(backend.database.read())
+        .await?;
+    found.ok_or_else(missing)
+}
+
+/// Attaches an attribute, or changes its value.
+///
+/// # Errors
+/// 400 when there are too many.
+pub async fn set(backend: &Backend, owner: Owner, key: &str, value: &str) -> Result<Model> {
+    loop {
+        let attempt = backend
+            .database
+            .transaction(async |transaction| change_or_attach(transaction, owner, key, value).await);
+        match attempt.await {
+            // Somebody else attached it at the same time; then it is there to be changed.
+            Err(Error::Conflict(_)) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+async fn change_or_attach(
+    transaction: &DatabaseTransaction,
+    owner: Owner,
+    key: &str,
+    value: &str,
+) -> Result<Model> {
+    let changed = custom_attributes::Entity::update_many()
+        .col_expr(Column::Value, Expr::value(value))
+        .col_expr(Column::UpdatedAt, Expr::value(now()))
+        .filter(owner.column().eq(owner.id()))
+        .filter(Column::Key.eq(key))
+        .exec(transaction)
+        .await?;
+    if changed.rows_affected > 0 {
+        let found = custom_attributes::of(owner).filter(Column::Key.eq(key));
+        return found.one(transaction).await?.ok_or_else(missing);
+    }
+    if custom_attributes::of(owner).count(transaction).await? >= MOST {
+        let text = format!("There are {MOST} custom attributes already");
+        return Err(Error::Refused(text.into()));
+    }
+    let (project_id, namespace_id, user_id) = match owner {
+        Owner::Project(id) => (Some(id), None, None),
+        Owner::Group(id) => (None, Some(id), None),
+        Owner::User(id) => (None, None, Some(id)),
+    };
+    let row = custom_attributes::ActiveModel {
+        project_id: Set(project_id),
+        namespace_id: Set(namespace_id),
+        user_id: Set(user_id),
+        key: Set(key.to_owned()),
+        value: Set(value.to_owned()),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    row.insert(transaction)
+        .await
+        .map_err(|error| match Violation::of(&error) {
+            Some(Violation::Unique(_)) => Error::Conflict("".into()),
+            // What it is attached to went away in the meantime.
+            Some(Violation::ForeignKey(_)) => missing(),
+            _ => error.into(),
+        })
+}
+
+/// Takes an attribute off.
+///
+/// # Errors
+/// 404 when there is none with this key.
+pub async fn delete(backend: &Backend, owner: Owner, key: &str) -> Result<()> {
+    let removed = custom_attributes::Entity::delete_many()
+        .filter(owner.column().eq(owner.id()))
+        .filter(Column::Key.eq(key))
+        .exec(backend.database.write())
+        .await?;
+    match removed.rows_affected {
+        0 => Err(missing()),
+        _ => Ok(()),
+    }
+}
+
+fn missing() -> Error {
+    Error::not_found("Custom Attribute")
+}

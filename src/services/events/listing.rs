@@ -1,0 +1,232 @@
+//! Lists of what happened, as far as the caller may see it.
+
+use std::collections::HashMap;
+
+use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
+use sea_orm::sea_query::Query;
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
+
+use super::pushes::PushData;
+use crate::api::types::{Page, PageRequest};
+use crate::entities::access::{Viewer, code_readable_projects, projects_with_level, visible_projects};
+use crate::entities::events::{Action, Column, Entity, Model, TargetType};
+use crate::entities::{AccessLevel, commit_comments, now, projects, users};
+use crate::error::Result;
+use crate::services::Backend;
+use crate::services::access::{ProjectAccess, UserAccess};
+use crate::services::authentication::Caller;
+use crate::services::commits::may_read_code;
+use crate::services::listing::page_of;
+
+/// Which events to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this action.
+    pub action: Option<Action>,
+    /// Only things of these kinds.
+    pub targets: Option<Vec<TargetType>>,
+    /// Only before this day.
+    pub before: Option<NaiveDate>,
+    /// Only after this day.
+    pub after: Option<NaiveDate>,
+    /// The oldest first.
+    pub ascending: bool,
+}
+
+/// An event with what belongs to it.
+#[derive(Debug, Clone)]
+pub struct Happened {
+    /// The event.
+    pub event: Model,
+    /// Who did it.
+    pub author: users::Model,
+    /// What was pushed.
+    pub push: Option<PushData>,
+    /// The comment on a commit that it is about, with its author.
+    pub comment: Option<(commit_comments::Model, users::Model)>,
+}
+
+/// What happened in a project.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn of_project(
+    backend: &Backend,
+    access: &ProjectAccess,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Happened>> {
+    let mut wanted = Entity::find().filter(Column::ProjectId.eq(access.project.id));
+    if !may_read_code(access) {
+        wanted = wanted.filter(is_about_code().not());
+    }
+    listed(backend, wanted, filter, page).await
+}
+
+/// What a user did; of one with a private profile others see nothing.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn of_user(
+    backend: &Backend,
+    access: &UserAccess,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Happened>> {
+    let themself = access
+        .caller
+        .as_user()
+        .is_some_and(|caller| caller.id == access.user.id);
+    if access.user.private_profile && !themself && !access.caller.is_admin() {
+        return Ok(Page::new(page, Vec::new(), 0));
+    }
+    let wanted = Entity::find()
+        .filter(Column::AuthorId.eq(access.user.id))
+        .filter(visible(access.caller.viewer(), themself));
+    listed(backend, wanted, filter, page).await
+}
+
+/// What the caller did, or what anybody did in the caller's projects.
+///
+/// # Errors
+/// 401 without a caller.
+pub async fn own(
+    backend: &Backend,
+    caller: &Caller,
+    everybody: bool,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Happened>> {
+    let id = caller.signed_in()?.id;
+    let today = now().date_naive();
+    let whose = if everybody {
+        Column::ProjectId.in_subquery(ids(projects_with_level(id, AccessLevel::Guest, today)))
+    } else {
+        Column::AuthorId.eq(id)
+    };
+    let wanted = Entity::find()
+        .filter(whose)
+        .filter(visible(caller.viewer(), true));
+    listed(backend, wanted, filter, page).await
+}
+
+/// Events that tell what code says.
+fn is_about_code() -> Condition {
+    Condition::any().add(Column::Action.eq(Action::Pushed)).add(
+        Condition::all()
+            .add(Column::TargetType.is_not_null())
+            .add(Column::TargetType.eq(TargetType::CommitNote)),
+    )
+}
+
+/// Events in projects that somebody sees; those in none, or in one that is gone, only with `homeless`.
+fn visible(viewer: Viewer, homeless: bool) -> Condition {
+    let today = now().date_naive();
+    let seen = Condition::all()
+        .add(Column::ProjectId.in_subquery(ids(visible_projects(viewer, today))))
+        .add(
+            Condition::any()
+                .add(is_about_code().not())
+                .add(Column::ProjectId.in_subquery(ids(code_readable_projects(viewer, today)))),
+        );
+    let mut visible = Condition::any().add(seen);
+    if homeless || viewer == Viewer::Admin {
+        visible = visible.add(Column::ProjectId.is_null());
+    }
+    visible
+}
+
+fn ids(wanted: Condition) -> sea_orm::sea_query::SelectStatement {
+    Query::select()
+        .column((projects::Entity, projects::Column::Id))
+        .from(projects::Entity)
+        .cond_where(wanted)
+        .take()
+}
+
+async fn listed(
+    backend: &Backend,
+    wanted: Select<Entity>,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Happened>> {
+    // Whoever did it is told, so what nobody known did is not listed.
+    let mut wanted = wanted.filter(Column::AuthorId.is_not_null());
+    if let Some(action) = filter.action {
+        wanted = wanted.filter(Column::Action.eq(action));
+    }
+    if let Some(targets) = filter.targets {
+        wanted = wanted.filter(Column::TargetType.is_in(targets));
+    }
+    if let Some(day) = filter.before {
+        wanted = wanted.filter(Column::CreatedAt.lt(midnight(day)));
+    }
+    if let Some(next) = filter.after.map(|day| day + Days::new(1)) {
+        wanted = wanted.filter(Column::CreatedAt.gte(midnight(next)));
+    }
+    let wanted = if filter.ascending {
+        wanted.order_by_asc(Column::Id)
+    } else {
+        wanted.order_by_desc(Column::Id)
+    };
+    let db = backend.database.read();
+    let found = page_of(db, wanted, page).await?;
+    let items = decorate(db, found.items).await?;
+    Ok(Page {
+        items,
+        rest: found.rest,
+    })
+}
+
+fn midnight(day: NaiveDate) -> DateTime<Utc> {
+    day.and_time(NaiveTime::MIN).and_utc()
+}
+
+/// Adds what belongs to events, for the whole page at once.
+async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<Happened>> {
+    if events.is_empty() {
+        return Ok(Vec::new());
+    }
+    let ids = events
+        .iter()
+        .filter(|event| event.target_type == Some(TargetType::CommitNote))
+        .filter_map(|event| event.target_id);
+    let comments = commit_comments::Entity::find()
+        .filter(commit_comments::Column::Id.is_in(ids))
+        .all(db)
+        .await?;
+    let mut comments: HashMap<i64, _> = comments.into_iter().map(|row| (row.id, row)).collect();
+    let authors = events.iter().filter_map(|event| event.author_id);
+    let writers = comments.values().filter_map(|comment| comment.author_id);
+    let people = users::Entity::find()
+        .filter(users::Column::Id.is_in(authors.chain(writers)))
+        .all(db)
+        .await?;
+    let people: HashMap<i64, _> = people.into_iter().map(|user| (user.id, user)).collect();
+    let happened = events.into_iter().filter_map(|event| {
+        // One who was removed since the page was read takes the event along.
+        let author = people.get(&event.author_id?)?.clone();
+        let comment = match (event.target_type, event.target_id) {
+            (Some(TargetType::CommitNote), Some(id)) => comments.remove(&id),
+            _ => None,
+        };
+        let comment = comment.and_then(|comment| {
+            let writer = people.get(&comment.author_id?)?.clone();
+            Some((comment, writer))
+        });
+        let push = match event.action {
+            Action::Pushed => event
+                .data
+                .as_deref()
+                .and_then(|data| serde_json::from_str(data).ok()),
+            _ => None,
+        };
+        Some(Happened {
+            author,
+            push,
+            comment,
+            event,
+        })
+    });
+    Ok(happened.collect())
+}

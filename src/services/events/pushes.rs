@@ -1,0 +1,221 @@
+//! References that moved, as events: one for each branch and tag, or one for many that moved together.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Action, NewEvent, Told};
+use crate::entities::project_hooks::Kind;
+use crate::entities::projects;
+use crate::git::{self, Oid, Repository, Selection};
+use crate::services::references::Moved;
+
+/// Up to how many branches, or tags, that move together are told one by one.
+const TOLD_SINGLY: usize = 3;
+/// How far the commits of a push are counted while its client waits.
+pub const COUNTED: usize = 10_001;
+
+/// What happened to a reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Change {
+    /// It is new.
+    Created,
+    /// It is gone.
+    Removed,
+    /// It moved.
+    Pushed,
+}
+
+/// What kind of reference.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefType {
+    /// A branch.
+    Branch,
+    /// A tag.
+    Tag,
+}
+
+/// The data of an event of this kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PushData {
+    /// How many commits came, counted to [`COUNTED`].
+    pub commit_count: usize,
+    /// What happened.
+    pub action: Change,
+    /// To what.
+    pub ref_type: RefType,
+    /// The object it stood at; absent when it is new.
+    pub commit_from: Option<String>,
+    /// The object it stands at; absent when it is gone.
+    pub commit_to: Option<String>,
+    /// Its short name; absent when the event is about several.
+    #[serde(rename = "ref")]
+    pub name: Option<String>,
+    /// The title of the newest commit.
+    pub commit_title: Option<String>,
+    /// How many references it is about, when there are several.
+    pub ref_count: Option<usize>,
+    /// The commit whose history the new commits do not count: where the branch stood, or for a new branch where the
+    /// default branch stood.
+    pub base: Option<String>,
+}
+
+/// What a push looks at in the repository.
+pub struct Scene<'a> {
+    /// The project.
+    pub project: &'a projects::Model,
+    /// The default branch, which the push may just have made.
+    pub default_branch: Option<&'a str>,
+    /// Who pushed.
+    pub author_id: Option<i64>,
+    /// The repository, as it is after the push.
+    pub repository: &'a Repository,
+}
+
+/// The events of references that moved together. What Git cannot tell any more is left out rather than failing: the
+/// push has happened.
+pub async fn of_moved(scene: &Scene<'_>, moved: &[Moved]) -> Vec<NewEvent> {
+    let mut events = Vec::new();
+    for (prefix, ref_type) in [("refs/heads/", RefType::Branch), ("refs/tags/", RefType::Tag)] {
+        let changes: Vec<(&str, &Moved)> = moved
+            .iter()
+            .filter(|moved| moved.old != moved.new)
+            .filter_map(|moved| Some((moved.reference.strip_prefix(prefix)?, moved)))
+            .collect();
+        if changes.len() > TOLD_SINGLY {
+            for action in [Change::Created, Change::Pushed, Change::Removed] {
+                let count = changes
+                    .iter()
+                    .filter(|(_, moved)| change(moved) == action)
+                    .count();
+                if count > 0 {
+                    events.extend(event(scene, together(ref_type, action, count), None));
+                }
+            }
+            continue;
+        }
+        for (name, moved) in changes {
+            let data = match ref_type {
+                RefType::Branch => branch(scene, name, moved).await,
+                RefType::Tag => tag(scene, name, moved).await,
+            };
+            let told = match ref_type {
+                RefType::Branch => Told {
+                    kind: Kind::Push,
+                    branch: Some(name.to_owned()),
+                },
+                RefType::Tag => Told {
+                    kind: Kind::TagPush,
+                    branch: None,
+                },
+            };
+            events.extend(event(scene, data, Some(told)));
+        }
+    }
+    events
+}
+
+fn change(moved: &Moved) -> Change {
+    match (&moved.old, &moved.new) {
+        (None, _) => Change::Created,
+        (_, None) => Change::Removed,
+        _ => Change::Pushed,
+    }
+}
+
+fn together(ref_type: RefType, action: Change, count: usize) -> PushData {
+    PushData {
+        commit_count: 0,
+        action,
+        ref_type,
+        commit_from: None,
+        commit_to: None,
+        name: None,
+        commit_title: None,
+        ref_count: Some(count),
+        base: None,
+    }
+}
+
+fn event(scene: &Scene<'_>, data: PushData, told: Option<Told>) -> Option<NewEvent> {
+    Some(NewEvent {
+        project_id: Some(scene.project.id),
+        author_id: scene.author_id,
+        action: Action::Pushed,
+        target: None,
+        data: Some(serde_json::to_string(&data).ok()?),
+        told,
+    })
+}
+
+fn plain(ref_type: RefType, name: &str, moved: &Moved) -> PushData {
+    PushData {
+        commit_count: 0,
+        action: change(moved),
+        ref_type,
+        commit_from: moved.old.clone(),
+        commit_to: moved.new.clone(),
+        name: Some(name.to_owned()),
+        commit_title: None,
+        ref_count: None,
+        base: None,
+    }
+}
+
+async fn branch(scene: &Scene<'_>, name: &str, moved: &Moved) -> PushData {
+    let mut data = plain(RefType::Branch, name, moved);
+    let Some(tip) = moved.new.as_deref().and_then(oid) else {
+        return data;
+    };
+    data.base = match (&moved.old, scene.default_branch) {
+        (Some(old), _) => Some(old.clone()),
+        (None, Some(default)) if default != name => {
+            let default = scene.repository.branch(default).await;
+            default.ok().map(|branch| branch.commit.to_string())
+        }
+        (None, _) => None,
+    };
+    let base = data.base.as_deref().and_then(oid);
+    let counted = scene.repository.count_commits(between(base, tip), COUNTED).await;
+    data.commit_count = told(counted).unwrap_or(0);
+    data.commit_title = told(scene.repository.commit(tip).await).map(|commit| commit.title().to_owned());
+    data
+}
+
+async fn tag(scene: &Scene<'_>, name: &str, moved: &Moved) -> PushData {
+    let mut data = plain(RefType::Tag, name, moved);
+    let Some(target) = moved.new.as_deref().and_then(oid) else {
+        return data;
+    };
+    let tag = told(scene.repository.tag_at(name, target).await);
+    // A tag may also be on something that is no commit.
+    if let Some(commit) = tag.and_then(|tag| tag.commit)
+        && let Some(commit) = told(scene.repository.commit(commit).await)
+    {
+        data.commit_count = 1;
+        data.commit_title = Some(commit.title().to_owned());
+    }
+    data
+}
+
+/// The commits of `tip` that `base` has not.
+#[must_use]
+pub fn between(base: Option<Oid>, tip: Oid) -> Selection {
+    Selection {
+        tips: vec![tip],
+        hidden: base.into_iter().collect(),
+        ..Selection::default()
+    }
+}
+
+/// An id as Git knows it.
+#[must_use]
+pub fn oid(text: &str) -> Option<Oid> {
+    text.parse().ok()
+}
+
+fn told<T>(answer: git::Result<T>) -> Option<T> {
+    answer
+        .inspect_err(|error| tracing::warn!(%error, "cannot tell what a push brought"))
+        .ok()
+}

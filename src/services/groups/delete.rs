@@ -1,0 +1,99 @@
+//! Removing groups: hidden at once with all they hold, then erased by a job.
+
+use chrono::NaiveDate;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
+
+use crate::entities::{namespaces, now};
+use crate::error::{Error, Result};
+use crate::jobs::{self, delete_group::DeleteGroup};
+use crate::services::Backend;
+use crate::services::access::GroupAccess;
+use crate::services::namespaces::{hide, remove_tree};
+use crate::services::preconditions::unmodified_since;
+use crate::services::projects::removal_delay;
+
+/// Begins the removal of a group, or marks it where the plan and the instance's settings delay removals.
+///
+/// # Errors
+/// 412 when the group changed after the date.
+pub async fn delete(
+    backend: &Backend,
+    access: &GroupAccess,
+    if_unmodified_since: Option<&str>,
+) -> Result<()> {
+    unmodified_since(if_unmodified_since, access.group.updated_at)?;
+    let group_id = access.group.id;
+    let delay = removal_delay(backend).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let (begun, marked_on, due) = match delay {
+                None => (hide(transaction, group_id).await?, None, now()),
+                Some(days) => {
+                    let today = now().date_naive();
+                    let marked = namespaces::Entity::update_many()
+                        .col_expr(namespaces::Column::MarkedForDeletionOn, Expr::value(today))
+                        .filter(namespaces::Column::Id.eq(group_id))
+                        .filter(namespaces::Column::MarkedForDeletionOn.is_null())
+                        .exec(transaction)
+                        .await?;
+                    (marked.rows_affected > 0, Some(today), now() + days)
+                }
+            };
+            if !begun {
+                // Somebody else was faster.
+                return Ok(());
+            }
+            let job = DeleteGroup { group_id, marked_on };
+            jobs::enqueue_at(transaction, &job, due)
+                .await
+                .map_err(Error::internal)
+        })
+        .await
+}
+
+/// Takes back the mark of a group whose removal is delayed; one without a mark stays as it is.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAccess> {
+    let mut row = access.group.into_active_model();
+    row.marked_for_deletion_on = Set(None);
+    row.updated_at = Set(now());
+    let group = row.update(backend.database.write()).await?;
+    Ok(GroupAccess { group, ..access })
+}
+
+/// Erases a group whose removal began, or whose mark of that day is due, with all it holds. Whatever was erased by an
+/// attempt that was killed is no obstacle.
+///
+/// # Errors
+/// Whatever the database or the file system reports.
+pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate>) -> Result<()> {
+    let find = || namespaces::Entity::find_by_id(group_id);
+    if let Some(day) = marked_on {
+        backend
+            .database
+            .transaction(async |transaction| {
+                let marked = find()
+                    .filter(namespaces::Column::MarkedForDeletionOn.eq(day))
+                    .one(transaction)
+                    .await?;
+                match marked {
+                    Some(_) => hide(transaction, group_id).await.map(drop),
+                    None => Ok(()),
+                }
+            })
+            .await?;
+    }
+    let hidden = find()
+        .filter(namespaces::Column::DeletionStartedAt.is_not_null())
+        .one(backend.database.read())
+        .await?;
+    match hidden {
+        Some(group) => remove_tree(backend, group.id).await,
+        // It was restored in the meantime, or is gone.
+        None => Ok(()),
+    }
+}

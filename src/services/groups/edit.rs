@@ -1,0 +1,165 @@
+//! Changing groups.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    IntoActiveModel, PaginatorTrait, QueryFilter,
+};
+
+use super::rules::{self, Settings, word};
+use crate::entities::access::group_level;
+use crate::entities::{AccessLevel, Visibility, fold, namespace_ancestors, namespaces, now, projects};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::GroupAccess;
+use crate::services::authentication::Caller;
+
+/// What is to change; absent fields keep their value.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// The name.
+    pub name: Option<String>,
+    /// The last part of the path.
+    pub path: Option<String>,
+    /// Who may see it.
+    pub visibility: Option<Visibility>,
+    /// All else.
+    pub settings: Settings,
+}
+
+/// Changes a group, and with its path the addresses of all below it.
+///
+/// # Errors
+/// 400 for what does not do, 404 when the group is being removed.
+pub async fn edit(backend: &Backend, access: GroupAccess, change: Change) -> Result<GroupAccess> {
+    let GroupAccess { caller, group, role } = access;
+    let group_id = group.id;
+    let group = backend
+        .database
+        .transaction(async |transaction| {
+            namespaces::lock_shape(transaction).await?;
+            // The place is read under the lock: another request may have moved the group since it was looked up.
+            let current = namespaces::live()
+                .filter(namespaces::Column::Id.eq(group_id))
+                .one(transaction)
+                .await?;
+            let parent_id = current.ok_or_else(|| Error::not_found("Group"))?.parent_id;
+            let parent = match parent_id {
+                Some(id) => Some(rules::locked(transaction, id).await?),
+                None => None,
+            };
+            let current = rules::locked(transaction, group_id).await?;
+            changed(backend, transaction, &caller, parent.as_ref(), current, change).await
+        })
+        .await?;
+    Ok(GroupAccess { caller, group, role })
+}
+
+async fn changed(
+    backend: &Backend,
+    transaction: &DatabaseTransaction,
+    caller: &Caller,
+    parent: Option<&namespaces::Model>,
+    current: namespaces::Model,
+    change: Change,
+) -> Result<namespaces::Model> {
+    rules::check_names(change.name.as_deref(), change.path.as_deref(), parent.is_none())?;
+    let mut row = current.clone().into_active_model();
+    if let Some(visibility) = change.visibility.filter(|wanted| *wanted != current.visibility) {
+        rules::check_visibility(parent, visibility)?;
+        refuse_wider_inside(transaction, current.id, visibility).await?;
+        row.visibility = Set(visibility);
+    }
+    if let Some(name) = change.name.filter(|name| *name != current.name) {
+        let key = fold(&name);
+        if key != current.name_key {
+            rules::refuse_name(transaction, current.parent_id, &key).await?;
+        }
+        row.name = Set(name);
+        row.name_key = Set(key);
+    }
+    let moved = change.path.filter(|path| *path != current.path);
+    if let Some(path) = &moved {
+        let full_path = rules::full_path(parent, path);
+        if fold(&full_path) != current.full_path_key {
+            rules::refuse_path(transaction, &full_path).await?;
+        }
+        row.path = Set(path.clone());
+        row.full_path_key = Set(fold(&full_path));
+        row.full_path = Set(full_path);
+    }
+    match change.settings.share_with_group_lock {
+        Some(true) if !current.share_with_group_lock => lock_sharing_below(transaction, current.id).await?,
+        Some(false) if current.share_with_group_lock => {
+            refuse_to_unlock_sharing(transaction, caller, parent).await?;
+        }
+        _ => {}
+    }
+    change.settings.apply(backend, &mut row)?;
+    row.updated_at = Set(now());
+    let group = row.update(transaction).await.map_err(rules::taken)?;
+    if moved.is_some() {
+        namespaces::rename_below(transaction, &current, &group.full_path).await?;
+    }
+    Ok(group)
+}
+
+/// Refuses a visibility that a subgroup or project in the group exceeds.
+async fn refuse_wider_inside(db: &impl ConnectionTrait, group_id: i64, wanted: Visibility) -> Result<()> {
+    let wider = || {
+        [Visibility::Private, Visibility::Internal, Visibility::Public]
+            .into_iter()
+            .filter(|visibility| *visibility > wanted)
+    };
+    let refused = |inside: &str| {
+        let text = format!(
+            "{} is not allowed since {inside} with higher visibility.",
+            word(wanted)
+        );
+        Err(Error::attribute("visibility_level", text))
+    };
+    let groups = namespaces::live()
+        .filter(namespaces::Column::ParentId.eq(group_id))
+        .filter(namespaces::Column::Visibility.is_in(wider()));
+    if groups.count(db).await? > 0 {
+        return refused("there are sub-groups");
+    }
+    let held = projects::live()
+        .filter(projects::Column::NamespaceId.eq(group_id))
+        .filter(projects::Column::Visibility.is_in(wider()));
+    if held.count(db).await? > 0 {
+        return refused("this group contains projects");
+    }
+    Ok(())
+}
+
+/// Sets the lock on sharing on everything below a group.
+pub(super) async fn lock_sharing_below(db: &impl ConnectionTrait, group_id: i64) -> Result<()> {
+    namespaces::Entity::update_many()
+        .col_expr(namespaces::Column::ShareWithGroupLock, Expr::value(true))
+        .filter(namespaces::Column::Id.in_subquery(namespace_ancestors::at_or_below(group_id)))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
+/// Refuses to take the lock on sharing off below a parent that has it, unless to an Owner of the parent.
+async fn refuse_to_unlock_sharing(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    parent: Option<&namespaces::Model>,
+) -> Result<()> {
+    let Some(parent) = parent.filter(|parent| parent.share_with_group_lock) else {
+        return Ok(());
+    };
+    let user = caller.signed_in()?;
+    let role = group_level(db, user.id, parent.id, now().date_naive()).await?;
+    if caller.standing(role).holds(AccessLevel::Owner) {
+        return Ok(());
+    }
+    Err(Error::attribute(
+        "share_with_group_lock",
+        "cannot be disabled when the parent group \"Share with group lock\" is enabled, except by the owner of \
+         the parent group",
+    ))
+}

@@ -1,0 +1,227 @@
+//! What a group may be called and how far it may be seen, for those that are made, changed and moved alike.
+
+use std::collections::BTreeMap;
+
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+};
+
+use crate::api::types::MaybeUndefined;
+use crate::database::Violation;
+use crate::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreation};
+use crate::entities::{AccessLevel, Visibility};
+use crate::error::{Error, Result};
+use crate::policy::Tier;
+use crate::services::access::GroupAccess;
+use crate::services::authentication::Caller;
+use crate::services::{Backend, naming};
+
+/// How many groups may stand in one line.
+pub(super) const DEEPEST: usize = 20;
+/// What is said of a name or path that something has already.
+pub(super) const TAKEN: &str = "has already been taken";
+
+/// What is set of a group beside its name, place and visibility; absent fields stay as they are.
+#[derive(Debug, Clone, Default)]
+pub struct Settings {
+    /// What it is for.
+    pub description: Option<String>,
+    /// Whether its projects may not be shared with other groups.
+    pub share_with_group_lock: Option<bool>,
+    /// Whether its projects take no members of their own, on plans that have that.
+    pub membership_lock: Option<bool>,
+    /// Whether members need a second factor.
+    pub require_two_factor_authentication: Option<bool>,
+    /// How many hours they may do without.
+    pub two_factor_grace_period: Option<i64>,
+    /// Who may make projects in it.
+    pub project_creation_level: Option<ProjectCreation>,
+    /// Who may make groups in it.
+    pub subgroup_creation_level: Option<SubgroupCreation>,
+    /// Whether pipelines are made up.
+    pub auto_devops_enabled: MaybeUndefined<bool>,
+    /// Whether mail is off.
+    pub emails_disabled: MaybeUndefined<bool>,
+    /// Whether it cannot be mentioned.
+    pub mentions_disabled: MaybeUndefined<bool>,
+    /// Whether large files may be kept apart.
+    pub lfs_enabled: Option<bool>,
+    /// How default branches of new projects are protected, 0 to 3.
+    pub default_branch_protection: Option<i64>,
+    /// Whether users may ask to join.
+    pub request_access_enabled: Option<bool>,
+}
+
+impl Settings {
+    /// Enters the settings into a row.
+    ///
+    /// # Errors
+    /// 400 for numbers that no column holds.
+    pub(super) fn apply(self, backend: &Backend, row: &mut namespaces::ActiveModel) -> Result<()> {
+        let grace = self.two_factor_grace_period.map(i32::try_from).transpose();
+        let grace =
+            grace.map_err(|_| Error::attribute("two_factor_grace_period", "is not a number in range"))?;
+        let protection = self.default_branch_protection.map(i32::try_from).transpose();
+        let protection = protection
+            .map_err(|_| Error::attribute("default_branch_protection", "is not included in the list"))?;
+        let locks = self
+            .membership_lock
+            .filter(|_| backend.instance.plan >= Tier::Starter);
+        macro_rules! apply {
+            ($($field:ident = $value:expr),* $(,)?) => {$(
+                if let Some(value) = $value {
+                    row.$field = Set(value);
+                }
+            )*};
+        }
+        apply!(
+            description = self.description,
+            share_with_group_lock = self.share_with_group_lock,
+            membership_lock = locks,
+            require_two_factor_authentication = self.require_two_factor_authentication,
+            two_factor_grace_period = grace,
+            project_creation_level = self.project_creation_level,
+            subgroup_creation_level = self.subgroup_creation_level,
+            auto_devops_enabled = nullable(self.auto_devops_enabled),
+            emails_disabled = nullable(self.emails_disabled),
+            mentions_disabled = nullable(self.mentions_disabled),
+            lfs_enabled = self.lfs_enabled,
+            default_branch_protection = protection,
+            request_access_enabled = self.request_access_enabled,
+        );
+        Ok(())
+    }
+}
+
+/// The value to set, which may be null, when one was sent.
+fn nullable(sent: MaybeUndefined<bool>) -> Option<Option<bool>> {
+    match sent {
+        MaybeUndefined::Undefined => None,
+        MaybeUndefined::Null => Some(None),
+        MaybeUndefined::Value(value) => Some(Some(value)),
+    }
+}
+
+/// Holds a name and a path to the rules; `top` when nothing stands above the group.
+pub(super) fn check_names(name: Option<&str>, path: Option<&str>, top: bool) -> Result<()> {
+    let faults = [
+        ("name", name.and_then(naming::group_name_fault)),
+        ("path", path.and_then(|path| naming::path_fault(path, top))),
+    ];
+    let faults: BTreeMap<_, _> = faults
+        .into_iter()
+        .filter_map(|(field, fault)| Some((field.into(), vec![fault?.into()])))
+        .collect();
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::InvalidAttributes(faults))
+    }
+}
+
+/// Refuses a group that would be seen by more than its parent.
+pub(super) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visibility) -> Result<()> {
+    match parent.filter(|parent| wanted > parent.visibility) {
+        None => Ok(()),
+        Some(parent) => Err(Error::attribute(
+            "visibility_level",
+            format!(
+                "{} is not allowed since the parent group has a {} visibility.",
+                word(wanted),
+                word(parent.visibility)
+            ),
+        )),
+    }
+}
+
+/// The contract's word for a visibility.
+pub(super) fn word(visibility: Visibility) -> &'static str {
+    crate::api::contract::Visibility::from(visibility).as_str()
+}
+
+/// Refuses a path that something has, so that the fault is told before the database finds it.
+pub(super) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> Result<()> {
+    if namespaces::path_taken(db, full_path).await? {
+        return Err(Error::attribute("path", TAKEN));
+    }
+    Ok(())
+}
+
+/// Refuses the name of a group beside it.
+pub(super) async fn refuse_name(
+    db: &impl ConnectionTrait,
+    parent_id: Option<i64>,
+    name_key: &str,
+) -> Result<()> {
+    let beside = match parent_id {
+        Some(parent) => namespaces::Column::ParentId.eq(parent),
+        None => namespaces::Column::ParentId.is_null(),
+    };
+    let taken = namespaces::Entity::find()
+        .filter(namespaces::Column::Kind.eq(Kind::Group))
+        .filter(namespaces::Column::NameKey.eq(name_key))
+        .filter(beside)
+        .count(db)
+        .await?;
+    if taken > 0 {
+        return Err(Error::attribute("name", TAKEN));
+    }
+    Ok(())
+}
+
+/// Says which of the unique attributes is taken.
+pub(super) fn taken(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(name)) if name.ends_with("path_key") => Error::attribute("path", TAKEN),
+        Some(Violation::Unique(_)) => Error::attribute("name", TAKEN),
+        _ => error.into(),
+    }
+}
+
+/// The whole path of a group in its place.
+pub(super) fn full_path(parent: Option<&namespaces::Model>, path: &str) -> String {
+    match parent {
+        Some(parent) => format!("{}/{path}", parent.full_path),
+        None => path.to_owned(),
+    }
+}
+
+/// Finds where the caller may make groups: a group, or the top level.
+///
+/// # Errors
+/// 404 for a group that is not there for the caller, 403 without the right.
+pub(super) async fn new_parent(
+    backend: &Backend,
+    caller: &Caller,
+    parent_id: Option<i64>,
+) -> Result<Option<namespaces::Model>> {
+    let Some(id) = parent_id else {
+        let user = caller.signed_in()?;
+        return if user.can_create_group || user.admin {
+            Ok(None)
+        } else {
+            Err(Error::forbidden())
+        };
+    };
+    let access = GroupAccess::find(backend, caller.clone(), &id.to_string()).await?;
+    let least = match access.group.subgroup_creation_level {
+        SubgroupCreation::Maintainer => AccessLevel::Maintainer,
+        SubgroupCreation::Owner => AccessLevel::Owner,
+    };
+    if access.holds(least) {
+        Ok(Some(access.group))
+    } else {
+        Err(Error::forbidden())
+    }
+}
+
+/// A group, locked, as it is now.
+///
+/// # Errors
+/// 404 when it is being removed.
+pub(super) async fn locked(db: &impl ConnectionTrait, id: i64) -> Result<namespaces::Model> {
+    namespaces::lock(db, id)
+        .await?
+        .filter(|group| group.deletion_started_at.is_none())
+        .ok_or_else(|| Error::not_found("Group"))
+}

@@ -1,0 +1,293 @@
+//! One attempt at a delivery: what is sent, what came of it, and what follows for the delivery.
+
+use std::time::Duration;
+
+use sea_orm::{ActiveValue::Set, EntityTrait};
+
+use super::{outbox, password_place, payloads, token_place};
+use crate::entities::hook_deliveries::{self, State};
+use crate::entities::project_hooks::{self, Kind};
+use crate::entities::{events, now};
+use crate::error::{Error, Result};
+use crate::integrations::webhooks::{Answer, Outcome, Request};
+use crate::secrets::Secret;
+use crate::services::Backend;
+
+/// After how many attempts a delivery is given up that the receiver fails at (status 500); it may be that one only.
+const FAULTY: i32 = 8;
+/// After how many attempts a delivery is given up whose payload cannot be made.
+const UNMAKEABLE: i32 = 5;
+/// After how many seconds a caller may come again who found too many others waiting.
+const PAUSE: u64 = 10;
+
+/// How an attempt went.
+pub(super) struct Attempt {
+    body: Option<String>,
+    result: Result<Answer, Fault>,
+    duration: Duration,
+}
+
+/// Why there is no answer.
+enum Fault {
+    /// The receiver could not be asked.
+    Receiver(&'static str),
+    /// There is nothing to send.
+    Payload(&'static str),
+}
+
+/// What becomes of a delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The receiver took it.
+    Delivered,
+    /// It is tried again.
+    Later,
+    /// It is given up.
+    Never,
+}
+
+impl Attempt {
+    /// `number` counts this attempt. What the receiver refuses is not sent again; what it is not up to at the moment
+    /// is, and so is what it fails at, for a while.
+    pub(super) fn verdict(&self, number: i32) -> Verdict {
+        let until = |last: i32| {
+            if number < last {
+                Verdict::Later
+            } else {
+                Verdict::Never
+            }
+        };
+        match &self.result {
+            Ok(answer) => match answer.status {
+                200..=299 => Verdict::Delivered,
+                408 | 425 | 429 | 502..=504 => Verdict::Later,
+                500.. => until(FAULTY),
+                _ => Verdict::Never,
+            },
+            Err(Fault::Receiver(_)) => Verdict::Later,
+            Err(Fault::Payload(_)) => until(UNMAKEABLE),
+        }
+    }
+}
+
+impl Attempt {
+    fn unmade(reason: &'static str) -> Self {
+        Self {
+            body: None,
+            result: Err(Fault::Payload(reason)),
+            duration: Duration::ZERO,
+        }
+    }
+
+    fn sent(body: String, outcome: Outcome) -> Self {
+        Self {
+            body: Some(body),
+            result: outcome.answer.map_err(Fault::Receiver),
+            duration: outcome.duration,
+        }
+    }
+
+    /// Whether the receiver is to blame for a failure.
+    pub(super) fn is_receivers_fault(&self) -> bool {
+        !matches!(self.result, Err(Fault::Payload(_)))
+    }
+}
+
+/// Tries a delivery once.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn attempt(
+    backend: &Backend,
+    hook: &project_hooks::Model,
+    delivery: &hook_deliveries::Model,
+) -> Result<Attempt> {
+    let body = match (&delivery.request_body, delivery.event_id) {
+        (Some(body), _) => body.clone(),
+        (None, Some(event_id)) => {
+            let event = events::Entity::find_by_id(event_id).one(backend.database.read());
+            let Some(event) = event.await? else {
+                return Ok(Attempt::unmade("the event is gone"));
+            };
+            match payloads::body(backend, event).await {
+                Ok(body) => body,
+                Err(error) => {
+                    tracing::warn!(%error, delivery = delivery.id, "cannot make a webhook's payload");
+                    return Ok(Attempt::unmade("the payload could not be made"));
+                }
+            }
+        }
+        (None, None) => return Ok(Attempt::unmade("there is nothing to send")),
+    };
+    if body.len() > payloads::LARGEST {
+        return Ok(Attempt::unmade("the payload is larger than 25 MiB"));
+    }
+    match request(backend, hook, delivery.kind, &delivery.uuid, body.clone()) {
+        Ok(request) => Ok(Attempt::sent(body, backend.webhooks.send(request).await)),
+        Err(error) => {
+            tracing::error!(%error, hook = hook.id, "cannot read a webhook's secrets");
+            Ok(Attempt::unmade("the secrets of the webhook cannot be read"))
+        }
+    }
+}
+
+/// What is sent out of turn, while a caller waits.
+pub(super) struct OutOfTurn {
+    /// What kind of thing it tells of.
+    pub kind: Kind,
+    /// The event, unless it is a trial.
+    pub event_id: Option<i64>,
+    /// What the receiver knows it by; a new one when absent.
+    pub uuid: Option<String>,
+    /// The body.
+    pub body: String,
+}
+
+/// Sends something once, while a caller waits; the row that tells how it went.
+///
+/// # Errors
+/// 429 when too many callers wait for receivers.
+pub(super) async fn once(
+    backend: &Backend,
+    hook: &project_hooks::Model,
+    sent: OutOfTurn,
+) -> Result<(hook_deliveries::ActiveModel, Verdict)> {
+    let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
+    let request = request(backend, hook, sent.kind, &uuid, sent.body.clone())?;
+    let outcome = backend.webhooks.send_now(request).await;
+    let attempt = Attempt::sent(sent.body, outcome.ok_or(Error::RateLimited(PAUSE))?);
+    let verdict = attempt.verdict(1);
+    let row = hook_deliveries::ActiveModel {
+        hook_id: Set(hook.id),
+        event_id: Set(sent.event_id),
+        uuid: Set(uuid),
+        kind: Set(sent.kind),
+        url: Set(hook.url.clone()),
+        state: Set(match verdict {
+            Verdict::Delivered => State::Delivered,
+            Verdict::Later | Verdict::Never => State::Failed,
+        }),
+        attempts: Set(1),
+        next_attempt_at: Set(now()),
+        created_at: Set(now()),
+        finished_at: Set(Some(now())),
+        ..told(attempt)
+    };
+    Ok((row, verdict))
+}
+
+fn opened(backend: &Backend, sealed: Option<&str>, place: &str) -> Result<Option<Secret<String>>> {
+    let opened = sealed.map(|sealed| backend.keyring.decrypt(sealed, place));
+    Ok(opened.transpose()?)
+}
+
+/// The headers that say what a delivery is, by the names of this service and, in the compatible mode, by those of
+/// the reference service.
+const EVENT: [&str; 2] = ["X-Service-Event", "X-Gitlab-Event"];
+const UUID: [&str; 2] = ["X-Service-Event-UUID", "X-Gitlab-Event-UUID"];
+const TOKEN: [&str; 2] = ["X-Service-Token", "X-Gitlab-Token"];
+
+fn request(
+    backend: &Backend,
+    hook: &project_hooks::Model,
+    kind: Kind,
+    uuid: &str,
+    body: String,
+) -> Result<Request> {
+    let names = if backend.instance.compat { 2 } else { 1 };
+    let token = opened(backend, hook.token_encrypted.as_deref(), &token_place(hook.id))?;
+    let mut headers = Vec::new();
+    let mut secrets = Vec::new();
+    for ((event, id), secret) in EVENT.into_iter().zip(UUID).zip(TOKEN).take(names) {
+        headers.push((event, kind.title().to_owned()));
+        headers.push((id, uuid.to_owned()));
+        secrets.extend(token.clone().map(|token| (secret, token)));
+    }
+    Ok(Request {
+        url: hook.url.clone(),
+        password: opened(
+            backend,
+            hook.password_encrypted.as_deref(),
+            &password_place(hook.id),
+        )?,
+        headers,
+        secrets,
+        body,
+        verify: hook.enable_ssl_verification,
+    })
+}
+
+/// What an attempt leaves in the log.
+pub(super) fn told(attempt: Attempt) -> hook_deliveries::ActiveModel {
+    let mut row = hook_deliveries::ActiveModel {
+        duration_ms: Set(Some(
+            i32::try_from(attempt.duration.as_millis()).unwrap_or(i32::MAX),
+        )),
+        response_status: Set(None),
+        response_headers: Set(None),
+        response_body: Set(None),
+        error: Set(None),
+        ..Default::default()
+    };
+    if let Some(body) = attempt.body {
+        row.request_body = Set(Some(body));
+    }
+    match attempt.result {
+        Ok(answer) => {
+            let headers: serde_json::Map<String, serde_json::Value> = answer
+                .headers
+                .into_iter()
+                .map(|(name, value)| (name, value.into()))
+                .collect();
+            row.response_status = Set(Some(answer.status.into()));
+            row.response_headers = Set(serde_json::to_string(&headers).ok());
+            row.response_body = Set(Some(answer.body));
+        }
+        Err(Fault::Receiver(reason) | Fault::Payload(reason)) => row.error = Set(Some(reason.to_owned())),
+    }
+    row
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answered(status: u16) -> Attempt {
+        Attempt {
+            body: None,
+            result: Ok(Answer {
+                status,
+                headers: Vec::new(),
+                body: String::new(),
+            }),
+            duration: Duration::ZERO,
+        }
+    }
+
+    #[test]
+    fn refusals_are_final_and_outages_are_not() {
+        for (status, first, last) in [
+            (200, Verdict::Delivered, Verdict::Delivered),
+            (204, Verdict::Delivered, Verdict::Delivered),
+            (302, Verdict::Never, Verdict::Never),
+            (400, Verdict::Never, Verdict::Never),
+            (410, Verdict::Never, Verdict::Never),
+            (429, Verdict::Later, Verdict::Later),
+            (500, Verdict::Later, Verdict::Never),
+            (503, Verdict::Later, Verdict::Later),
+        ] {
+            let attempt = answered(status);
+            assert_eq!(
+                (attempt.verdict(1), attempt.verdict(100)),
+                (first, last),
+                "{status}"
+            );
+        }
+        let silent = |fault| Attempt {
+            result: Err(fault),
+            ..answered(0)
+        };
+        assert_eq!(silent(Fault::Receiver("down")).verdict(100), Verdict::Later);
+        assert_eq!(silent(Fault::Payload("odd")).verdict(UNMAKEABLE), Verdict::Never);
+    }
+}

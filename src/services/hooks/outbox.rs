@@ -1,0 +1,76 @@
+//! The outbox: which hooks are to be told of an event, written in the event's own transaction.
+
+use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
+
+use crate::entities::hook_deliveries::{self, State};
+use crate::entities::project_hooks;
+use crate::entities::{events, now};
+use crate::error::{Error, Result};
+use crate::jobs::{self, deliver_hook::DeliverHook};
+use crate::services::events::Told;
+use crate::services::push_rules::fits;
+
+/// Writes a delivery for every hook that is told of an event. Hooks that are switched off get theirs too, and send
+/// them when they are switched on again.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn announce(
+    transaction: &DatabaseTransaction,
+    event: &events::Model,
+    told: &Told,
+) -> Result<()> {
+    let Some(project_id) = event.project_id else {
+        return Ok(());
+    };
+    let mut hooks = project_hooks::told_of(transaction, project_id, told.kind).await?;
+    hooks.retain(|hook| wants(hook.push_events_branch_filter.as_deref(), told.branch.as_deref()));
+    if hooks.is_empty() {
+        return Ok(());
+    }
+    let rows = hooks.iter().map(|hook| hook_deliveries::ActiveModel {
+        hook_id: Set(hook.id),
+        event_id: Set(Some(event.id)),
+        uuid: Set(uuid()),
+        kind: Set(told.kind),
+        url: Set(hook.url.clone()),
+        state: Set(State::Pending),
+        next_attempt_at: Set(now()),
+        created_at: Set(now()),
+        ..Default::default()
+    });
+    hook_deliveries::Entity::insert_many(rows)
+        .exec_without_returning(transaction)
+        .await?;
+    for hook in hooks.iter().filter(|hook| hook.disabled_at.is_none()) {
+        let job = DeliverHook { hook_id: hook.id };
+        jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
+    }
+    Ok(())
+}
+
+/// Whether a hook with this branch filter wants to know of a branch; what is about none is not filtered.
+fn wants(filter: Option<&str>, branch: Option<&str>) -> bool {
+    match (filter, branch) {
+        (Some(filter), Some(branch)) => filter.is_empty() || fits(filter, branch),
+        _ => true,
+    }
+}
+
+/// An id for a delivery that no other has.
+pub(super) fn uuid() -> String {
+    uuid::Uuid::new_v4().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::wants;
+
+    #[test]
+    fn filters_name_a_branch_or_a_pattern() {
+        assert!(wants(None, Some("main")) && wants(Some(""), Some("main")) && wants(Some("main"), None));
+        assert!(wants(Some("main"), Some("main")) && !wants(Some("main"), Some("mainly")));
+        assert!(wants(Some("feature/*"), Some("feature/x/y")) && !wants(Some("feature/*"), Some("feature")));
+        assert!(wants(Some("*-stable"), Some("1-stable")) && !wants(Some("*-stable"), Some("1-unstable-2")));
+    }
+}

@@ -1,0 +1,74 @@
+//! What webhooks are told: one file a kind, each a function from what was recorded to the body.
+//!
+//! An area that adds a kind writes its data with [`crate::services::events::record`], adds a file here and a line to
+//! [`body`]. Bodies are made when they are first sent, off the request's way; what may have changed by then belongs
+//! into the event's data.
+
+mod note;
+mod parts;
+mod push;
+
+use sea_orm::EntityTrait;
+use serde::Serialize;
+
+use crate::entities::events::TargetType;
+use crate::entities::{events, namespaces, projects, users};
+use crate::error::{Error, Result};
+use crate::git::{Repository, RepositoryId};
+use crate::services::Backend;
+
+/// Largest body of a delivery, in bytes.
+pub const LARGEST: usize = 25 * 1024 * 1024;
+
+/// What every payload is made from.
+pub(super) struct Subject {
+    event: events::Model,
+    project: projects::Model,
+    namespace: namespaces::Model,
+    author: Option<users::Model>,
+    base_url: String,
+    repository: Repository,
+}
+
+/// The body that tells of an event, as JSON.
+///
+/// # Errors
+/// What the database or Git report, and an event of which no webhook tells.
+pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<String> {
+    let subject = Subject::load(backend, event).await?;
+    match (subject.event.action, subject.event.target_type) {
+        (events::Action::Pushed, _) => text(&push::payload(&subject).await?),
+        (events::Action::Commented, Some(TargetType::CommitNote)) => {
+            text(&note::payload(backend, &subject).await?)
+        }
+        _ => Err(Error::internal("no webhook tells of this event")),
+    }
+}
+
+fn text(payload: &impl Serialize) -> Result<String> {
+    serde_json::to_string(payload).map_err(Error::internal)
+}
+
+impl Subject {
+    async fn load(backend: &Backend, event: events::Model) -> Result<Self> {
+        let db = backend.database.read();
+        let gone = || Error::internal("the project of an event is gone");
+        let project_id = event.project_id.ok_or_else(gone)?;
+        let found = projects::by_reference(db, &project_id.to_string()).await?;
+        let (project, namespace) = found.ok_or_else(gone)?;
+        let author = match event.author_id {
+            Some(id) => users::Entity::find_by_id(id).one(db).await?,
+            None => None,
+        };
+        Ok(Self {
+            repository: backend
+                .repositories
+                .repository(&RepositoryId::of_project(project_id)),
+            base_url: backend.instance.base_url.clone(),
+            event,
+            project,
+            namespace,
+            author,
+        })
+    }
+}

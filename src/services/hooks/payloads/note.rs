@@ -1,0 +1,182 @@
+//! `note`: somebody commented. So far that is on commits; notes on other things add a branch to [`payload`].
+
+use std::sync::LazyLock;
+
+use regex::Regex;
+use sea_orm::EntityTrait;
+use serde::Serialize;
+
+use super::Subject;
+use super::parts::{CommitPart, ProjectPart, RepositoryPart, UserPart, date};
+use crate::entities::commit_comments;
+use crate::error::{Error, Result};
+use crate::git::{DiffEntry, Oid};
+use crate::secrets;
+use crate::services::Backend;
+use crate::services::events::pushes::oid;
+
+#[derive(Debug, Serialize)]
+pub(super) struct NotePayload {
+    object_kind: &'static str,
+    event_type: &'static str,
+    user: UserPart,
+    project_id: i64,
+    project: ProjectPart,
+    object_attributes: Attributes,
+    repository: RepositoryPart,
+    commit: CommitPart,
+}
+
+#[derive(Debug, Serialize)]
+struct Attributes {
+    attachment: Option<String>,
+    author_id: Option<i64>,
+    change_position: Option<Position>,
+    commit_id: Option<String>,
+    created_at: String,
+    discussion_id: String,
+    id: i64,
+    line_code: Option<String>,
+    note: String,
+    noteable_id: Option<i64>,
+    noteable_type: &'static str,
+    original_position: Option<Position>,
+    position: Option<Position>,
+    project_id: i64,
+    resolved_at: Option<String>,
+    resolved_by_id: Option<i64>,
+    resolved_by_push: Option<bool>,
+    st_diff: Option<LineDiff>,
+    system: bool,
+    r#type: Option<String>,
+    updated_at: String,
+    updated_by_id: Option<i64>,
+    description: String,
+    url: String,
+}
+
+/// Where in a change a note stands; notes on commits have none.
+#[derive(Debug, Serialize)]
+struct Position {}
+
+/// The change of the file that a commented line stands in.
+#[derive(Debug, Serialize)]
+struct LineDiff {
+    diff: String,
+    new_path: String,
+    old_path: String,
+    a_mode: String,
+    b_mode: String,
+    new_file: bool,
+    renamed_file: bool,
+    deleted_file: bool,
+}
+
+pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
+    let gone = || Error::internal("the comment of an event is gone");
+    let id = subject.event.target_id.ok_or_else(gone)?;
+    let found = commit_comments::Entity::find_by_id(id).one(backend.database.read());
+    let comment = found.await?.ok_or_else(gone)?;
+    let sha = oid(&comment.sha).ok_or_else(gone)?;
+    let commit = subject.repository.commit(sha).await?;
+    let st_diff = match &comment.path {
+        Some(path) => line_diff(subject, sha, path).await,
+        None => None,
+    };
+    Ok(NotePayload {
+        object_kind: "note",
+        event_type: "note",
+        user: subject.user_part(),
+        project_id: subject.project.id,
+        project: subject.project_part(),
+        object_attributes: attributes(subject, comment, st_diff),
+        repository: subject.repository_part(false),
+        commit: subject.commit_part(commit, None),
+    })
+}
+
+fn attributes(subject: &Subject, comment: commit_comments::Model, st_diff: Option<LineDiff>) -> Attributes {
+    let created_at = date(comment.created_at);
+    let mut discussion_id = secrets::digest(&format!("commit comment {}", comment.id));
+    discussion_id.truncate(40);
+    Attributes {
+        attachment: None,
+        author_id: comment.author_id,
+        change_position: None,
+        created_at: created_at.clone(),
+        discussion_id,
+        id: comment.id,
+        line_code: None,
+        noteable_id: None,
+        noteable_type: "Commit",
+        original_position: None,
+        position: None,
+        project_id: comment.project_id,
+        resolved_at: None,
+        resolved_by_id: None,
+        resolved_by_push: None,
+        st_diff,
+        system: false,
+        r#type: None,
+        updated_at: created_at,
+        updated_by_id: None,
+        description: with_absolute_images(&comment.note, &subject.web_url()),
+        url: format!("{}#note_{}", subject.commit_url(&comment.sha), comment.id),
+        commit_id: Some(comment.sha),
+        note: comment.note,
+    }
+}
+
+/// The change of one file; none where Git cannot tell it any more.
+async fn line_diff(subject: &Subject, commit: Oid, path: &str) -> Option<LineDiff> {
+    let diff = subject.repository.diff_commit(commit).await.ok()?;
+    let entry = diff
+        .entries
+        .into_iter()
+        .find(|entry| entry.new_path == path || entry.old_path == path)?;
+    Some(entry.into())
+}
+
+impl From<DiffEntry> for LineDiff {
+    fn from(entry: DiffEntry) -> Self {
+        Self {
+            diff: entry.diff,
+            new_path: entry.new_path,
+            old_path: entry.old_path,
+            a_mode: entry.a_mode,
+            b_mode: entry.b_mode,
+            new_file: entry.new_file,
+            renamed_file: entry.renamed_file,
+            deleted_file: entry.deleted_file,
+        }
+    }
+}
+
+static IMAGE: LazyLock<Option<Regex>> =
+    LazyLock::new(|| Regex::new(r"(!\[[^\]]*\]\()(/uploads/[^)\s]+)").ok());
+
+/// The text with the addresses of uploaded images made absolute.
+fn with_absolute_images(text: &str, web_url: &str) -> String {
+    match &*IMAGE {
+        Some(image) => image
+            .replace_all(text, |found: &regex::Captures<'_>| {
+                format!("{}{web_url}{}", &found[1], &found[2])
+            })
+            .into_owned(),
+        None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_absolute_images;
+
+    #[test]
+    fn uploaded_images_are_told_by_their_whole_address() {
+        let text = "See ![a](/uploads/1/a.png), ![b](http://x/b.png) and [c](/uploads/1/c.txt)";
+        assert_eq!(
+            with_absolute_images(text, "http://h/p/q"),
+            "See ![a](http://h/p/q/uploads/1/a.png), ![b](http://x/b.png) and [c](/uploads/1/c.txt)"
+        );
+    }
+}

@@ -1,0 +1,192 @@
+//! What payloads of several kinds have in common.
+
+use chrono::{DateTime, SecondsFormat, Utc};
+use serde::Serialize;
+
+use super::Subject;
+use crate::entities::{Visibility, users};
+use crate::git;
+use crate::services::links;
+
+/// The project, with the names that older receivers read.
+#[derive(Debug, Serialize)]
+pub(super) struct ProjectPart {
+    id: i64,
+    name: String,
+    description: Option<String>,
+    web_url: String,
+    avatar_url: Option<String>,
+    git_ssh_url: String,
+    git_http_url: String,
+    namespace: String,
+    visibility_level: u8,
+    path_with_namespace: String,
+    default_branch: Option<String>,
+    ci_config_path: Option<String>,
+    homepage: String,
+    url: String,
+    ssh_url: String,
+    http_url: String,
+}
+
+/// The repository, as older receivers read it.
+#[derive(Debug, Serialize)]
+pub(super) struct RepositoryPart {
+    name: String,
+    url: String,
+    description: Option<String>,
+    homepage: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git_http_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    git_ssh_url: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    visibility_level: Option<u8>,
+}
+
+/// Who did it.
+#[derive(Debug, Serialize)]
+pub(super) struct UserPart {
+    name: String,
+    username: String,
+    avatar_url: Option<String>,
+    email: String,
+}
+
+/// A commit; its files are told with pushes only.
+#[derive(Debug, Serialize)]
+pub(super) struct CommitPart {
+    id: String,
+    message: String,
+    title: String,
+    timestamp: String,
+    url: String,
+    author: AuthorPart,
+    #[serde(flatten)]
+    files: Option<FilesPart>,
+}
+
+/// The author of a commit, as Git knows them.
+#[derive(Debug, Serialize)]
+struct AuthorPart {
+    name: String,
+    email: String,
+}
+
+#[derive(Debug, Serialize)]
+struct FilesPart {
+    added: Vec<String>,
+    modified: Vec<String>,
+    removed: Vec<String>,
+}
+
+/// How dates inside of `object_attributes` are written: typed clients parse exactly this.
+pub(super) fn date(time: DateTime<Utc>) -> String {
+    time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
+}
+
+fn visibility_level(visibility: Visibility) -> u8 {
+    match visibility {
+        Visibility::Private => 0,
+        Visibility::Internal => 10,
+        Visibility::Public => 20,
+    }
+}
+
+/// The address of a user's picture.
+pub(super) fn picture(base_url: &str, user: &users::Model) -> Option<String> {
+    links::avatar_url(base_url, "user", user.id, user.avatar.as_deref())
+}
+
+impl Subject {
+    fn path(&self) -> String {
+        links::project_path(&self.namespace, &self.project)
+    }
+
+    /// The address of the project's pages.
+    pub(super) fn web_url(&self) -> String {
+        format!("{}/{}", self.base_url, self.path())
+    }
+
+    /// The address of a commit's page.
+    pub(super) fn commit_url(&self, id: &str) -> String {
+        format!("{}/-/commit/{id}", self.web_url())
+    }
+
+    pub(super) fn project_part(&self) -> ProjectPart {
+        let (project, web_url) = (&self.project, self.web_url());
+        let ssh_url = links::ssh_url(&self.base_url, &self.path());
+        let http_url = format!("{web_url}.git");
+        ProjectPart {
+            id: project.id,
+            name: project.name.clone(),
+            description: project.description.clone(),
+            avatar_url: links::avatar_url(&self.base_url, "project", project.id, project.avatar.as_deref()),
+            git_ssh_url: ssh_url.clone(),
+            git_http_url: http_url.clone(),
+            namespace: self.namespace.name.clone(),
+            visibility_level: visibility_level(project.visibility),
+            path_with_namespace: self.path(),
+            default_branch: project.default_branch.clone(),
+            ci_config_path: project.ci_config_path.clone(),
+            homepage: web_url.clone(),
+            web_url,
+            url: ssh_url.clone(),
+            ssh_url,
+            http_url,
+        }
+    }
+
+    /// `whole` adds what only pushes tell.
+    pub(super) fn repository_part(&self, whole: bool) -> RepositoryPart {
+        let web_url = self.web_url();
+        let ssh_url = links::ssh_url(&self.base_url, &self.path());
+        RepositoryPart {
+            name: self.project.name.clone(),
+            description: self.project.description.clone(),
+            git_http_url: whole.then(|| format!("{web_url}.git")),
+            git_ssh_url: whole.then(|| ssh_url.clone()),
+            visibility_level: whole.then(|| visibility_level(self.project.visibility)),
+            homepage: web_url,
+            url: ssh_url,
+        }
+    }
+
+    /// The author of the event; somebody nameless when they are gone.
+    pub(super) fn user_part(&self) -> UserPart {
+        match &self.author {
+            Some(user) => UserPart {
+                name: user.name.clone(),
+                username: user.username.clone(),
+                avatar_url: picture(&self.base_url, user),
+                email: user.email.clone(),
+            },
+            None => UserPart {
+                name: "Ghost User".to_owned(),
+                username: "ghost".to_owned(),
+                avatar_url: None,
+                email: String::new(),
+            },
+        }
+    }
+
+    pub(super) fn commit_part(&self, commit: git::Commit, files: Option<git::ChangedPaths>) -> CommitPart {
+        let id = commit.id.to_string();
+        CommitPart {
+            url: self.commit_url(&id),
+            title: commit.title().to_owned(),
+            timestamp: commit.committer.time.to_rfc3339_opts(SecondsFormat::Secs, false),
+            author: AuthorPart {
+                name: commit.author.name,
+                email: commit.author.email,
+            },
+            files: files.map(|files| FilesPart {
+                added: files.added,
+                modified: files.modified,
+                removed: files.removed,
+            }),
+            message: commit.message,
+            id,
+        }
+    }
+}

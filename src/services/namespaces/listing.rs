@@ -1,0 +1,111 @@
+//! Reading namespaces of either kind.
+
+use std::collections::HashMap;
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryOrder};
+
+use crate::api::types::{Page, PageRequest};
+use crate::entities::access::{groups_with_level, visible_groups};
+use crate::entities::namespaces::{self, Column};
+use crate::entities::{AccessLevel, fold, now, users};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::authentication::Caller;
+use crate::services::listing::{containing, page_of};
+
+/// A namespace, with the user whose personal one it is.
+#[derive(Debug, Clone)]
+pub struct Found {
+    /// The namespace.
+    pub namespace: namespaces::Model,
+    /// The user, unless it is a group.
+    pub owner: Option<users::Model>,
+}
+
+/// Which namespaces are wanted; all conditions hold together.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Part of the name or the whole path.
+    pub search: Option<String>,
+    /// Only those that the caller owns.
+    pub owned_only: bool,
+    /// Only those that are in no other.
+    pub top_level_only: bool,
+}
+
+/// One page of the namespaces in which the caller has a role; of all for administrators.
+///
+/// # Errors
+/// 401 without a caller.
+pub async fn list(
+    backend: &Backend,
+    caller: &Caller,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<Page<Found>> {
+    let db = backend.database.read();
+    let user = caller.signed_in()?;
+    let least = match (filter.owned_only, user.admin) {
+        (true, _) => Some(AccessLevel::Owner),
+        (false, true) => None,
+        (false, false) => Some(AccessLevel::Guest),
+    };
+    let found = |text: String| {
+        Condition::any()
+            .add(Expr::col((namespaces::Entity, Column::NameKey)).like(containing(&text)))
+            .add(Expr::col((namespaces::Entity, Column::FullPathKey)).like(containing(&text)))
+    };
+    let search = filter.search.as_deref().map(fold).filter(|text| !text.is_empty());
+    let condition = Condition::all()
+        .add_option(least.map(|least| groups_with_level(user.id, least, now().date_naive())))
+        .add_option(search.map(found))
+        .add_option(filter.top_level_only.then(|| Column::ParentId.is_null()));
+    let wanted = namespaces::live().filter(condition).order_by_asc(Column::Id);
+    let page = page_of(db, wanted, page).await?;
+    let mut owners = owners(db, &page.items).await?;
+    Ok(page.map(|namespace| Found {
+        owner: namespace.owner_id.and_then(|id| owners.remove(&id)),
+        namespace,
+    }))
+}
+
+/// One namespace: the caller's own, or a group that the caller may see.
+///
+/// # Errors
+/// 404 when it is not there for the caller.
+pub async fn read(backend: &Backend, caller: &Caller, reference: &str) -> Result<Found> {
+    let db = backend.database.read();
+    let user = caller.signed_in()?;
+    let own = match user.admin {
+        true => Column::OwnerId.is_not_null(),
+        false => Column::OwnerId.eq(user.id),
+    };
+    let visible = Condition::any()
+        .add(own)
+        .add(visible_groups(caller.viewer(), now().date_naive()));
+    let namespace = namespaces::live()
+        .filter(namespaces::named(reference))
+        .filter(visible)
+        .one(db)
+        .await?
+        .ok_or_else(|| Error::not_found("Namespace"))?;
+    let mut owners = owners(db, std::slice::from_ref(&namespace)).await?;
+    Ok(Found {
+        owner: namespace.owner_id.and_then(|id| owners.remove(&id)),
+        namespace,
+    })
+}
+
+/// The users whose personal namespaces are among these, in one statement; each has one.
+async fn owners(
+    db: &impl ConnectionTrait,
+    found: &[namespaces::Model],
+) -> Result<HashMap<i64, users::Model>> {
+    let ids = found.iter().filter_map(|namespace| namespace.owner_id);
+    let owners = users::Entity::find()
+        .filter(users::Column::Id.is_in(ids))
+        .all(db)
+        .await?;
+    Ok(owners.into_iter().map(|user| (user.id, user)).collect())
+}

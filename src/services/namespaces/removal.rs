@@ -1,0 +1,53 @@
+//! Removing a namespace with all it holds: out of sight in one step, for good in many.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
+
+use crate::entities::{namespace_ancestors, namespaces, now, projects};
+use crate::error::Result;
+use crate::services::Backend;
+use crate::services::projects::remove as remove_project;
+
+/// Hides a namespace, everything below it, and the projects in them; false when it was hidden before.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<bool> {
+    namespaces::lock_shape(transaction).await?;
+    let hidden = namespaces::Entity::update_many()
+        .col_expr(namespaces::Column::DeletionStartedAt, Expr::value(now()))
+        .filter(namespaces::Column::Id.in_subquery(namespace_ancestors::at_or_below(root)))
+        .filter(namespaces::Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    projects::Entity::update_many()
+        .col_expr(projects::Column::DeletionStartedAt, Expr::value(now()))
+        .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(root)))
+        .filter(projects::Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    Ok(hidden.rows_affected > 0)
+}
+
+/// Removes a hidden namespace and everything below it, deepest first, so that whatever is cut short can be found and
+/// gone on with.
+///
+/// # Errors
+/// Whatever the database or the file system reports.
+pub async fn remove_tree(backend: &Backend, root: i64) -> Result<()> {
+    let ids = namespace_ancestors::descendant_ids(backend.database.read(), root).await?;
+    for id in ids.into_iter().rev() {
+        let found = projects::Entity::find()
+            .filter(projects::Column::NamespaceId.eq(id))
+            .order_by_asc(projects::Column::Id)
+            .all(backend.database.read())
+            .await?;
+        for project in found {
+            remove_project(backend, &project).await?;
+        }
+        namespaces::Entity::delete_by_id(id)
+            .exec(backend.database.write())
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,202 @@
+//! The applications that may ask users for tokens: registered by administrators.
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel, QueryOrder};
+use url::Url;
+
+use super::Fault;
+use crate::api::types::{Page, PageRequest};
+use crate::entities::now;
+use crate::entities::oauth_applications::{self, Column, Entity};
+use crate::entities::oauth_tokens;
+use crate::error::{Error, Result};
+use crate::policy::SCOPES;
+use crate::secrets::{self, Token};
+use crate::services::Backend;
+use crate::services::access_tokens::checked_scopes;
+use crate::services::listing::page_of;
+use crate::services::preconditions::unmodified_since;
+
+pub use crate::entities::oauth_applications::Model as Application;
+
+/// What secret scanners know the secrets by.
+const PREFIX: &str = "hfoas-";
+/// Most redirect addresses of an application.
+const MOST_ADDRESSES: usize = 20;
+/// Schemes that would run in, or read from, the browser that is sent back.
+const FORBIDDEN_SCHEMES: [&str; 8] = [
+    "javascript",
+    "data",
+    "vbscript",
+    "file",
+    "blob",
+    "about",
+    "view-source",
+    "filesystem",
+];
+
+/// What a new application is to be.
+#[derive(Debug, Clone)]
+pub struct NewApplication {
+    /// What users are shown.
+    pub name: String,
+    /// Where users may be sent back to, separated by whitespace.
+    pub redirect_uri: String,
+    /// What it may ask for, separated by whitespace.
+    pub scopes: String,
+    /// Whether it can keep a secret.
+    pub confidential: bool,
+}
+
+/// Registers an application; its secret is given out here and never again.
+///
+/// # Errors
+/// 400 under `redirect_uri` and `scopes`.
+pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Application, String)> {
+    let addresses: Vec<&str> = new.redirect_uri.split_ascii_whitespace().collect();
+    if addresses.is_empty() {
+        return Err(Error::attribute("redirect_uri", "can't be blank"));
+    }
+    if addresses.len() > MOST_ADDRESSES {
+        let text = format!("has too many addresses (maximum is {MOST_ADDRESSES})");
+        return Err(Error::attribute("redirect_uri", text));
+    }
+    if let Some(fault) = addresses.iter().find_map(|address| address_fault(address)) {
+        return Err(Error::attribute("redirect_uri", fault));
+    }
+    let scopes: Vec<String> = new.scopes.split_ascii_whitespace().map(str::to_owned).collect();
+    let secret = Token::generate(PREFIX);
+    let row = oauth_applications::ActiveModel {
+        uid: Set(hex::encode(rand::random::<[u8; 32]>())),
+        secret_digest: Set(secret.digest()),
+        name: Set(new.name),
+        redirect_uri: Set(addresses.join("\n")),
+        scopes: Set(checked_scopes(&scopes, &SCOPES)?),
+        confidential: Set(new.confidential),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    let made = row.insert(backend.database.write()).await?;
+    Ok((made, secret.expose().to_owned()))
+}
+
+/// What is wrong with a redirect address, if anything is.
+fn address_fault(address: &str) -> Option<&'static str> {
+    let Ok(url) = Url::parse(address) else {
+        return Some("must be an absolute URI.");
+    };
+    let web = matches!(url.scheme(), "http" | "https");
+    if FORBIDDEN_SCHEMES.contains(&url.scheme()) || !url.username().is_empty() || url.password().is_some() {
+        return Some("is forbidden by the server.");
+    }
+    if url.fragment().is_some() {
+        return Some("cannot contain a fragment.");
+    }
+    let absolute = !web || url.has_host() && address.contains("://");
+    let plain = address
+        .bytes()
+        .all(|byte| byte.is_ascii_graphic() && byte != b'\\');
+    (!absolute || !plain).then_some("must be an absolute URI.")
+}
+
+/// A page of the applications, in the order they were registered.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<Application>> {
+    let all = Entity::find().order_by_asc(Column::Id);
+    page_of(backend.database.read(), all, page).await
+}
+
+/// Gives an application another secret, which is given out here and never again.
+///
+/// # Errors
+/// 404.
+pub async fn renew_secret(backend: &Backend, id: i64) -> Result<(Application, String)> {
+    let secret = Token::generate(PREFIX);
+    let mut row = get(backend, id).await?.into_active_model();
+    row.secret_digest = Set(secret.digest());
+    row.updated_at = Set(now());
+    let changed = row.update(backend.database.write()).await?;
+    Ok((changed, secret.expose().to_owned()))
+}
+
+/// Removes an application; codes and tokens that users granted it go with it.
+///
+/// # Errors
+/// 404, and 412 when it changed after the caller's date.
+pub async fn delete(backend: &Backend, id: i64, since: Option<&str>) -> Result<()> {
+    let application = get(backend, id).await?;
+    unmodified_since(since, application.updated_at)?;
+    Entity::delete_by_id(id).exec(backend.database.write()).await?;
+    Ok(())
+}
+
+async fn get(backend: &Backend, id: i64) -> Result<Application> {
+    let found = Entity::find_by_id(id).one(backend.database.read()).await?;
+    found.ok_or_else(|| Error::not_found("Application"))
+}
+
+/// The application that a token is of.
+///
+/// # Errors
+/// 401 when it is gone, and the token with it.
+pub async fn of_token(backend: &Backend, token: &oauth_tokens::Model) -> Result<Application> {
+    let found = Entity::find_by_id(token.application_id)
+        .one(backend.database.read())
+        .await?;
+    found.ok_or(Error::Unauthorized)
+}
+
+/// The application that these credentials are of. One that can keep a secret must prove it; another need not, but a
+/// wrong secret is refused.
+///
+/// # Errors
+/// [`Fault::InvalidClient`].
+pub async fn authenticate(backend: &Backend, uid: &str, secret: Option<&str>) -> Result<Application, Fault> {
+    let found = oauth_applications::by_uid(backend.database.read(), uid).await?;
+    let application = found.ok_or(Fault::InvalidClient)?;
+    let proven = match secret {
+        Some(secret) => secrets::constant_time_eq(&secrets::digest(secret), &application.secret_digest),
+        None => !application.confidential,
+    };
+    if proven {
+        Ok(application)
+    } else {
+        Err(Fault::InvalidClient)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_absolute_and_harmless() {
+        for good in [
+            "https://app.example/callback",
+            "http://127.0.0.1:8000/cb?x=1",
+            "com.example.app:/callback",
+            "http://localhost/",
+            "https://app.example",
+        ] {
+            assert_eq!(address_fault(good), None, "{good}");
+        }
+        for bad in [
+            "",
+            "/callback",
+            "app.example/callback",
+            "https://",
+            "https:app.example",
+            "https://app.example/#x",
+            "javascript:alert(1)",
+            "JavaScript:alert(1)",
+            "data:text/html,x",
+            "file:///etc/passwd",
+            "https://ada:x@app.example/",
+            "https://app.example\\@evil.example/",
+        ] {
+            assert!(address_fault(bad).is_some(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,218 @@
+//! Tokens that belong to a project (specification 5): each acts as a bot user of its own, which is a member of that
+//! project and of nothing else, and goes with the token.
+
+use std::collections::HashMap;
+
+use chrono::NaiveDate;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect, Select,
+};
+
+use crate::api::types::{Page, PageRequest};
+use crate::entities::access_tokens::{Column, Entity, Kind, Model};
+use crate::entities::{AccessLevel, fold, members, now, project_bots, users};
+use crate::error::{Error, Result};
+use crate::policy::SCOPES;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::access_tokens::{Activity, NewToken, checked_scopes, paged, prepare};
+use crate::services::preconditions::unmodified_since;
+use crate::services::users::deletion::delete_bots;
+
+/// What a new token is to be.
+#[derive(Debug, Clone)]
+pub struct NewProjectToken {
+    /// What its holders call it; the bot is called the same.
+    pub name: String,
+    /// Its scopes.
+    pub scopes: Vec<String>,
+    /// The last day it is good for.
+    pub expires_at: Option<NaiveDate>,
+    /// The role of the bot; Maintainer when absent.
+    pub access_level: Option<i64>,
+}
+
+/// A token with the role of its bot.
+#[derive(Debug, Clone)]
+pub struct ProjectToken {
+    /// The token.
+    pub token: Model,
+    /// The role; none when the membership was ended.
+    pub access_level: Option<AccessLevel>,
+}
+
+/// A page of a project's tokens, in the order they were made.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn list(
+    backend: &Backend,
+    project_id: i64,
+    activity: Activity,
+    page: &PageRequest,
+) -> Result<Page<ProjectToken>> {
+    let found = paged(backend, of_project(project_id), activity, page).await?;
+    let levels = levels(backend, project_id, &found.items).await?;
+    Ok(found.map(|token| ProjectToken {
+        access_level: levels.get(&token.user_id).copied(),
+        token,
+    }))
+}
+
+/// One token of a project.
+///
+/// # Errors
+/// 404.
+pub async fn get(backend: &Backend, project_id: i64, id: i64) -> Result<ProjectToken> {
+    let found = of_project(project_id)
+        .filter(Column::Id.eq(id))
+        .one(backend.database.read())
+        .await?;
+    let token = found.ok_or_else(|| Error::not_found("Project Access Token"))?;
+    let levels = levels(backend, project_id, std::slice::from_ref(&token)).await?;
+    Ok(ProjectToken {
+        access_level: levels.get(&token.user_id).copied(),
+        token,
+    })
+}
+
+/// Makes a token with its bot; the secret is given out here and never again.
+///
+/// # Errors
+/// 400 for scopes that are missing or unknown and for roles that a project does not have; 403 for bots.
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    new: NewProjectToken,
+) -> Result<(ProjectToken, String)> {
+    let creator = access.caller.signed_in()?;
+    if creator.bot {
+        return Err(Error::forbidden_because(
+            "A project access token cannot make others",
+        ));
+    }
+    let level = level(new.access_level)?;
+    let grantable: Vec<&str> = SCOPES.into_iter().filter(|scope| *scope != "sudo").collect();
+    checked_scopes(&new.scopes, &grantable)?;
+    let (project_id, creator_id) = (access.project.id, creator.id);
+    let (name, last) = (new.name.clone(), new.expires_at);
+    let (mut row, secret) = prepare(NewToken {
+        user_id: 0,
+        name: new.name,
+        kind: Kind::Project,
+        scopes: new.scopes,
+        expires_at: last,
+        created_by_id: Some(creator_id),
+        secret: None,
+    })?;
+    let token = backend
+        .database
+        .transaction(async |transaction| {
+            let bot = bot(project_id, name, creator_id).insert(transaction).await?;
+            let home = project_bots::ActiveModel {
+                project_id: Set(project_id),
+                user_id: Set(bot.id),
+                ..Default::default()
+            };
+            home.insert(transaction).await?;
+            enrol(transaction, project_id, &bot, level).await?;
+            row.user_id = Set(bot.id);
+            Ok::<_, Error>(row.insert(transaction).await?)
+        })
+        .await?;
+    let made = ProjectToken {
+        token,
+        access_level: Some(level),
+    };
+    Ok((made, secret))
+}
+
+/// Takes a token back for good, and its bot with it.
+///
+/// # Errors
+/// 404, and 412 when the token is newer than the caller's date.
+pub async fn revoke(backend: &Backend, project_id: i64, id: i64, since: Option<&str>) -> Result<()> {
+    let found = get(backend, project_id, id).await?;
+    unmodified_since(since, found.token.created_at)?;
+    let bot = found.token.user_id;
+    backend
+        .database
+        .transaction(async |transaction| delete_bots(transaction, vec![bot]).await)
+        .await
+}
+
+fn of_project(project_id: i64) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::Kind.eq(Kind::Project))
+        .filter(Column::UserId.in_subquery(project_bots::of_project(project_id)))
+        .order_by_asc(Column::Id)
+}
+
+async fn levels(backend: &Backend, project_id: i64, tokens: &[Model]) -> Result<HashMap<i64, AccessLevel>> {
+    let rows: Vec<(i64, AccessLevel)> = members::Entity::find()
+        .select_only()
+        .column(members::Column::UserId)
+        .column(members::Column::AccessLevel)
+        .filter(members::Column::ProjectId.eq(project_id))
+        .filter(members::Column::UserId.is_in(tokens.iter().map(|token| token.user_id)))
+        .into_tuple()
+        .all(backend.database.read())
+        .await?;
+    Ok(rows.into_iter().collect())
+}
+
+fn level(wanted: Option<i64>) -> Result<AccessLevel> {
+    let Some(number) = wanted else {
+        return Ok(AccessLevel::Maintainer);
+    };
+    i32::try_from(number)
+        .ok()
+        .and_then(|number| AccessLevel::try_from(number).ok())
+        .filter(|level| *level <= AccessLevel::Maintainer)
+        .ok_or_else(|| Error::attribute("access_level", "is not included in the list"))
+}
+
+/// A bot: it sees nothing but its project and what is public, makes nothing of its own, and gets no mail.
+fn bot(project_id: i64, name: String, creator_id: i64) -> users::ActiveModel {
+    let username = format!(
+        "project_{project_id}_bot_{}",
+        hex::encode(rand::random::<[u8; 8]>())
+    );
+    let email = format!("{username}@noreply.invalid");
+    users::ActiveModel {
+        username_key: Set(fold(&username)),
+        username: Set(username),
+        name: Set(name),
+        email_key: Set(fold(&email)),
+        email: Set(email),
+        bot: Set(true),
+        external: Set(true),
+        can_create_group: Set(false),
+        projects_limit: Set(0),
+        confirmed_at: Set(Some(now())),
+        created_by_id: Set(Some(creator_id)),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    }
+}
+
+async fn enrol(
+    transaction: &DatabaseTransaction,
+    project_id: i64,
+    bot: &users::Model,
+    level: AccessLevel,
+) -> Result<()> {
+    let row = members::ActiveModel {
+        user_id: Set(bot.id),
+        project_id: Set(Some(project_id)),
+        access_level: Set(level),
+        created_by_id: Set(bot.created_by_id),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    row.insert(transaction).await?;
+    Ok(())
+}

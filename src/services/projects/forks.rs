@@ -1,0 +1,288 @@
+//! Forks: copies of a project that remember where they come from.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter};
+
+use super::create::{add_maintainer, check_names, insert, namespace, own_namespace, refuse_taken, row};
+use super::settings::replace_topics;
+use crate::api::types::MaybeUndefined;
+use crate::entities::namespaces::{self, Kind};
+use crate::entities::projects::{self, Column, FeatureAccess, ImportStatus};
+use crate::entities::{Visibility, now, project_topics, ref_updates};
+use crate::error::{Error, Result};
+use crate::git::{self, RepositoryId};
+use crate::jobs::{self, fork_repository::ForkRepository};
+use crate::policy::Role;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::authentication::Caller;
+use crate::services::commits;
+use crate::services::references::{self, Moved, Mover};
+
+/// Where a fork goes and what it is called.
+#[derive(Debug, Clone, Default)]
+pub struct NewFork {
+    /// Number or full path of the namespace; the caller's own when absent.
+    pub namespace: Option<String>,
+    /// The name; the source's when absent.
+    pub name: Option<String>,
+    /// The last part of the path; the source's when absent.
+    pub path: Option<String>,
+    /// What it is for; as the source when absent.
+    pub description: MaybeUndefined<String>,
+    /// Who may see it; as the source, within what the namespace allows, when absent.
+    pub visibility: Option<Visibility>,
+}
+
+/// Makes the row of a fork, and leaves copying the repository to a job.
+///
+/// # Errors
+/// 404 for who may not fork, and for a namespace that is not there or takes no projects of the caller; 409 for a
+/// name or path that is taken; 400 for names and visibilities that do not do.
+pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Result<ProjectAccess> {
+    may_fork(access)?;
+    let (caller, source) = (&access.caller, &access.project);
+    let user = caller.signed_in()?.clone();
+    let name = new.name.unwrap_or_else(|| source.name.clone());
+    let path = new.path.unwrap_or_else(|| source.path.clone());
+    check_names(Some(&name), Some(&path))?;
+    let namespace_id = target(backend, caller, new.namespace.as_deref()).await?;
+    let mut row = row(name.clone(), path.clone(), source.visibility, Some(user.id));
+    row.forked_from_id = Set(Some(source.id));
+    row.import_status = Set(ImportStatus::Scheduled);
+    row.lfs_enabled = Set(source.lfs_enabled);
+    row.ci_config_path = Set(source.ci_config_path.clone());
+    row.ci_default_git_depth = Set(source.ci_default_git_depth);
+    row.description = Set(match new.description {
+        MaybeUndefined::Undefined => source.description.clone(),
+        MaybeUndefined::Null => None,
+        MaybeUndefined::Value(text) => Some(text),
+    });
+    let (wanted, source_id, widest) = (new.visibility, source.id, source.visibility);
+    let project = backend
+        .database
+        .transaction(async |transaction| {
+            let namespace = namespace(transaction, caller, &user, namespace_id)
+                .await
+                .map_err(|error| match error {
+                    Error::InvalidAttributes(_) => Error::not_found("Target Namespace"),
+                    other => other,
+                })?;
+            row.namespace_id = Set(namespace.id);
+            row.visibility = Set(visibility(&namespace, widest, wanted)?);
+            refuse_taken(transaction, &namespace, Some(&name), Some(&path))
+                .await
+                .map_err(taken)?;
+            let project = insert(backend, transaction, &namespace, row).await?;
+            let topics = project_topics::of_projects(transaction, [source_id]).await?;
+            let topics = topics.into_values().flatten().collect();
+            replace_topics(transaction, project.id, topics).await?;
+            add_maintainer(transaction, &namespace, &project, &user).await?;
+            count(transaction, source_id, 1).await?;
+            let job = ForkRepository {
+                project_id: project.id,
+                source_id,
+                user_id: Some(user.id),
+            };
+            jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
+            Ok::<_, Error>(project)
+        })
+        .await?;
+    ProjectAccess::find(backend, caller.clone(), &project.id.to_string()).await
+}
+
+/// Whether the caller may fork: who may read the code, unless forking is off.
+fn may_fork(access: &ProjectAccess) -> Result<()> {
+    let open = match access.project.forking_access_level {
+        FeatureAccess::Enabled => true,
+        FeatureAccess::Private => access.holds(Role::Guest),
+        FeatureAccess::Disabled => false,
+    };
+    if open && access.caller.is_signed_in() && commits::may_read_code(access) {
+        Ok(())
+    } else {
+        Err(Error::not_found(""))
+    }
+}
+
+/// The namespace that a reference names.
+async fn target(backend: &Backend, caller: &Caller, reference: Option<&str>) -> Result<i64> {
+    let Some(reference) = reference.filter(|text| !text.is_empty()) else {
+        return own_namespace(backend, caller.signed_in()?.id).await;
+    };
+    let found = namespaces::by_reference(backend.database.read(), reference).await?;
+    found
+        .map(|namespace| namespace.id)
+        .ok_or_else(|| Error::not_found("Target Namespace"))
+}
+
+/// Who may see a fork: never more than may see its source.
+fn visibility(
+    namespace: &namespaces::Model,
+    source: Visibility,
+    wanted: Option<Visibility>,
+) -> Result<Visibility> {
+    let widest = match namespace.kind {
+        Kind::User => source,
+        Kind::Group => Ord::min(source, namespace.visibility),
+    };
+    match wanted {
+        Some(wanted) if wanted > widest => Err(Error::attribute(
+            "visibility_level",
+            "is wider than that of the source or the namespace",
+        )),
+        wanted => Ok(wanted.unwrap_or(widest)),
+    }
+}
+
+/// Of a fork, a taken name is a conflict.
+fn taken(error: Error) -> Error {
+    match error {
+        Error::InvalidAttributes(attributes) => {
+            let taken = attributes
+                .keys()
+                .map(|name| format!("{name} has already been taken"));
+            Error::Conflict(taken.collect::<Vec<_>>().join(", ").into())
+        }
+        other => other,
+    }
+}
+
+/// Adds to the number of a project's forks.
+async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<()> {
+    let counted = projects::Entity::update_many()
+        .col_expr(Column::ForksCount, Expr::col(Column::ForksCount).add(more))
+        .filter(Column::Id.eq(project_id))
+        .filter(Column::DeletionStartedAt.is_null())
+        .exec(transaction)
+        .await?;
+    match counted.rows_affected {
+        0 if more > 0 => Err(Error::not_found("Project")),
+        _ => Ok(()),
+    }
+}
+
+/// Declares a project to be a fork of another one.
+///
+/// # Errors
+/// 404 for a source that the caller may not fork, 409 for what is a fork already, 400 for a project and itself.
+pub async fn relate(backend: &Backend, access: ProjectAccess, source: &str) -> Result<ProjectAccess> {
+    let source = ProjectAccess::find(backend, access.caller.clone(), source).await?;
+    may_fork(&source)?;
+    let (id, source_id) = (access.project.id, source.project.id);
+    if id == source_id || source.project.forked_from_id == Some(id) {
+        return Err(Error::Refused("A project cannot be a fork of itself".into()));
+    }
+    let project = backend
+        .database
+        .transaction(async |transaction| {
+            let related = projects::Entity::update_many()
+                .col_expr(Column::ForkedFromId, Expr::value(source_id))
+                .col_expr(Column::UpdatedAt, Expr::value(now()))
+                .filter(Column::Id.eq(id))
+                .filter(Column::ForkedFromId.is_null())
+                .exec(transaction)
+                .await?;
+            if related.rows_affected == 0 {
+                return Err(Error::Conflict("Project already forked".into()));
+            }
+            count(transaction, source_id, 1).await?;
+            let project = projects::Entity::find_by_id(id).one(transaction).await?;
+            project.ok_or_else(|| Error::not_found("Project"))
+        })
+        .await?;
+    Ok(ProjectAccess { project, ..access })
+}
+
+/// Makes a fork a project of its own.
+///
+/// # Errors
+/// 304 for a project that is no fork.
+pub async fn unrelate(backend: &Backend, access: &ProjectAccess) -> Result<()> {
+    let source_id = access.project.forked_from_id.ok_or(Error::NotModified)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let freed = projects::Entity::update_many()
+                .col_expr(Column::ForkedFromId, Expr::value(None::<i64>))
+                .col_expr(Column::UpdatedAt, Expr::value(now()))
+                .filter(Column::Id.eq(access.project.id))
+                .filter(Column::ForkedFromId.eq(source_id))
+                .exec(transaction)
+                .await?;
+            if freed.rows_affected == 0 {
+                return Err(Error::NotModified);
+            }
+            count(transaction, source_id, -1).await
+        })
+        .await
+}
+
+/// Copies the repository of a fork. Nothing is done that was done by an attempt before.
+///
+/// # Errors
+/// Whatever Git or the database reports; the fork is not finished then.
+pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
+    let waiting = [ImportStatus::Scheduled, ImportStatus::Started];
+    let project = projects::live()
+        .filter(Column::Id.eq(job.project_id))
+        .filter(Column::ImportStatus.is_in(waiting))
+        .one(backend.database.write())
+        .await?;
+    if project.is_none() {
+        return Ok(());
+    }
+    set_status(backend, job.project_id, ImportStatus::Started, None).await?;
+    let mover = Mover {
+        project_id: job.project_id,
+        user_id: job.user_id,
+        kind: ref_updates::Kind::Api,
+    };
+    let repositories = backend.repositories.clone();
+    let (source, id) = (
+        RepositoryId::of_project(job.source_id),
+        RepositoryId::of_project(job.project_id),
+    );
+    let planned = vec!["refs/heads/*".to_owned(), "refs/tags/*".to_owned()];
+    references::moving(backend, mover, planned, async move {
+        match repositories.fork(&source, &id).await {
+            Ok(_) | Err(git::Error::RepositoryExists) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let fork = repositories.repository(&id);
+        // The branches are not news: only that there are any now.
+        let head = fork.default_branch().await?;
+        let moved = match fork.branch(&head).await {
+            Ok(branch) => vec![Moved::branch(&head, None, Some(branch.commit))],
+            Err(_) => Vec::new(),
+        };
+        Ok(((), moved))
+    })
+    .await?;
+    set_status(backend, job.project_id, ImportStatus::Finished, None).await
+}
+
+/// Gives a fork up: it keeps an empty repository, and says why.
+///
+/// # Errors
+/// Whatever Git or the database reports.
+pub async fn give_up(backend: &Backend, job: &ForkRepository) -> Result<()> {
+    super::ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
+    let why = "The repository could not be copied";
+    set_status(backend, job.project_id, ImportStatus::Failed, Some(why)).await
+}
+
+async fn set_status(
+    backend: &Backend,
+    project_id: i64,
+    status: ImportStatus,
+    error: Option<&str>,
+) -> Result<()> {
+    projects::Entity::update_many()
+        .col_expr(Column::ImportStatus, Expr::value(status))
+        .col_expr(Column::ImportError, Expr::value(error))
+        .filter(Column::Id.eq(project_id))
+        .exec(backend.database.write())
+        .await?;
+    Ok(())
+}

@@ -1,0 +1,38 @@
+//! Taking back the removal of a project that is delayed (specification 3.3).
+
+use chrono::NaiveDate;
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+
+use crate::entities::{now, projects};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+
+/// Takes the mark for removal off a project. The job that waits for the day finds no mark and leaves it alone.
+///
+/// # Errors
+/// 404 when its removal has begun.
+pub async fn restore(backend: &Backend, access: ProjectAccess) -> Result<ProjectAccess> {
+    if access.project.marked_for_deletion_on.is_none() {
+        return Ok(access);
+    }
+    let db = backend.database.write();
+    let restored = projects::Entity::update_many()
+        .col_expr(
+            projects::Column::MarkedForDeletionOn,
+            Expr::value(None::<NaiveDate>),
+        )
+        .col_expr(projects::Column::UpdatedAt, Expr::value(now()))
+        .filter(projects::Column::Id.eq(access.project.id))
+        .filter(projects::Column::DeletionStartedAt.is_null())
+        .exec(db)
+        .await?;
+    let project = projects::live()
+        .filter(projects::Column::Id.eq(access.project.id))
+        .one(db)
+        .await?
+        .filter(|_| restored.rows_affected > 0)
+        .ok_or_else(|| Error::not_found("Project"))?;
+    Ok(ProjectAccess { project, ..access })
+}

@@ -1,0 +1,149 @@
+//! Stars: who likes a project (specification 2.6 and 4.5).
+
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, ExprTrait,
+    QueryFilter, QuerySelect, QueryTrait,
+};
+
+use crate::api::types::{Page, PageRequest};
+use crate::database::Violation;
+use crate::entities::{fold, now, project_stars, projects, users};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::authentication::Caller;
+use crate::services::listing::{bounded_count, containing, lower_contains};
+
+/// A user who starred a project.
+#[derive(Debug, Clone)]
+pub struct Starrer {
+    /// Who.
+    pub user: users::Model,
+    /// Since when.
+    pub since: DateTime<Utc>,
+}
+
+/// Stars a project for the caller.
+///
+/// # Errors
+/// 304 when it is starred already.
+pub async fn star(backend: &Backend, access: ProjectAccess) -> Result<ProjectAccess> {
+    let (project_id, user_id) = (access.project.id, access.caller.signed_in()?.id);
+    let project = backend
+        .database
+        .transaction(async |transaction| {
+            let row = project_stars::ActiveModel {
+                user_id: Set(user_id),
+                project_id: Set(project_id),
+                created_at: Set(now()),
+                ..Default::default()
+            };
+            row.insert(transaction)
+                .await
+                .map_err(|error| match Violation::of(&error) {
+                    Some(Violation::Unique(_)) => Error::NotModified,
+                    // The project went away in the meantime.
+                    Some(Violation::ForeignKey(_)) => Error::not_found("Project"),
+                    _ => error.into(),
+                })?;
+            count(transaction, project_id, 1).await
+        })
+        .await?;
+    Ok(ProjectAccess { project, ..access })
+}
+
+/// Takes the caller's star back.
+///
+/// # Errors
+/// 304 when there is none.
+pub async fn unstar(backend: &Backend, access: ProjectAccess) -> Result<ProjectAccess> {
+    let (project_id, user_id) = (access.project.id, access.caller.signed_in()?.id);
+    let project = backend
+        .database
+        .transaction(async |transaction| {
+            let removed = project_stars::Entity::delete_many()
+                .filter(project_stars::Column::UserId.eq(user_id))
+                .filter(project_stars::Column::ProjectId.eq(project_id))
+                .exec(transaction)
+                .await?;
+            if removed.rows_affected == 0 {
+                return Err(Error::NotModified);
+            }
+            count(transaction, project_id, -1).await
+        })
+        .await?;
+    Ok(ProjectAccess { project, ..access })
+}
+
+/// Adds to the number of a project's stars.
+async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<projects::Model> {
+    projects::Entity::update_many()
+        .col_expr(
+            projects::Column::StarCount,
+            Expr::col(projects::Column::StarCount).add(more),
+        )
+        .filter(projects::Column::Id.eq(project_id))
+        .exec(transaction)
+        .await?;
+    let project = projects::Entity::find_by_id(project_id).one(transaction).await?;
+    project.ok_or_else(|| Error::not_found("Project"))
+}
+
+/// The users who starred a project, in the order they did; those who are blocked or hide what they do only for
+/// administrators and themselves.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn starrers(
+    backend: &Backend,
+    access: &ProjectAccess,
+    search: Option<&str>,
+    page: &PageRequest,
+) -> Result<Page<Starrer>> {
+    let db = backend.database.read();
+    let shown = users::Entity::find()
+        .select_only()
+        .column(users::Column::Id)
+        .filter(shown_to(&access.caller))
+        .filter(named(search.unwrap_or_default()));
+    let wanted = project_stars::on_project(access.project.id)
+        .filter(project_stars::Column::UserId.in_subquery(shown.into_query()));
+    let total = bounded_count(db, wanted.clone().into_query()).await?;
+    let found = wanted
+        .find_also_related(users::Entity)
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    let found = found.into_iter().filter_map(|(star, user)| {
+        Some(Starrer {
+            user: user?,
+            since: star.created_at,
+        })
+    });
+    Ok(Page::new(page, found.collect(), total))
+}
+
+fn shown_to(caller: &Caller) -> Condition {
+    let everybody = Condition::all().add(users::Column::DeletionStartedAt.is_null());
+    if caller.is_admin() {
+        return everybody;
+    }
+    let public = Condition::all()
+        .add(users::Column::State.eq(users::State::Active))
+        .add(users::Column::PrivateProfile.eq(false));
+    let themself = caller.as_user().map(|user| users::Column::Id.eq(user.id));
+    everybody.add(Condition::any().add(public).add_option(themself))
+}
+
+fn named(text: &str) -> Condition {
+    let text = fold(text.trim());
+    if text.is_empty() {
+        return Condition::all();
+    }
+    Condition::any()
+        .add(Expr::col((users::Entity, users::Column::UsernameKey)).like(containing(&text)))
+        .add(lower_contains((users::Entity, users::Column::Name), &text))
+}

@@ -1,0 +1,82 @@
+//! Moving projects to other namespaces.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, IntoActiveModel, QueryFilter,
+};
+
+use super::create::{namespace, refuse_taken, taken};
+use crate::entities::members::{self, Source};
+use crate::entities::namespaces::{self, Kind};
+use crate::entities::{AccessLevel, now, projects};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+
+/// Moves a project to another namespace, as it is: members, shares and settings stay, and its visibility is lowered to
+/// that of the group where it would be seen by more than that.
+///
+/// # Errors
+/// 403 for whoever is not Owner of the project; 400 for a namespace in which the caller may not make projects, that
+/// holds the project already, or where something has its name or path.
+pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i64) -> Result<ProjectAccess> {
+    if !access.holds(AccessLevel::Owner) {
+        return Err(Error::forbidden());
+    }
+    let caller = access.caller;
+    let user = caller.signed_in()?.clone();
+    let project_id = access.project.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            namespaces::lock_shape(transaction).await?;
+            let target = namespace(transaction, &caller, &user, namespace_id).await?;
+            let current = projects::live()
+                .filter(projects::Column::Id.eq(project_id))
+                .one(transaction)
+                .await?;
+            let current = current.ok_or_else(|| Error::not_found("Project"))?;
+            // Whoever changes the project locks the namespace it lies in.
+            namespaces::lock(transaction, current.namespace_id).await?;
+            if current.namespace_id == target.id {
+                return Err(Error::attribute("namespace", "holds the project already"));
+            }
+            refuse_taken(transaction, &target, Some(&current.name), Some(&current.path)).await?;
+            let visibility = match target.kind {
+                Kind::User => current.visibility,
+                Kind::Group => current.visibility.min(target.visibility),
+            };
+            let mut row = current.into_active_model();
+            row.namespace_id = Set(target.id);
+            row.visibility = Set(visibility);
+            row.updated_at = Set(now());
+            row.update(transaction).await.map_err(taken)?;
+            match target.owner_id {
+                Some(owner) => ensure_maintainer(transaction, project_id, owner).await,
+                None => Ok(()),
+            }
+        })
+        .await?;
+    ProjectAccess::find(backend, caller, &project_id.to_string()).await
+}
+
+/// Makes the owner of a personal namespace, who has every role in its projects, appear among the members.
+async fn ensure_maintainer(transaction: &DatabaseTransaction, project_id: i64, user_id: i64) -> Result<()> {
+    let row = match members::direct(transaction, Source::Project(project_id), user_id).await? {
+        Some(member) => member.into_active_model(),
+        None => members::ActiveModel {
+            user_id: Set(user_id),
+            project_id: Set(Some(project_id)),
+            created_by_id: Set(Some(user_id)),
+            created_at: Set(now()),
+            ..Default::default()
+        },
+    };
+    let row = members::ActiveModel {
+        access_level: Set(AccessLevel::Maintainer),
+        expires_at: Set(None),
+        updated_at: Set(now()),
+        ..row
+    };
+    row.save(transaction).await?;
+    Ok(())
+}

@@ -1,0 +1,201 @@
+//! Settings of the instance that administrators change while it runs.
+//!
+//! Each setting that was ever changed is a row; the others have their defaults. They are read in one statement where
+//! they are needed, so that a change is in force on every node at once.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use crate::api::contract::ApplicationSettingsUpdate;
+use crate::entities::{Visibility, settings};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::authentication::Caller;
+
+/// The settings in force.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// Webhooks may reach loopback and private addresses.
+    pub allow_local_requests_from_hooks_and_services: bool,
+    /// The visibility of groups that ask for none.
+    pub default_group_visibility: Visibility,
+    /// The visibility of projects that ask for none.
+    pub default_project_visibility: Visibility,
+    /// How many personal projects new users may have.
+    pub default_projects_limit: i32,
+    /// Days between the removal of a project and its erasure; 0 erases at once.
+    pub deletion_adjourned_period: u64,
+    /// Impersonation tokens are accepted.
+    pub impersonation_enabled: bool,
+    /// Largest uploaded file, in units of 1,048,576 bytes.
+    pub max_attachment_size: u64,
+    /// Git over HTTP takes passwords.
+    pub password_authentication_enabled_for_git: bool,
+    /// What only administrators may give to projects and groups.
+    pub restricted_visibility_levels: Vec<Visibility>,
+    /// New users are external.
+    pub user_default_external: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            allow_local_requests_from_hooks_and_services: false,
+            default_group_visibility: Visibility::Private,
+            default_project_visibility: Visibility::Private,
+            default_projects_limit: 100_000,
+            deletion_adjourned_period: 7,
+            impersonation_enabled: true,
+            max_attachment_size: 10,
+            password_authentication_enabled_for_git: true,
+            restricted_visibility_levels: Vec::new(),
+            user_default_external: false,
+        }
+    }
+}
+
+/// Visitors cannot register themselves: there is no page for it.
+pub const SIGNUP_ENABLED: bool = false;
+/// Users cannot register OAuth applications: administrators do.
+pub const USER_OAUTH_APPLICATIONS: bool = false;
+
+impl Settings {
+    /// Largest uploaded file, in bytes.
+    #[must_use]
+    pub fn max_attachment_bytes(&self) -> u64 {
+        self.max_attachment_size.saturating_mul(1 << 20)
+    }
+
+    /// Why a caller may not give this visibility to a project or group; none when they may.
+    #[must_use]
+    pub fn visibility_fault(&self, caller: &Caller, visibility: Visibility) -> Option<String> {
+        let restricted = !caller.is_admin() && self.restricted_visibility_levels.contains(&visibility);
+        let word = crate::api::contract::Visibility::from(visibility).as_str();
+        restricted.then(|| format!("{word} has been restricted by your administrator"))
+    }
+
+    /// Refuses a visibility that the caller may not give to a project.
+    ///
+    /// # Errors
+    /// 400 under `visibility_level`.
+    pub fn check_visibility(&self, caller: &Caller, visibility: Visibility) -> Result<()> {
+        let fault = self.visibility_fault(caller, visibility);
+        fault.map_or(Ok(()), |fault| Err(Error::attribute("visibility_level", fault)))
+    }
+}
+
+/// The settings in force, read in one statement.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn read(backend: &Backend) -> Result<Settings> {
+    let look_up = async {
+        let rows = settings::all(backend.database.read()).await?;
+        let mut found = Map::new();
+        for row in rows {
+            let value: Value = serde_json::from_str(&row.value).map_err(Error::internal)?;
+            found.insert(row.key, value);
+        }
+        serde_json::from_value(Value::Object(found)).map_err(Error::internal)
+    };
+    backend
+        .memory
+        .settings
+        .recall(&backend.database, (), look_up)
+        .await
+}
+
+/// Changes what was sent, and gives the settings that are in force from then on.
+///
+/// # Errors
+/// 400 when nothing was sent, and for settings that this server cannot offer.
+pub async fn update(backend: &Backend, change: ApplicationSettingsUpdate) -> Result<Settings> {
+    let fixed = [
+        ("signup_enabled", change.signup_enabled, SIGNUP_ENABLED),
+        (
+            "user_oauth_applications",
+            change.user_oauth_applications,
+            USER_OAUTH_APPLICATIONS,
+        ),
+    ];
+    let mut sent = false;
+    for (name, wanted, only) in fixed {
+        sent |= wanted.is_some();
+        if wanted.is_some_and(|wanted| wanted != only) {
+            return Err(Error::attribute(name, "is not supported by this server"));
+        }
+    }
+    let changed = rows(change)?;
+    if changed.is_empty() && !sent {
+        return Err(Error::parameter(
+            "settings are missing, at least one parameter must be provided",
+        ));
+    }
+    backend
+        .database
+        .transaction(async |transaction| {
+            for (key, value) in &changed {
+                settings::put(transaction, key, &value.to_string()).await?;
+            }
+            Ok::<_, Error>(())
+        })
+        .await?;
+    read(backend).await
+}
+
+/// What was sent as it is stored.
+fn rows(change: ApplicationSettingsUpdate) -> Result<Vec<(&'static str, Value)>> {
+    let visibility = |sent: Option<crate::api::contract::Visibility>| sent.map(Visibility::from);
+    let levels = change.restricted_visibility_levels.map(|levels| {
+        let mut levels: Vec<Visibility> = levels.into_iter().map(Visibility::from).collect();
+        levels.sort_unstable();
+        levels.dedup();
+        levels
+    });
+    macro_rules! rows {
+        ($($name:ident: $value:expr),* $(,)?) => {[
+            $((stringify!($name), $value.map(serde_json::to_value).transpose())),*
+        ]};
+    }
+    let rows = rows! {
+        allow_local_requests_from_hooks_and_services: change.allow_local_requests_from_hooks_and_services,
+        default_group_visibility: visibility(change.default_group_visibility),
+        default_project_visibility: visibility(change.default_project_visibility),
+        default_projects_limit: change.default_projects_limit,
+        deletion_adjourned_period: change.deletion_adjourned_period,
+        impersonation_enabled: change.impersonation_enabled,
+        max_attachment_size: change.max_attachment_size,
+        password_authentication_enabled_for_git: change.password_authentication_enabled_for_git,
+        restricted_visibility_levels: levels,
+        user_default_external: change.user_default_external,
+    };
+    let mut changed = Vec::new();
+    for (name, value) in rows {
+        if let Some(value) = value.map_err(Error::internal)? {
+            changed.push((name, value));
+        }
+    }
+    Ok(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_set_has_its_default() {
+        let settings: Settings =
+            serde_json::from_str("{\"deletion_adjourned_period\":0,\"unknown\":1}").expect("settings");
+        let defaults = Settings::default();
+        assert_eq!(settings.deletion_adjourned_period, 0);
+        assert_eq!(settings.max_attachment_bytes(), 10 << 20);
+        assert_eq!(
+            Settings {
+                deletion_adjourned_period: 7,
+                ..settings
+            },
+            defaults
+        );
+    }
+}

@@ -1,0 +1,70 @@
+//! SSH keys of users.
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+
+use crate::api::types::{Page, PageRequest};
+use crate::database::Violation;
+use crate::entities::now;
+use crate::entities::user_keys::{self, Column, Entity, Model};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::listing::page_of;
+use crate::services::preconditions::unmodified_since;
+use crate::services::ssh_keys::PublicKey;
+
+/// A page of a user's keys, in the order they were added.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn list(backend: &Backend, user_id: i64, page: &PageRequest) -> Result<Page<Model>> {
+    page_of(backend.database.read(), user_keys::of_user(user_id), page).await
+}
+
+/// One key of a user.
+///
+/// # Errors
+/// 404.
+pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
+    let found = user_keys::of_user(user_id)
+        .filter(Column::Id.eq(id))
+        .one(backend.database.read())
+        .await?;
+    found.ok_or_else(|| Error::not_found("Key"))
+}
+
+/// Adds a key to a user.
+///
+/// # Errors
+/// 400 for what is no key, and for one that somebody has.
+pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> Result<Model> {
+    let key = PublicKey::parse(key)?;
+    let row = user_keys::ActiveModel {
+        user_id: Set(user_id),
+        title: Set(title),
+        key: Set(key.text),
+        fingerprint: Set(key.fingerprint),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let made = row.insert(backend.database.write()).await;
+    made.map_err(|error| match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::attribute("fingerprint", "has already been taken"),
+        _ => error.into(),
+    })
+}
+
+/// Removes a key of a user.
+///
+/// # Errors
+/// 404, and 412 when it is newer than the caller's date.
+pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
+    let key = get(backend, user_id, id).await?;
+    unmodified_since(since, key.created_at)?;
+    let done = Entity::delete_by_id(key.id)
+        .exec(backend.database.write())
+        .await?;
+    match done.rows_affected {
+        0 => Err(Error::not_found("Key")),
+        _ => Ok(()),
+    }
+}

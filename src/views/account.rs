@@ -1,0 +1,53 @@
+//! What users add to their accounts: SSH keys, addresses, a status.
+
+use crate::api::contract::{MembershipSource, UserEmail, UserKey, UserMembership, UserStatus};
+use crate::entities::{user_emails, user_keys, user_statuses};
+use crate::services::users::memberships::{Named, Source};
+use crate::views::html::escape;
+
+/// An SSH key.
+#[must_use]
+pub fn key(key: user_keys::Model) -> UserKey {
+    UserKey {
+        id: key.id,
+        title: key.title,
+        key: key.key,
+        created_at: key.created_at.into(),
+    }
+}
+
+/// An address beside the primary one.
+#[must_use]
+pub fn email(email: user_emails::Model) -> UserEmail {
+    UserEmail {
+        id: email.id,
+        email: email.email,
+        confirmed_at: email.confirmed_at.map(Into::into),
+    }
+}
+
+/// A status, all of it null when there is none.
+#[must_use]
+pub fn status(status: Option<user_statuses::Model>) -> UserStatus {
+    let (emoji, message) = status.map(|status| (status.emoji, status.message)).unzip();
+    UserStatus {
+        emoji,
+        message_html: message.as_deref().map(escape),
+        message,
+    }
+}
+
+/// A direct membership.
+#[must_use]
+pub fn membership(named: Named) -> UserMembership {
+    let (source_id, source_type) = match named.source {
+        Source::Project(id) => (id, MembershipSource::Project),
+        Source::Group(id) => (id, MembershipSource::Namespace),
+    };
+    UserMembership {
+        source_id,
+        source_name: named.name,
+        source_type,
+        access_level: i64::from(i32::from(named.access_level)),
+    }
+}

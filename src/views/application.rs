@@ -1,0 +1,19 @@
+//! OAuth applications.
+
+use crate::api::contract::Application;
+use crate::entities::oauth_applications::Model;
+use crate::views::access_tokens::scopes;
+
+/// An application; the secret is there only in the answer that makes it.
+#[must_use]
+pub fn application(row: Model, secret: Option<String>) -> Application {
+    Application {
+        scopes: scopes(row.scopes()),
+        id: row.id,
+        application_id: row.uid,
+        application_name: row.name,
+        callback_url: row.redirect_uri,
+        confidential: row.confidential,
+        secret,
+    }
+}

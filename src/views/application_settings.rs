@@ -1,0 +1,32 @@
+//! The settings of the instance.
+
+use crate::api::contract::{ApplicationSettings, Plan};
+use crate::policy::Tier;
+use crate::services::settings::{SIGNUP_ENABLED, Settings, USER_OAUTH_APPLICATIONS};
+
+/// The settings in force, with the plan that the server runs under.
+#[must_use]
+pub fn application_settings(settings: Settings, plan: Tier) -> ApplicationSettings {
+    let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
+    let levels = settings.restricted_visibility_levels;
+    ApplicationSettings {
+        allow_local_requests_from_hooks_and_services: settings.allow_local_requests_from_hooks_and_services,
+        default_group_visibility: settings.default_group_visibility.into(),
+        default_project_visibility: settings.default_project_visibility.into(),
+        default_projects_limit: settings.default_projects_limit.into(),
+        deletion_adjourned_period: number(settings.deletion_adjourned_period),
+        impersonation_enabled: settings.impersonation_enabled,
+        max_attachment_size: number(settings.max_attachment_size),
+        password_authentication_enabled_for_git: settings.password_authentication_enabled_for_git,
+        plan: match plan {
+            Tier::Free => Plan::Free,
+            Tier::Starter => Plan::Starter,
+            Tier::Premium => Plan::Premium,
+            Tier::Ultimate => Plan::Ultimate,
+        },
+        restricted_visibility_levels: levels.into_iter().map(Into::into).collect(),
+        signup_enabled: SIGNUP_ENABLED,
+        user_default_external: settings.user_default_external,
+        user_oauth_applications: USER_OAUTH_APPLICATIONS,
+    }
+}

@@ -1,0 +1,13 @@
+//! Custom attributes.
+
+use crate::api::contract::CustomAttribute;
+use crate::entities::custom_attributes::Model;
+
+/// A custom attribute.
+#[must_use]
+pub fn custom_attribute(row: &Model) -> CustomAttribute {
+    CustomAttribute {
+        key: row.key.clone(),
+        value: row.value.clone(),
+    }
+}

@@ -1,0 +1,124 @@
+//! What happened.
+
+use crate::api::contract::{
+    Event, EventNote, EventPushChange, EventPushData, EventRefType, EventTargetType, User,
+};
+use crate::entities::events::{Action, Model, TargetType};
+use crate::entities::users;
+use crate::services::events::listing::Happened;
+use crate::services::events::pushes::{Change, PushData, RefType};
+use crate::services::users::listing::{Detail, Profile};
+use crate::views::users as user_view;
+
+/// An event as the contract shows it.
+#[must_use]
+pub fn event(happened: Happened, base_url: &str) -> Event {
+    let Happened {
+        event,
+        author,
+        push,
+        comment,
+    } = happened;
+    let note = comment.map(|(comment, writer)| EventNote {
+        id: comment.id,
+        body: comment.note,
+        author: user(writer, base_url),
+        created_at: comment.created_at.into(),
+        system: false,
+        noteable_id: None,
+        noteable_iid: None,
+        noteable_type: "Commit".to_owned(),
+    });
+    Event {
+        id: event.id,
+        project_id: event.project_id,
+        action_name: action_name(&event, push.as_ref()).to_owned(),
+        target_id: event.target_id,
+        target_iid: event.target_iid,
+        target_type: event.target_type.map(|kind| target_type(kind).to_owned()),
+        target_title: event.target_title,
+        author_id: author.id,
+        author_username: author.username.clone(),
+        author: user(author, base_url),
+        created_at: event.created_at.into(),
+        push_data: push.map(push_data),
+        note,
+    }
+}
+
+fn user(user: users::Model, base_url: &str) -> User {
+    let profile = Profile {
+        user,
+        detail: Detail::Reference,
+    };
+    user_view::user(profile, base_url)
+}
+
+fn action_name(event: &Model, push: Option<&PushData>) -> &'static str {
+    match event.action {
+        Action::Approved => "approved",
+        Action::Closed => "closed",
+        Action::Commented => "commented on",
+        Action::Created if event.target_type == Some(TargetType::Project) => "created",
+        Action::Created => "opened",
+        Action::Destroyed => "destroyed",
+        Action::Expired => "removed due to membership expiration from",
+        Action::Joined => "joined",
+        Action::Left => "left",
+        Action::Merged => "accepted",
+        Action::Pushed => match push.map(|push| push.action) {
+            Some(Change::Created) => "pushed new",
+            Some(Change::Removed) => "deleted",
+            Some(Change::Pushed) | None => "pushed to",
+        },
+        Action::Reopened => "reopened",
+        Action::Updated => "updated",
+    }
+}
+
+fn target_type(kind: TargetType) -> &'static str {
+    match kind {
+        TargetType::CommitNote | TargetType::Note => "Note",
+        TargetType::Issue => "Issue",
+        TargetType::MergeRequest => "MergeRequest",
+        TargetType::Milestone => "Milestone",
+        TargetType::Project => "Project",
+        TargetType::Snippet => "Snippet",
+        TargetType::User => "User",
+    }
+}
+
+fn push_data(push: PushData) -> EventPushData {
+    let number = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
+    EventPushData {
+        commit_count: number(push.commit_count),
+        action: match push.action {
+            Change::Created => EventPushChange::Created,
+            Change::Removed => EventPushChange::Removed,
+            Change::Pushed => EventPushChange::Pushed,
+        },
+        ref_type: match push.ref_type {
+            RefType::Branch => EventRefType::Branch,
+            RefType::Tag => EventRefType::Tag,
+        },
+        commit_from: push.commit_from,
+        commit_to: push.commit_to,
+        r#ref: push.name,
+        commit_title: push.commit_title,
+        ref_count: push.ref_count.map(number),
+    }
+}
+
+/// The kinds that the contract's word stands for.
+#[must_use]
+pub fn target_types(kind: EventTargetType) -> Vec<TargetType> {
+    match kind {
+        EventTargetType::Issue => vec![TargetType::Issue],
+        EventTargetType::MergeRequest => vec![TargetType::MergeRequest],
+        EventTargetType::Milestone => vec![TargetType::Milestone],
+        EventTargetType::Note => vec![TargetType::CommitNote, TargetType::Note],
+        EventTargetType::Project => vec![TargetType::Project],
+        EventTargetType::Snippet => vec![TargetType::Snippet],
+        EventTargetType::User => vec![TargetType::User],
+    }
+}

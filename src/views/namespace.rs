@@ -1,0 +1,34 @@
+//! Namespaces of either kind.
+
+use crate::api::contract::ProjectNamespace;
+use crate::entities::{namespaces, users};
+use crate::views::{links, users as user_view};
+
+/// A namespace; `owner` is the user whose personal one it is, for the picture.
+#[must_use]
+pub fn namespace(
+    base: &str,
+    namespace: &namespaces::Model,
+    owner: Option<&users::Model>,
+) -> ProjectNamespace {
+    let (web_url, avatar_url) = match owner {
+        Some(user) => (
+            format!("{base}/{}", namespace.full_path),
+            user_view::avatar_url(base, user),
+        ),
+        None => (
+            links::group(base, &namespace.full_path),
+            links::avatar_url(base, "group", namespace.id, namespace.avatar.as_deref()),
+        ),
+    };
+    ProjectNamespace {
+        id: namespace.id,
+        name: namespace.name.clone(),
+        path: namespace.path.clone(),
+        kind: namespace.kind.into(),
+        full_path: namespace.full_path.clone(),
+        parent_id: namespace.parent_id,
+        avatar_url,
+        web_url,
+    }
+}

@@ -1,0 +1,70 @@
+//! Webhooks and the log of their deliveries.
+
+use std::collections::BTreeMap;
+
+use crate::api::contract::{HookAlertStatus, HookDelivery, ProjectHook};
+use crate::entities::hook_deliveries::{self, State};
+use crate::entities::project_hooks;
+
+/// A webhook without its secrets.
+#[must_use]
+pub fn hook(hook: project_hooks::Model) -> ProjectHook {
+    ProjectHook {
+        id: hook.id,
+        url: hook.url,
+        project_id: hook.project_id,
+        push_events: hook.push_events,
+        push_events_branch_filter: hook.push_events_branch_filter,
+        tag_push_events: hook.tag_push_events,
+        issues_events: hook.issues_events,
+        confidential_issues_events: hook.confidential_issues_events,
+        merge_requests_events: hook.merge_requests_events,
+        note_events: hook.note_events,
+        confidential_note_events: hook.confidential_note_events,
+        job_events: hook.job_events,
+        pipeline_events: hook.pipeline_events,
+        wiki_page_events: hook.wiki_page_events,
+        // Only hooks of a whole instance are told of these, and there are none.
+        repository_update_events: false,
+        enable_ssl_verification: hook.enable_ssl_verification,
+        alert_status: match hook.disabled_at {
+            Some(_) => HookAlertStatus::Disabled,
+            None => HookAlertStatus::Executable,
+        },
+        failing_since: hook.failing_since.map(Into::into),
+        disabled_at: hook.disabled_at.map(Into::into),
+        created_at: hook.created_at.into(),
+    }
+}
+
+/// A delivery; `whole` adds what was sent.
+#[must_use]
+pub fn delivery(row: hook_deliveries::Model, whole: bool) -> HookDelivery {
+    let sent = row.request_body.as_deref();
+    let request_data = sent
+        .filter(|_| whole)
+        .and_then(|body| serde_json::from_str(body).ok());
+    let headers = row.response_headers.as_deref().unwrap_or("{}");
+    HookDelivery {
+        request_headers: BTreeMap::from([
+            ("Content-Type".to_owned(), "application/json".to_owned()),
+            ("X-Service-Event".to_owned(), row.kind.title().to_owned()),
+            ("X-Service-Event-UUID".to_owned(), row.uuid.clone()),
+        ]),
+        request_data,
+        id: row.id,
+        uuid: row.uuid,
+        trigger: row.kind.trigger().to_owned(),
+        url: row.url,
+        state: row.state.into(),
+        attempts: row.attempts.into(),
+        response_status: row.response_status.map(|status| status.to_string()),
+        response_headers: serde_json::from_str(headers).unwrap_or_default(),
+        response_body: row.response_body.unwrap_or_default(),
+        error: row.error,
+        execution_duration: row.duration_ms.map(|time| f64::from(time) / 1000.0),
+        created_at: row.created_at.into(),
+        finished_at: row.finished_at.map(Into::into),
+        next_attempt_at: (row.state == State::Pending).then(|| row.next_attempt_at.into()),
+    }
+}

@@ -1,0 +1,262 @@
+//! Connections: how many there may be, how long each may be silent, and how they end.
+//!
+//! HTTP/1.1 and, for clients that begin with its preface, HTTP/2 in clear text. TLS is the business of a proxy.
+
+mod pace;
+mod refusal;
+mod transport;
+
+use std::convert::Infallible;
+use std::future::{Future, poll_fn};
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use hyper::body::{Body as _, Incoming};
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use poem::http::uri::Scheme;
+use poem::http::{Request, StatusCode};
+use poem::web::{LocalAddr, RemoteAddr};
+use poem::{Body, Endpoint, Response};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Semaphore, watch};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use pace::Pace;
+use transport::Transport;
+
+/// The largest head of a request that is read at all, in bytes; `web::limits` refuses smaller ones before.
+const HEAD: usize = 64 << 10;
+/// How many requests one HTTP/2 connection may have under way.
+const STREAMS: u32 = 128;
+/// How long the other side of an HTTP/2 connection may take to say that it is there.
+const PONG: Duration = Duration::from_secs(20);
+/// How long to wait when no connection can be accepted, as when the process has too many files open.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// What connections may do.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// How many may be open at a time; further ones wait to be accepted.
+    pub connections: usize,
+    /// How long one may take to send the whole head of its next request, counted from the end of the last answer.
+    pub idle: Duration,
+    /// How long open requests have after the server was told to stop.
+    pub drain: Duration,
+}
+
+/// Serves until `stop` resolves, then lets requests that are under way finish within the drain time.
+pub async fn serve<E>(listener: TcpListener, endpoint: E, limits: Limits, stop: impl Future<Output = ()>)
+where
+    E: Endpoint<Output = Response> + 'static,
+{
+    let endpoint = Arc::new(endpoint);
+    let places = Arc::new(Semaphore::new(limits.connections));
+    let (tracker, stopping, cut) = (
+        TaskTracker::new(),
+        CancellationToken::new(),
+        CancellationToken::new(),
+    );
+    tokio::pin!(stop);
+    loop {
+        let next = async {
+            let place = Arc::clone(&places).acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            () = &mut stop => break,
+            next = next => next,
+        };
+        match accepted {
+            Ok((stream, remote)) => {
+                let connection = Connection {
+                    endpoint: Arc::clone(&endpoint),
+                    local: stream.local_addr().ok(),
+                    remote,
+                    idle: limits.idle,
+                    stopping: stopping.clone(),
+                };
+                let cut = cut.clone();
+                tracker.spawn(async move {
+                    let _place = place;
+                    cut.run_until_cancelled(connection.serve(stream)).await;
+                });
+            }
+            Err(error) => {
+                tracing::warn!(%error, "a connection cannot be accepted");
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+    drop(listener);
+    stopping.cancel();
+    tracker.close();
+    if tokio::time::timeout(limits.drain, tracker.wait()).await.is_err() {
+        tracing::warn!(connections = tracker.len(), "requests did not finish in time");
+        cut.cancel();
+        tracker.wait().await;
+    }
+}
+
+struct Connection<E> {
+    endpoint: Arc<E>,
+    local: Option<SocketAddr>,
+    remote: SocketAddr,
+    idle: Duration,
+    stopping: CancellationToken,
+}
+
+impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
+    async fn serve(self, stream: TcpStream) {
+        if let Some(transport) = self.http1(Transport::new(stream)).await {
+            self.http2(transport).await;
+        }
+    }
+
+    /// Answers requests until the end; gives the transport back when the client speaks HTTP/2.
+    async fn http1(&self, transport: Transport) -> Option<Transport> {
+        // Whether the client may still be sending a body that nobody reads.
+        let unread = Arc::new(AtomicBool::new(false));
+        let service = service_fn(|request: Request<Incoming>| {
+            unread.store(!request.body().is_end_stream(), Ordering::Relaxed);
+            let answer = self.answer(request, Some(Arc::clone(&unread)));
+            Box::pin(async { Ok::<_, Infallible>(hyper::Response::from(answer.await)) })
+        });
+        let mut connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(self.idle)
+            .max_header_size(HEAD)
+            .serve_connection(TokioIo::new(transport), service);
+        let mut told = false;
+        let outcome = loop {
+            let outcome = tokio::select! {
+                outcome = poll_fn(|context| connection.poll_without_shutdown(context)) => Some(outcome),
+                () = self.stopping.cancelled(), if !told => None,
+            };
+            match outcome {
+                Some(outcome) => break outcome,
+                None => Pin::new(&mut connection).graceful_shutdown(),
+            }
+            told = true;
+        };
+        let parts = connection.into_parts();
+        let (mut transport, rest) = (parts.io.into_inner(), parts.read_buf);
+        let mut unread = unread.load(Ordering::Relaxed) || !rest.is_empty();
+        match outcome {
+            Err(error) if error.is_parse_version_h2() => {
+                transport.begin_with(rest);
+                return Some(transport);
+            }
+            Err(error) if error.is_parse() => {
+                unread = true;
+                if let Some(status) = transport.take_bare().and_then(|bare| refusal::status(&bare)) {
+                    tracing::info!(remote = %self.remote, %status, %error, "refused what is no request");
+                    transport.answer(&refusal::answer(status)).await;
+                }
+            }
+            // Half a head: the client learns why; one that was only idle needs no words.
+            Err(error) if error.is_timeout() && !rest.is_empty() => {
+                transport
+                    .answer(&refusal::answer(StatusCode::REQUEST_TIMEOUT))
+                    .await;
+            }
+            _ => {}
+        }
+        transport.close(unread).await;
+        None
+    }
+
+    async fn http2(&self, transport: Transport) {
+        let streams = watch::Sender::new(0_usize);
+        let service = service_fn(|request: Request<Incoming>| {
+            let under_way = UnderWay::new(&streams);
+            let answer = self.answer(request, None);
+            async move {
+                let answer = answer.await;
+                drop(under_way);
+                Ok::<_, Infallible>(hyper::Response::from(answer))
+            }
+        });
+        let head = u32::try_from(HEAD).unwrap_or(u32::MAX);
+        let connection = http2::Builder::new(TokioExecutor::new())
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(STREAMS)
+            .max_header_list_size(head)
+            .keep_alive_interval(self.idle)
+            .keep_alive_timeout(PONG)
+            .serve_connection(TokioIo::new(transport), service);
+        tokio::pin!(connection);
+        let mut told = false;
+        loop {
+            let ends = async {
+                tokio::select! {
+                    () = self.stopping.cancelled() => {}
+                    () = idle(streams.subscribe(), self.idle) => {}
+                }
+            };
+            tokio::select! {
+                outcome = &mut connection => {
+                    if let Err(error) = outcome {
+                        tracing::debug!(remote = %self.remote, %error, "a connection broke");
+                    }
+                    return;
+                }
+                () = ends, if !told => {
+                    told = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+    }
+
+    fn answer(
+        &self,
+        request: Request<Incoming>,
+        unread: Option<Arc<AtomicBool>>,
+    ) -> impl Future<Output = Response> + Send + use<E> {
+        let local = self
+            .local
+            .map(|address| LocalAddr(address.into()))
+            .unwrap_or_default();
+        let remote = RemoteAddr(self.remote.into());
+        let endpoint = Arc::clone(&self.endpoint);
+        let empty = request.body().is_end_stream();
+        let mut request = poem::Request::from((request, local, remote, Scheme::HTTP));
+        if !empty {
+            let body = request.take_body().into_bytes_stream();
+            request.set_body(Body::from_bytes_stream(Pace::new(Box::pin(body), unread)));
+        }
+        async move { endpoint.get_response(request).await }
+    }
+}
+
+/// Counts a request of an HTTP/2 connection as long as it is under way.
+struct UnderWay(watch::Sender<usize>);
+
+impl UnderWay {
+    fn new(streams: &watch::Sender<usize>) -> Self {
+        streams.send_modify(|count| *count += 1);
+        Self(streams.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        self.0.send_modify(|count| *count = count.saturating_sub(1));
+    }
+}
+
+/// Resolves when nothing was asked for so long.
+async fn idle(mut streams: watch::Receiver<usize>, limit: Duration) {
+    while streams.wait_for(|count| *count == 0).await.is_ok() {
+        let asked = streams.wait_for(|count| *count > 0);
+        if tokio::time::timeout(limit, asked).await.is_err() {
+            return;
+        }
+    }
+}

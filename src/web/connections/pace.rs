@@ -1,0 +1,165 @@
+//! The pace of a body: how slowly, and in how small pieces, it may come.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::Stream;
+use tokio::time::{Instant, Sleep};
+
+/// How long a body may keep us waiting at a stretch.
+const STALL: Duration = Duration::from_secs(60);
+/// How long it may keep us waiting in all, beside a second for each [`RATE`] bytes.
+const GRACE: Duration = Duration::from_secs(60);
+/// Bytes a second below which a body is refused, once the grace is used up.
+const RATE: u64 = 1 << 10;
+/// How many pieces may be as small as they like.
+const FREE_PIECES: u64 = 1 << 16;
+/// The average size of the pieces of a body that has more, in bytes. Each piece costs about as much as a thousand bytes.
+const PIECE: u64 = 16;
+
+/// A body that is refused when it comes too slowly ([`io::ErrorKind::TimedOut`]) or in too many too small pieces
+/// ([`io::ErrorKind::InvalidData`]). Time that the server takes for itself does not count.
+pub struct Pace<S> {
+    inner: S,
+    unread: Option<Arc<AtomicBool>>,
+    pieces: u64,
+    bytes: u64,
+    waited: Duration,
+    waiting: Option<(Instant, Pin<Box<Sleep>>)>,
+}
+
+impl<S> Pace<S> {
+    /// Watches over a body; `unread` is taken back at its end.
+    pub fn new(inner: S, unread: Option<Arc<AtomicBool>>) -> Self {
+        Self {
+            inner,
+            unread,
+            pieces: 0,
+            bytes: 0,
+            waited: Duration::ZERO,
+            waiting: None,
+        }
+    }
+
+    /// How long it may still keep us waiting now.
+    fn patience(&self) -> Duration {
+        let earned = Duration::from_secs(self.bytes / RATE);
+        STALL.min((GRACE + earned).saturating_sub(self.waited))
+    }
+}
+
+impl<S> Stream for Pace<S>
+where
+    S: Stream<Item = io::Result<Bytes>> + Unpin,
+{
+    type Item = io::Result<Bytes>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let Poll::Ready(next) = Pin::new(&mut self.inner).poll_next(context) else {
+            let patience = self.patience();
+            let (_, end) = self
+                .waiting
+                .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(patience))));
+            ready!(end.as_mut().poll(context));
+            return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
+        };
+        if let Some((since, _)) = self.waiting.take() {
+            self.waited += since.elapsed();
+        }
+        match &next {
+            Some(Ok(piece)) => {
+                self.pieces += 1;
+                self.bytes += piece.len() as u64;
+                if self.pieces > FREE_PIECES && self.bytes < self.pieces * PIECE {
+                    return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));
+                }
+            }
+            Some(Err(_)) => {}
+            None => {
+                if let Some(unread) = &self.unread {
+                    unread.store(false, Ordering::Relaxed);
+                }
+            }
+        }
+        Poll::Ready(next)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::{StreamExt, stream};
+
+    use super::*;
+
+    fn drips(size: usize, pause: Duration) -> impl Stream<Item = io::Result<Bytes>> + Unpin {
+        Box::pin(stream::unfold((), move |()| async move {
+            tokio::time::sleep(pause).await;
+            Some((Ok(Bytes::from(vec![b'x'; size])), ()))
+        }))
+    }
+
+    /// How much came before the body was refused, and why.
+    async fn refused(mut body: Pace<impl Stream<Item = io::Result<Bytes>> + Unpin>) -> (u64, io::ErrorKind) {
+        loop {
+            if let Err(error) = body.next().await.expect("no end") {
+                return (body.bytes, error.kind());
+            }
+            assert!(body.bytes < 100 << 20, "never refused");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_stops_is_given_up() {
+        let began = Instant::now();
+        let body = Pace::new(drips(1 << 20, STALL * 2), None);
+        assert_eq!(refused(body).await, (0, io::ErrorKind::TimedOut));
+        assert_eq!(began.elapsed().as_secs(), STALL.as_secs());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_that_drips_is_given_up_when_its_grace_is_used() {
+        let began = Instant::now();
+        let body = Pace::new(drips(1, Duration::from_secs(1)), None);
+        let (bytes, kind) = refused(body).await;
+        assert_eq!(kind, io::ErrorKind::TimedOut);
+        assert!((50..=61).contains(&bytes), "{bytes}");
+        assert!(began.elapsed() <= GRACE + Duration::from_secs(2));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_but_steady_body_passes() {
+        let mut body = Pace::new(drips(4 << 10, Duration::from_secs(2)).take(500), None);
+        while let Some(piece) = body.next().await {
+            piece.expect("no refusal");
+        }
+        assert_eq!(body.bytes, 500 * (4 << 10));
+    }
+
+    #[tokio::test]
+    async fn tiny_pieces_are_refused_when_there_are_very_many() {
+        let ones = stream::repeat_with(|| Ok(Bytes::from_static(b"x")));
+        assert_eq!(
+            refused(Pace::new(ones, None)).await,
+            (FREE_PIECES + 1, io::ErrorKind::InvalidData)
+        );
+        let larger = stream::repeat_with(|| Ok(Bytes::from_static(&[b'x'; 32])));
+        let mut body = Pace::new(larger.take(200_000), None);
+        while let Some(piece) = body.next().await {
+            piece.expect("no refusal");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_body_that_was_read_to_its_end_is_not_unread() {
+        let unread = Arc::new(AtomicBool::new(true));
+        let mut body = Pace::new(stream::iter([Ok(Bytes::new())]), Some(Arc::clone(&unread)));
+        while body.next().await.is_some() {}
+        assert!(!unread.load(Ordering::Relaxed));
+    }
+}

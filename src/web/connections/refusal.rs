@@ -1,0 +1,97 @@
+//! Answers to what never became a request: the HTTP library's own, which are bare, and ours, which say why.
+
+use chrono::Utc;
+use poem::http::StatusCode;
+
+use crate::api::failure;
+use crate::web::{headers, trace};
+
+/// The longest head of a bare refusal, in bytes.
+const LONGEST: usize = 256;
+
+/// Whether these bytes look like an answer that the HTTP library made by itself. Our own always have an id.
+pub fn is_bare(bytes: &[u8]) -> bool {
+    let says = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
+    bytes.len() <= LONGEST
+        && bytes.starts_with(b"HTTP/1.")
+        && bytes.ends_with(b"\r\n\r\n")
+        && status(bytes).is_some()
+        && says("content-length: 0")
+        && !says(trace::REQUEST_ID)
+}
+
+/// The status of a bare refusal.
+pub fn status(bytes: &[u8]) -> Option<StatusCode> {
+    let status = StatusCode::from_bytes(bytes.get(9..12)?).ok()?;
+    matches!(
+        status,
+        StatusCode::BAD_REQUEST | StatusCode::URI_TOO_LONG | StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE
+    )
+    .then_some(status)
+}
+
+/// The same refusal as every other answer below `/api`: JSON, with an id.
+pub fn answer(status: StatusCode) -> Vec<u8> {
+    let why = match status {
+        StatusCode::BAD_REQUEST => "the request is not valid HTTP",
+        StatusCode::REQUEST_TIMEOUT => "the head of the request did not come in time",
+        _ => "the head of the request is too large",
+    };
+    let body = failure::told(status, why).to_string();
+    let mut text = format!("HTTP/1.1 {status}\r\n");
+    let mut header = |name: &str, value: &str| {
+        text.push_str(name);
+        text.push_str(": ");
+        text.push_str(value);
+        text.push_str("\r\n");
+    };
+    header("content-type", "application/json");
+    header("content-length", &body.len().to_string());
+    header("connection", "close");
+    header(
+        "date",
+        &Utc::now().format("%a, %d %b %Y %H:%M:%S GMT").to_string(),
+    );
+    header(trace::REQUEST_ID, &trace::new_id());
+    for (name, value) in headers::SAFE {
+        header(name, value);
+    }
+    text.push_str("\r\n");
+    text.push_str(&body);
+    text.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_librarys_own_refusals_are_bare() {
+        let bare =
+            b"HTTP/1.1 431 Request Header Fields Too Large\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+        assert!(is_bare(bare));
+        assert_eq!(status(bare), Some(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE));
+        for other in [
+            &b"HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n"[..],
+            b"HTTP/1.1 400 Bad Request\r\ncontent-length: 0\r\nx-request-id: 1\r\n\r\n",
+            b"HTTP/1.1 400 Bad Request\r\ncontent-length: 2\r\n\r\n{}",
+            b"HTTP/1.1 40",
+            b"",
+        ] {
+            assert!(!is_bare(other), "{}", String::from_utf8_lossy(other));
+        }
+    }
+
+    #[test]
+    fn a_refusal_of_ours_is_json_and_not_taken_for_a_bare_one() {
+        let answer = answer(StatusCode::BAD_REQUEST);
+        let text = String::from_utf8(answer.clone()).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a body");
+        assert!(head.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{head}");
+        assert!(head.contains("x-request-id: ") && head.contains("x-frame-options: SAMEORIGIN"));
+        assert!(head.contains(&format!("content-length: {}", body.len())));
+        let body: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        assert_eq!(body["message"], "400 Bad Request - the request is not valid HTTP");
+        assert!(!is_bare(&answer));
+    }
+}

@@ -1,0 +1,188 @@
+//! The page on which a user lets an application act for them, or does not.
+
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use poem::http::StatusCode;
+use poem::web::Data;
+use poem::{Body, Request, Response, handler};
+use serde_json::{Map, Value};
+
+use super::FORM_LIMIT;
+use crate::api::{failure, parameters};
+use crate::error::Error;
+use crate::secrets::constant_time_eq;
+use crate::services::Backend;
+use crate::services::oauth::authorization::{self, Question, Refusal, Request as Asked};
+use crate::services::sessions::SignedIn;
+use crate::views::html::escape;
+use crate::web::page::document;
+use crate::web::sign_in::{redirect, signed_in};
+
+/// What a request may say; the form repeats it, to be checked again.
+const PARAMETERS: [&str; 7] = [
+    "client_id",
+    "redirect_uri",
+    "response_type",
+    "scope",
+    "state",
+    "code_challenge",
+    "code_challenge_method",
+];
+
+/// Asks the user, who signs in first.
+#[handler]
+pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Response {
+    let raw = request.original_uri().query().unwrap_or_default();
+    let Ok(sent) = parameters::query(raw) else {
+        return told(
+            StatusCode::BAD_REQUEST,
+            "The request of the application cannot be read.",
+        );
+    };
+    let session = match signed_in(request, backend).await {
+        Ok(Some(session)) => session,
+        Ok(None) => {
+            let goal = format!("/oauth/authorize?{raw}");
+            let goal = utf8_percent_encode(&goal, NON_ALPHANUMERIC);
+            return redirect(&format!("/users/sign_in?return_to={goal}"));
+        }
+        Err(error) => return failed(&error),
+    };
+    match authorization::check(backend, asked(&sent)).await {
+        Ok(question) => ask(&question, &session, &sent),
+        Err(refusal) => refuse(refusal),
+    }
+}
+
+/// Takes the user's answer.
+#[handler]
+pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
+    let unreadable = || told(StatusCode::BAD_REQUEST, "The form cannot be read.");
+    let Ok(bytes) = body.into_bytes_limit(FORM_LIMIT).await else {
+        return unreadable();
+    };
+    let Ok(sent) = parameters::body(request, bytes.to_vec()).await else {
+        return unreadable();
+    };
+    let session = match signed_in(request, backend).await {
+        Ok(Some(session)) => session,
+        Ok(None) => return told(StatusCode::UNAUTHORIZED, "You are not signed in any more."),
+        Err(error) => return failed(&error),
+    };
+    let token = text(&sent, "authenticity_token").unwrap_or_default();
+    if !constant_time_eq(&token, &session.csrf_token) {
+        let fault = "The form was too old or came from elsewhere. Go back to the application and try again.";
+        return told(StatusCode::FORBIDDEN, fault);
+    }
+    let question = match authorization::check(backend, asked(&sent)).await {
+        Ok(question) => question,
+        Err(refusal) => return refuse(refusal),
+    };
+    if text(&sent, "decision").as_deref() != Some("authorize") {
+        return redirect(&authorization::deny(&question));
+    }
+    match authorization::agree(backend, &session.user, &question).await {
+        Ok(address) => redirect(&address),
+        Err(error) => failed(&error),
+    }
+}
+
+fn text(sent: &Map<String, Value>, name: &str) -> Option<String> {
+    sent.get(name)?.as_str().map(str::to_owned)
+}
+
+fn asked(sent: &Map<String, Value>) -> Asked {
+    let filled = |name: &str| text(sent, name).filter(|text| !text.is_empty());
+    Asked {
+        client_id: filled("client_id"),
+        redirect_uri: filled("redirect_uri"),
+        response_type: filled("response_type"),
+        scope: filled("scope"),
+        state: text(sent, "state"),
+        code_challenge: filled("code_challenge"),
+        code_challenge_method: filled("code_challenge_method"),
+    }
+}
+
+fn refuse(refusal: Refusal) -> Response {
+    match refusal {
+        Refusal::Told(fault) => told(StatusCode::BAD_REQUEST, fault),
+        Refusal::SentBack(address) => redirect(&address),
+        Refusal::Internal(error) => failed(&error),
+    }
+}
+
+fn told(status: StatusCode, fault: &str) -> Response {
+    let content = format!("<p role=\"alert\" id=\"fault\">{}</p>\n", escape(fault));
+    document(status, "Authorization", &content, "'none'")
+}
+
+fn failed(error: &Error) -> Response {
+    match error {
+        Error::Forbidden(reason) => {
+            let reason = reason.as_deref().unwrap_or("This account may not sign in.");
+            told(StatusCode::FORBIDDEN, reason)
+        }
+        Error::Internal(cause) => {
+            tracing::error!(%cause, "authorizing an application failed");
+            failure::answer(error)
+        }
+        other => failure::answer(other),
+    }
+}
+
+fn ask(question: &Question, session: &SignedIn, sent: &Map<String, Value>) -> Response {
+    let scopes: String = question
+        .scopes
+        .split(' ')
+        .map(|scope| format!("<li><code>{}</code>: {}</li>\n", escape(scope), meaning(scope)))
+        .collect();
+    let hidden: String = PARAMETERS
+        .iter()
+        .filter_map(|name| Some((name, text(sent, name)?)))
+        .map(|(name, value)| {
+            format!(
+                "<input type=\"hidden\" name=\"{name}\" value=\"{}\">\n",
+                escape(&value)
+            )
+        })
+        .collect();
+    let content = format!(
+        "<p><strong>{application}</strong> wants to act as <strong>{user}</strong> on this server, and to:</p>\n\
+         <ul>\n{scopes}</ul>\n<p>You go back to <strong>{target}</strong> then.</p>\n\
+         <form method=\"post\" action=\"/oauth/authorize\">\n\
+         <input type=\"hidden\" name=\"authenticity_token\" value=\"{token}\">\n{hidden}\
+         <button type=\"submit\" name=\"decision\" value=\"authorize\">Authorize</button>\n\
+         <button type=\"submit\" name=\"decision\" value=\"deny\">Deny</button>\n</form>\n",
+        application = escape(&question.application.name),
+        user = escape(&session.user.username),
+        target = escape(&target(question)),
+        token = session.csrf_token,
+    );
+    // Browsers hold the redirect that answers the form to the policy as well.
+    let form_action = format!("'self' {}", target(question));
+    document(StatusCode::OK, "Authorization", &content, &form_action)
+}
+
+/// Where the user goes next: the origin, or the scheme of an application on the user's own machine.
+fn target(question: &Question) -> String {
+    let origin = question.redirect_uri.origin();
+    if origin.is_tuple() {
+        origin.ascii_serialization()
+    } else {
+        format!("{}:", question.redirect_uri.scheme())
+    }
+}
+
+fn meaning(scope: &str) -> &'static str {
+    match scope {
+        "api" => "read and write everything you can",
+        "read_api" => "read everything you can",
+        "read_user" => "read your account",
+        "read_repository" => "read your repositories",
+        "write_repository" => "read and write your repositories",
+        "read_registry" => "read your container images",
+        "write_registry" => "write your container images",
+        "sudo" => "act as any other user, if you are an administrator",
+        _ => "",
+    }
+}

@@ -1,0 +1,64 @@
+//! OAuth 2.0: where users are asked, and where applications get, replace, take back and look at tokens
+//! (specification 5). Errors have the form of RFC 6749.
+
+mod authorize;
+mod token;
+
+use poem::http::StatusCode;
+use poem::middleware::SizeLimit;
+use poem::web::Data;
+use poem::{Endpoint, EndpointExt, Response, Route, get, handler, post};
+use serde_json::json;
+
+use crate::api::failure::respond;
+use crate::policy::SCOPES;
+use crate::services::Backend;
+
+/// Where clients look for what is offered (RFC 8414).
+pub const METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
+
+/// Most bytes of a form.
+const FORM_LIMIT: usize = 32 * 1024;
+
+/// The routes below `/oauth`.
+pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
+    let limit = || SizeLimit::new(FORM_LIMIT);
+    Route::new()
+        .at(
+            "/authorize",
+            get(authorize::show).post(authorize::decide.with(limit())),
+        )
+        .at("/token", post(token::issue.with(limit())))
+        .at("/token/info", get(token::info))
+        .at("/revoke", post(token::revoke.with(limit())))
+        .at("/introspect", post(token::introspect.with(limit())))
+        .data(backend.clone())
+        .map_to_response()
+}
+
+/// The route at [`METADATA_PATH`].
+pub fn metadata_route(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
+    get(metadata).data(backend.clone()).map_to_response()
+}
+
+#[handler]
+fn metadata(Data(backend): Data<&Backend>) -> Response {
+    let base = &backend.instance.base_url;
+    let client = ["client_secret_basic", "client_secret_post", "none"];
+    let body = json!({
+        "issuer": base,
+        "authorization_endpoint": format!("{base}/oauth/authorize"),
+        "token_endpoint": format!("{base}/oauth/token"),
+        "revocation_endpoint": format!("{base}/oauth/revoke"),
+        "introspection_endpoint": format!("{base}/oauth/introspect"),
+        "scopes_supported": SCOPES,
+        "response_types_supported": ["code"],
+        "response_modes_supported": ["query"],
+        "grant_types_supported": ["authorization_code", "refresh_token"],
+        "token_endpoint_auth_methods_supported": client,
+        "revocation_endpoint_auth_methods_supported": client,
+        "introspection_endpoint_auth_methods_supported": client[..2],
+        "code_challenge_methods_supported": ["S256", "plain"],
+    });
+    respond(StatusCode::OK, &body)
+}

@@ -1,0 +1,210 @@
+//! Where applications get, replace, take back and look at tokens (RFC 6749, 7009, 7662).
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use percent_encoding::percent_decode_str;
+use poem::http::header::{AUTHORIZATION, CACHE_CONTROL, PRAGMA, WWW_AUTHENTICATE};
+use poem::http::{HeaderValue, StatusCode};
+use poem::web::Data;
+use poem::{Body, Request, Response, handler};
+use serde_json::{Map, Value, json};
+
+use super::FORM_LIMIT;
+use crate::api::failure::respond;
+use crate::api::{credentials, failure, parameters};
+use crate::error::Error;
+use crate::services::Backend;
+use crate::services::oauth::applications::{self, Application};
+use crate::services::oauth::{Fault, tokens};
+
+/// `POST /oauth/token`.
+#[handler]
+pub(super) async fn issue(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
+    answer(request, issued(request, body, backend).await)
+}
+
+async fn issued(request: &Request, body: Body, backend: &Backend) -> Result<Value, Fault> {
+    let sent = fields(request, body).await?;
+    let application = client(request, &sent, backend).await?;
+    let issued = match text(&sent, "grant_type") {
+        Some("authorization_code") => {
+            let code = text(&sent, "code").ok_or(Fault::InvalidRequest("code is missing"))?;
+            let (target, verifier) = (text(&sent, "redirect_uri"), text(&sent, "code_verifier"));
+            tokens::exchange(backend, &application, code, target, verifier).await?
+        }
+        Some("refresh_token") => {
+            let token = text(&sent, "refresh_token");
+            let token = token.ok_or(Fault::InvalidRequest("refresh_token is missing"))?;
+            tokens::refresh(backend, &application, token, text(&sent, "scope")).await?
+        }
+        Some(_) => return Err(Fault::UnsupportedGrantType),
+        None => return Err(Fault::InvalidRequest("grant_type is missing")),
+    };
+    Ok(json!({
+        "access_token": issued.access_token,
+        "token_type": "Bearer",
+        "expires_in": issued.expires_in,
+        "refresh_token": issued.refresh_token,
+        "scope": issued.scope,
+        "created_at": issued.created_at.timestamp(),
+    }))
+}
+
+/// `POST /oauth/revoke`.
+#[handler]
+pub(super) async fn revoke(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
+    answer(request, revoked(request, body, backend).await)
+}
+
+async fn revoked(request: &Request, body: Body, backend: &Backend) -> Result<Value, Fault> {
+    let sent = fields(request, body).await?;
+    let application = client(request, &sent, backend).await?;
+    let token = text(&sent, "token").ok_or(Fault::InvalidRequest("token is missing"))?;
+    tokens::revoke(backend, &application, token).await?;
+    Ok(json!({}))
+}
+
+/// `POST /oauth/introspect`.
+#[handler]
+pub(super) async fn introspect(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
+    answer(request, introspected(request, body, backend).await)
+}
+
+async fn introspected(request: &Request, body: Body, backend: &Backend) -> Result<Value, Fault> {
+    let sent = fields(request, body).await?;
+    let application = client(request, &sent, backend).await?;
+    // An application that proves nothing is nobody in particular.
+    if !application.confidential {
+        return Err(Fault::InvalidClient);
+    }
+    let token = text(&sent, "token").ok_or(Fault::InvalidRequest("token is missing"))?;
+    let (token, user) = match tokens::find(backend, token).await {
+        Ok((token, user)) if token.application_id == application.id => (token, user),
+        Ok(_) | Err(Error::Unauthorized | Error::InvalidToken(_)) => return Ok(json!({ "active": false })),
+        Err(error) => return Err(error.into()),
+    };
+    Ok(json!({
+        "active": true,
+        "scope": token.scopes,
+        "client_id": application.uid,
+        "token_type": "Bearer",
+        "username": user.username,
+        "sub": user.id.to_string(),
+        "iat": token.created_at.timestamp(),
+        "exp": token.expires_at.timestamp(),
+    }))
+}
+
+/// `GET /oauth/token/info`: what the token that is sent is good for.
+#[handler]
+pub(super) async fn info(request: &Request, Data(backend): Data<&Backend>) -> Response {
+    match told(request, backend).await {
+        Ok(body) => unstored(respond(StatusCode::OK, &body)),
+        Err(error) => unstored(failed(&error)),
+    }
+}
+
+async fn told(request: &Request, backend: &Backend) -> Result<Value, Error> {
+    let query = parameters::query(request.original_uri().query().unwrap_or_default())?;
+    let sent = credentials::read(request, Some(&query));
+    let token = sent.token.filter(|_| sent.bearer).ok_or(Error::Unauthorized)?;
+    let (token, _) = tokens::find(backend, &token).await?;
+    let application = applications::of_token(backend, &token).await?;
+    let left = tokens::seconds_left(&token);
+    let scopes: Vec<&str> = token.scopes().collect();
+    Ok(json!({
+        "resource_owner_id": token.user_id,
+        "scope": scopes,
+        "expires_in": left,
+        "application": { "uid": application.uid },
+        "created_at": token.created_at.timestamp(),
+        "scopes": scopes,
+        "expires_in_seconds": left,
+    }))
+}
+
+async fn fields(request: &Request, body: Body) -> Result<Map<String, Value>, Fault> {
+    let unreadable = Fault::InvalidRequest("the body is no form and no JSON object, or too large");
+    let Ok(bytes) = body.into_bytes_limit(FORM_LIMIT).await else {
+        return Err(unreadable);
+    };
+    parameters::body(request, bytes.to_vec())
+        .await
+        .map_err(|_| unreadable)
+}
+
+/// A field that says something. No text that is stored holds the character that databases do not take.
+fn text<'a>(sent: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
+    let text = sent.get(name)?.as_str()?;
+    (!text.is_empty() && !text.contains('\0')).then_some(text)
+}
+
+/// The application that asks, by the Basic scheme or in the form.
+async fn client(
+    request: &Request,
+    sent: &Map<String, Value>,
+    backend: &Backend,
+) -> Result<Application, Fault> {
+    if let Some((uid, secret)) = basic(request)? {
+        return applications::authenticate(backend, &uid, Some(&secret)).await;
+    }
+    let uid = text(sent, "client_id").ok_or(Fault::InvalidClient)?;
+    applications::authenticate(backend, uid, text(sent, "client_secret")).await
+}
+
+fn basic(request: &Request) -> Result<Option<(String, String)>, Fault> {
+    let Some(value) = request.headers().get(AUTHORIZATION) else {
+        return Ok(None);
+    };
+    let decoded = || {
+        let (scheme, encoded) = value.to_str().ok()?.split_once(' ')?;
+        let bytes = scheme
+            .eq_ignore_ascii_case("basic")
+            .then(|| STANDARD.decode(encoded.trim()).ok())??;
+        let text = String::from_utf8(bytes).ok()?;
+        let (uid, secret) = text.split_once(':')?;
+        let part = |part: &str| {
+            percent_decode_str(part)
+                .decode_utf8()
+                .ok()
+                .map(|part| part.into_owned())
+        };
+        Some((part(uid)?, part(secret)?))
+    };
+    let read = decoded().filter(|(uid, _)| !uid.contains('\0'));
+    read.map(Some).ok_or(Fault::InvalidClient)
+}
+
+fn answer(request: &Request, outcome: Result<Value, Fault>) -> Response {
+    let fault = match outcome {
+        Ok(body) => return unstored(respond(StatusCode::OK, &body)),
+        Err(Fault::Internal(error)) => return unstored(failed(&error)),
+        Err(fault) => fault,
+    };
+    let body = json!({ "error": fault.code(), "error_description": fault.to_string() });
+    let status = match fault {
+        Fault::InvalidClient => StatusCode::UNAUTHORIZED,
+        _ => StatusCode::BAD_REQUEST,
+    };
+    let mut response = respond(status, &body);
+    if status == StatusCode::UNAUTHORIZED && request.headers().contains_key(AUTHORIZATION) {
+        let challenge = HeaderValue::from_static("Basic realm=\"Holdfast\"");
+        response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+    }
+    unstored(response)
+}
+
+fn failed(error: &Error) -> Response {
+    if let Error::Internal(cause) = error {
+        tracing::error!(%cause, "a request of an application failed");
+    }
+    failure::answer(error)
+}
+
+/// Tokens must not be kept by whatever is between.
+fn unstored(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(PRAGMA, HeaderValue::from_static("no-cache"));
+    response
+}
