@@ -57,6 +57,14 @@ lints! {
     placeholders_are_declared: "paths/keys.yaml", "keys/{key_id}:" => "keys/{key}:", "path-parameters";
     bodies_are_json: "paths/keys.yaml", "        application/json:\n          schema: {$ref: '#/components/schemas/KeyCreate'}" =>
         "        text/plain:\n          schema: {$ref: '#/components/schemas/KeyCreate'}", "body-media";
+    forms_carry_one_file: "paths/keys.yaml", "schema: {$ref: '#/components/schemas/KeyFile'}" =>
+        "schema: {$ref: '#/components/schemas/KeyCreate'}", "form-file";
+    forms_beside_json_have_the_file_alone: "paths/keys.yaml",
+        "        multipart/form-data:\n          schema: {$ref: '#/components/schemas/KeyFile'}" =>
+        "        application/json:\n          schema: {$ref: '#/components/schemas/KeyCreate'}\n          example: {title: a}\n        multipart/form-data:\n          schema: {$ref: '#/components/schemas/KeyFile'}",
+        "form-attributes";
+    files_are_taken_only_from_those_who_may_send_them: "paths/keys.yaml",
+        "x-access: {'on': project, min: maintainer, first: true}" => "x-access: {'on': project, min: maintainer}", "form-first";
     bodies_are_named: "paths/keys.yaml", "schema: {$ref: '#/components/schemas/KeyCreate'}" => "schema: {type: object}", "body-named";
     large_bodies_are_documented: "paths/keys.yaml",
         "      '413': {$ref: '#/components/responses/Fault'}\n" => "", "status-413";

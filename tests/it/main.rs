@@ -6,17 +6,29 @@
 // A test that cannot go on fails by panicking.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
+mod application_settings;
+mod applications;
 mod branches;
 mod cli;
 mod commits;
 mod contract;
+mod custom_attributes;
 mod edge;
+mod events;
 mod git;
 mod groups;
 mod impersonation_tokens;
 mod members;
 mod metadata;
+mod namespaces;
+mod oauth;
 mod personal_access_tokens;
+mod project_access_tokens;
+mod project_forks;
+mod project_hooks;
+mod project_shares;
+mod project_stars;
+mod project_uploads;
 mod projects;
 mod regressions;
 mod repositories;
@@ -24,5 +36,8 @@ mod repository_files;
 mod sign_in;
 mod support;
 mod tags;
+mod user_emails;
+mod user_keys;
+mod user_status;
 mod users;
 mod web;

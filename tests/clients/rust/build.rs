@@ -10,6 +10,7 @@ fn main() {
     let text = std::fs::read_to_string(path).expect("the document");
     let mut document: Value = serde_json::from_str(&text).expect("JSON");
     drop_hashes(&mut document);
+    drop_forms(&mut document);
     let api: openapiv3::OpenAPI = serde_json::from_value(document).expect("an OpenAPI document");
     let mut generator = progenitor::Generator::default();
     let tokens = generator.generate_tokens(&api).expect("a client");
@@ -37,5 +38,19 @@ fn drop_hashes(document: &mut Value) {
                 parameters.retain(|parameter| !is_hash(parameter));
             }
         }
+    }
+}
+
+/// progenitor knows no `multipart/form-data`: operations that also take JSON stay with that, uploads go.
+fn drop_forms(document: &mut Value) {
+    const FORM: &str = "multipart/form-data";
+    let paths = document["paths"].as_object_mut().expect("paths");
+    for item in paths.values_mut().filter_map(Value::as_object_mut) {
+        item.retain(|_, operation| {
+            let content = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut);
+            let Some(content) = content else { return true };
+            content.remove(FORM);
+            !content.is_empty()
+        });
     }
 }

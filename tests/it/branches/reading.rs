@@ -115,10 +115,20 @@ scenario! {
         let answer = client.get(&project.url("/branches/feature%2Fx")).await.expect(200);
         assert_eq!((&answer.json()["name"], &answer.json()["can_push"]), (&json!("feature/x"), &json!(false)));
         client.get(&project.url("/branches/feature/x")).await.expect(404);
-        client.head(&project.url("/branches/main")).await.expect(200);
-        client.head(&project.url("/branches/none")).await.expect(404);
         let by_path = format!("/projects/{}/repository/branches/main", segment(&project.path));
         assert_eq!(client.get(&by_path).await.expect(200).json()["default"], true);
+    }
+
+    async fn whether_a_branch_exists_is_told_without_reading_it(server) {
+        let project = Project::filled(&server, "engine", Visibility::Private).await;
+        let root = server.root();
+        root.head(&project.url("/branches/main")).await.expect(204);
+        root.head(&project.url("/branches/feature%2Fx")).await.expect(204);
+        root.head(&project.url("/branches/none")).await.expect(404);
+        root.head(&project.url("/branches/a..b")).await.expect(400);
+        server.anonymous().head(&project.url("/branches/main")).await.expect(404);
+        let guest = project.member("guest", AccessLevel::Guest).await;
+        guest.head(&project.url("/branches/main")).await.expect(403);
     }
 
     async fn names_that_no_branch_can_bear_are_refused(server) {

@@ -7,7 +7,7 @@ const LONGEST: usize = 600;
 
 /// What the files of an area may name of this crate, beside their own area. `main`, `server` and `app` tie
 /// everything together and are free.
-const AREAS: [(&str, &[&str]); 13] = [
+const AREAS: [(&str, &[&str]); 14] = [
     ("api", &["error", "policy", "services", "app"]),
     (
         "web",
@@ -25,6 +25,7 @@ const AREAS: [(&str, &[&str]); 13] = [
             "entities",
             "error",
             "git",
+            "integrations",
             "jobs",
             "policy",
             "secrets",
@@ -43,6 +44,7 @@ const AREAS: [(&str, &[&str]); 13] = [
     ),
     ("entities", &[]),
     ("git", &[]),
+    ("integrations", &["secrets"]),
     ("policy", &["entities"]),
     (
         "jobs",
@@ -55,12 +57,13 @@ const AREAS: [(&str, &[&str]); 13] = [
 ];
 
 /// External crates that only some areas may name.
-const CRATES: [(&str, &[&str]); 6] = [
+const CRATES: [(&str, &[&str]); 7] = [
     ("poem", &["api", "web", "app", "server"]),
     ("poem_openapi", &["api", "app"]),
     ("sea_orm", &["entities", "services", "database", "jobs"]),
     ("git2", &["git"]),
     ("gix", &["git"]),
+    ("reqwest", &["integrations"]),
     ("utoipa_swagger_ui", &["web"]),
 ];
 

@@ -71,6 +71,21 @@ scenario! {
         assert_eq!(server.with_token("unknown").get("/users?username=root").await.status, 401);
     }
 
+    async fn other_schemes_are_no_way_to_sign_in(server) {
+        let ada = ada(&server).await;
+        let basic = |client: Client| client.header("Authorization", "Basic YWRhOnBhc3N3b3Jk");
+        // Alone it is an attempt that failed, also where nobody needs to sign in.
+        let open = "/users?username=root";
+        server.anonymous().get(open).await.expect(200);
+        assert_eq!(basic(server.anonymous()).get(open).await.expect(401).json(), json!({ "message": "401 Unauthorized" }));
+        server.anonymous().header("Authorization", "Digest x").get(open).await.expect(401);
+        // Beside a token or a session it is that of a proxy in between.
+        let token = server.token_of(ada.id, &["api"]).await;
+        basic(server.with_token(&token)).get("/user").await.expect(200);
+        basic(server.anonymous()).get(&format!("/user?access_token={token}")).await.expect(200);
+        basic(browser(&server, "ada").await).get("/user").await.expect(200);
+    }
+
     async fn expired_and_revoked_tokens_say_so(server) {
         let ada = server.person("ada").await;
         let yesterday = (Utc::now() - TimeDelta::days(1)).date_naive();

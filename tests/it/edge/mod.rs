@@ -1,4 +1,5 @@
 //! What every operation has in common: who calls, and what was sent.
 
 mod authentication;
+mod connections;
 mod parameters;

@@ -112,6 +112,22 @@ scenario! {
         }
     }
 
+    async fn a_password_that_must_be_changed_is_refused_with_the_reason(server) {
+        let ann = server.person("ann").await;
+        server.give_password(&ann).await;
+        server.project_at("g/p", Visibility::Public).await;
+        let row = users::ActiveModel {
+            id: Set(ann.id),
+            password_change_required: Set(true),
+            ..Default::default()
+        };
+        row.update(server.backend.database.write()).await.unwrap();
+        let answer = ask(&server, "g/p", UPLOAD, Some(("ann", PASSWORD))).await.expect(403);
+        assert!(answer.text().starts_with("Your password must be changed."), "{}", answer.text());
+        ask(&server, "g/p", UPLOAD, Some(("ann", "wrong"))).await.expect(401);
+        ask(&server, "g/p", UPLOAD, Some(("ann", &ann.token))).await.expect(200);
+    }
+
     async fn scopes_of_tokens_decide(server) {
         let ann = server.person("ann").await;
         let project = server.project_at("g/p", Visibility::Private).await;

@@ -1,4 +1,10 @@
 //! Groups.
 
 mod create;
+mod delete;
+mod edit;
 mod list;
+mod projects;
+mod share;
+mod transfer;
+mod within;

@@ -1,5 +1,8 @@
 //! Adding, changing and removing members.
 
+use holdfast::entities::namespaces;
+use sea_orm::ActiveModelTrait;
+use sea_orm::ActiveValue::Set;
 use serde_json::json;
 
 use crate::support::places::{group, join, project};
@@ -133,7 +136,10 @@ scenario! {
             format!("/projects/{elsewhere}")] {
             join(&root, &place, ada.id, 30).await;
         }
-        root.delete(&format!("/groups/{outer}/members/{}", ada.id)).await.expect(204);
+        let member = format!("/groups/{outer}/members/{}", ada.id);
+        let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
+        late.delete(&member).await.expect(412);
+        root.delete(&member).await.expect(204);
         root.get(&format!("/groups/{inner}/members/{}", ada.id)).await.expect(404);
         root.get(&format!("/projects/{work}/members/{}", ada.id)).await.expect(404);
         root.get(&format!("/projects/{elsewhere}/members/{}", ada.id)).await.expect(200);
@@ -157,6 +163,19 @@ scenario! {
 }
 
 scenario! {
+    async fn a_group_that_is_locked_takes_no_members_into_its_projects(server) {
+        let root = server.root();
+        let crew = group(&root, "crew", json!({})).await;
+        let work = project(&root, "work", json!({"namespace_id": crew})).await;
+        let ada = server.person("ada").await;
+        let lock = namespaces::ActiveModel { id: Set(crew), membership_lock: Set(true), ..Default::default() };
+        lock.update(server.backend.database.write()).await.expect("a lock");
+        let new = json!({"user_id": ada.id, "access_level": 30});
+        let refused = root.post(&format!("/projects/{work}/members"), new.clone()).await.expect(405);
+        assert_eq!(refused.message(), "405 Method Not Allowed");
+        root.post(&format!("/groups/{crew}/members"), new).await.expect(201);
+    }
+
     async fn a_role_in_a_group_is_changed_with_its_end(server) {
         let root = server.root();
         let crew = group(&root, "crew", json!({})).await;

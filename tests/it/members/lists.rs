@@ -30,6 +30,7 @@ scenario! {
         assert_eq!(shown, json!({
             "id": ada.id, "username": "ada", "name": "Name of ada", "state": "active", "avatar_url": null,
             "web_url": format!("{}/ada", server.base), "access_level": 30, "expires_at": null,
+            "group_saml_identity": null,
         }));
         for query in ["user_ids=x", "query=%00", &format!("query={}", "x".repeat(256))] {
             root.get(&format!("{place}/members?{query}")).await.expect(400);
@@ -114,6 +115,6 @@ scenario! {
             join(&root, &format!("/groups/{engines}"), person.id, 20).await;
         }
         assert_eq!(costs().await, one);
-        assert!(one.iter().all(|cost| *cost <= 7), "{one:?}");
+        assert!(one.iter().all(|cost| *cost <= 6), "{one:?}");
     }
 }

@@ -49,7 +49,7 @@ scenario! {
         assert_eq!(made["readme_url"], format!("{}/root/engine/-/blob/master/README.md", server.base));
         let repository = server.backend.repositories.repository(&RepositoryId::of_project(id(&made)));
         let tip = repository.resolve_commit("master").await.expect("a commit");
-        let file = repository.entry_at(tip, "README.md").await.expect("a look").expect("a file");
+        let file = repository.locate(tip, "README.md").await.expect("a look").entry.expect("a file");
         let blob = repository.blob(file.id, 1_000).await.expect("a blob");
         assert_eq!(blob.data.as_ref(), b"# Engine\n\nSteam\n");
         let other = json!({"path": "other", "initialize_with_readme": true, "default_branch": "trunk/x"});

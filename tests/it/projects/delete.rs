@@ -5,7 +5,17 @@ use holdfast::jobs::{Options, Runner, registry};
 use serde_json::json;
 
 use crate::support::places::project;
-use crate::support::scenario;
+use crate::support::{TestServer, scenario};
+
+/// Has removals wait for some days.
+async fn with_delay(server: &TestServer) {
+    let settings = json!({ "deletion_adjourned_period": 7 });
+    server
+        .root()
+        .put("/application/settings", settings)
+        .await
+        .expect(200);
+}
 
 scenario! {
     async fn a_removed_project_is_hidden_at_once_and_erased_by_the_job(server) {
@@ -36,7 +46,7 @@ scenario! {
     async fn an_erasure_that_was_killed_is_finished_by_the_next(server) {
         let root = server.root();
         let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-        let erase = async || holdfast::services::projects::erase(&server.backend, work, None).await.expect("a run");
+        let erase = async || holdfast::services::projects::erase(&server.backend, work, None, None).await.expect("a run");
         let repository = RepositoryId::of_project(work);
         let there = async || server.backend.repositories.exists(&repository).await.expect("a look");
         // Nothing is erased that nobody removed.
@@ -52,17 +62,16 @@ scenario! {
 
     async fn a_delay_only_marks_the_project(server) {
         let root = server.root();
+        with_delay(&server).await;
         let work = project(&root, "work", json!({})).await;
         let one = format!("/projects/{work}");
-        let db = server.backend.database.write();
-        holdfast::entities::settings::put(db, "deletion_adjourned_period", "7").await.expect("a setting");
         root.delete(&one).await.expect(202);
         root.delete(&one).await.expect(202);
         let read = root.get(&one).await.expect(200).json();
         let today = chrono::Utc::now().date_naive();
         assert_eq!(read["marked_for_deletion_on"], json!(today));
         assert_eq!(read["marked_for_deletion_at"], read["marked_for_deletion_on"]);
-        let erase = async |day| holdfast::services::projects::erase(&server.backend, work, Some(day)).await;
+        let erase = async |day| holdfast::services::projects::erase(&server.backend, work, Some(day), None).await;
         erase(today.pred_opt().expect("a day")).await.expect("a run");
         root.get(&one).await.expect(200);
         erase(today).await.expect("a run");

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, Notify};
 
 use crate::support::git::Work;
 use crate::support::process::site_scenario;
@@ -22,8 +22,10 @@ site_scenario! {
         for round in 0..ROUNDS {
             let server = site.serve(&[]).await;
             let address = server.address("p");
+            let under_way = Arc::new(Notify::new());
             let pushing = {
                 let (work, acknowledged) = (Arc::clone(&work), Arc::clone(&acknowledged));
+                let under_way = Arc::clone(&under_way);
                 tokio::spawn(async move {
                     for count in 1.. {
                         let tip = work.commit("file", &format!("{round} {count}")).await;
@@ -32,11 +34,15 @@ site_scenario! {
                             return count - 1;
                         }
                         *acknowledged.lock().await = tip;
+                        under_way.notify_one();
                     }
                     0
                 })
             };
-            tokio::time::sleep(Duration::from_millis(600 + 137 * round)).await;
+            // At some moment after the first push, whatever the server is doing then.
+            let first = tokio::time::timeout(Duration::from_secs(30), under_way.notified());
+            first.await.expect("a push that is acknowledged");
+            tokio::time::sleep(Duration::from_millis(60 + 137 * round)).await;
             server.kill().await;
             pushed += pushing.await.unwrap();
 

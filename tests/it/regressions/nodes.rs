@@ -1,59 +1,64 @@
 //! Several servers on one PostgreSQL and one data directory.
 
-use crate::support::Kind;
+use super::writers::{commit_all, push_all, sound_copy};
 use crate::support::git::Work;
-use crate::support::process::Site;
+use crate::support::process::{Site, TOKEN};
+use crate::support::{Client, Kind};
 
-/// How many commits each node brings.
-const COMMITS: usize = 6;
+/// How many commits each writer brings.
+const COMMITS: usize = 8;
 
-#[tokio::test]
-async fn no_update_is_lost_between_two_nodes() {
+/// Lets one client push to each of two nodes while others commit through the API of each; nothing may be lost.
+async fn contend(writers: usize) {
     let Some(kind) = Kind::postgresql() else { return };
     let site = Site::new(&kind).await;
     let nodes = [site.serve(&[]).await, site.serve(&[]).await];
     let work = Work::new().await;
     site.import("p", &work.path).await;
-    let mut writers = tokio::task::JoinSet::new();
+    let mut tasks = tokio::task::JoinSet::new();
     for (number, node) in nodes.iter().enumerate() {
-        let address = node.address("p");
-        writers.spawn(async move {
-            let clones = Work::empty();
-            clones.git(&["clone", "--quiet", &address, "c"]).await;
-            let clone = clones.below("c");
-            let mut refused = 0;
-            for count in 0..COMMITS {
-                clone.commit(&format!("{number}-{count}"), "x").await;
-                while !clone
-                    .run(&["push", "--quiet", "origin", "main"])
-                    .await
-                    .status
-                    .success()
-                {
-                    refused += 1;
-                    assert!(refused < 200, "no push gets through");
-                    clone
-                        .git(&["pull", "--quiet", "--rebase", "origin", "main"])
-                        .await;
-                }
-            }
-        });
+        for writer in 0..writers {
+            tasks.spawn(commit_all(
+                node.base.clone(),
+                format!("api-{number}-{writer}"),
+                COMMITS,
+            ));
+        }
+        tasks.spawn(push_all(node.address("p"), format!("push-{number}"), COMMITS));
     }
-    while let Some(done) = writers.join_next().await {
-        done.unwrap();
+    while let Some(done) = tasks.join_next().await {
+        done.expect("a writer");
     }
+    let written = nodes.len() * (writers + 1) * COMMITS;
     for node in &nodes {
-        let clones = Work::empty();
-        clones.git(&["clone", "--quiet", &node.address("p"), "c"]).await;
-        let clone = clones.below("c");
-        let files = clone.git(&["ls-tree", "--name-only", "HEAD"]).await;
-        assert_eq!(files.lines().count(), 1 + nodes.len() * COMMITS, "{files}");
-        let commits = clone.git(&["rev-list", "--count", "HEAD"]).await;
-        assert_eq!(commits, (1 + nodes.len() * COMMITS).to_string());
+        let client = Client::new(&node.base, Some(TOKEN));
+        let (_guard, clone) = sound_copy(node).await;
+        let head = clone.git(&["rev-parse", "main"]).await;
+        let branch = client
+            .get("/projects/root%2Fp/repository/branches/main")
+            .await
+            .expect(200);
+        assert_eq!(branch.json()["commit"]["id"], head);
+        let files = clone.git(&["ls-tree", "--name-only", "main"]).await;
+        assert_eq!(files.lines().count(), 1 + written, "{files}");
+        assert_eq!(
+            clone.git(&["rev-list", "--count", "main"]).await,
+            (1 + written).to_string()
+        );
     }
     for node in nodes {
         node.stop().await;
     }
-    site.succeeds(&["doctor"]).await;
+    assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 1. Problems: 0.\n");
     site.remove().await;
+}
+
+#[tokio::test]
+async fn no_update_is_lost_between_two_nodes() {
+    contend(0).await;
+}
+
+#[tokio::test]
+async fn no_update_is_lost_between_two_nodes_and_both_ways_to_write() {
+    contend(2).await;
 }

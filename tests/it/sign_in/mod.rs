@@ -3,118 +3,14 @@
 use chrono::TimeDelta;
 use holdfast::entities::{now, sessions, users};
 use holdfast::services::users::{Changes, Password, update};
-use reqwest::header::{COOKIE, HeaderMap, LOCATION, SET_COOKIE};
-use reqwest::redirect::Policy;
+use reqwest::header::LOCATION;
 use reqwest::{Method, StatusCode};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
-use serde_json::{Value, json};
+use serde_json::json;
 
+use crate::support::browser::{Browser, token};
 use crate::support::people::{PASSWORD, Person};
 use crate::support::{TestServer, scenario};
-
-/// A browser that follows nothing and keeps cookies in plain sight.
-struct Browser {
-    http: reqwest::Client,
-    base: String,
-    cookies: Vec<(String, String)>,
-}
-
-/// What the browser got.
-struct Seen {
-    status: StatusCode,
-    headers: HeaderMap,
-    text: String,
-}
-
-impl Seen {
-    fn json(&self) -> Value {
-        serde_json::from_str(&self.text).expect("JSON")
-    }
-
-    fn set_cookies(&self) -> Vec<&str> {
-        let values = self.headers.get_all(SET_COOKIE).iter();
-        values.map(|value| value.to_str().expect("text")).collect()
-    }
-}
-
-impl Browser {
-    fn new(server: &TestServer) -> Self {
-        let http = reqwest::Client::builder()
-            .no_proxy()
-            .redirect(Policy::none())
-            .build();
-        Self {
-            http: http.expect("a client"),
-            base: server.base.clone(),
-            cookies: Vec::new(),
-        }
-    }
-
-    async fn send(&mut self, request: reqwest::RequestBuilder) -> Seen {
-        let cookies: Vec<String> = self
-            .cookies
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        let answer = request
-            .header(COOKIE, cookies.join("; "))
-            .send()
-            .await
-            .expect("an answer");
-        let (status, headers) = (answer.status(), answer.headers().clone());
-        let seen = Seen {
-            status,
-            headers,
-            text: answer.text().await.expect("text"),
-        };
-        for cookie in seen.set_cookies() {
-            let (name, rest) = cookie.split_once('=').expect("a cookie");
-            let value = rest.split(';').next().expect("a value");
-            self.cookies.retain(|(known, _)| known != name);
-            if !value.is_empty() {
-                self.cookies.push((name.to_owned(), value.to_owned()));
-            }
-        }
-        seen
-    }
-
-    async fn get(&mut self, path: &str) -> Seen {
-        self.send(self.http.get(format!("{}{path}", self.base))).await
-    }
-
-    async fn post(&mut self, path: &str, pairs: &[(&str, &str)]) -> Seen {
-        self.send(self.http.post(format!("{}{path}", self.base)).form(pairs))
-            .await
-    }
-
-    /// Opens the form and fills it in.
-    async fn sign_in(&mut self, login: &str, password: &str, more: &[(&str, &str)]) -> Seen {
-        let token = token(&self.get("/users/sign_in").await);
-        let mut pairs = vec![
-            ("authenticity_token", token.as_str()),
-            ("login", login),
-            ("password", password),
-        ];
-        pairs.extend_from_slice(more);
-        self.post("/users/sign_in", &pairs).await
-    }
-
-    fn session(&self) -> Option<&str> {
-        self.cookies
-            .iter()
-            .find(|(name, _)| name == "_service_session")
-            .map(|(_, value)| value.as_str())
-    }
-}
-
-/// The token in a form.
-fn token(page: &Seen) -> String {
-    let (_, rest) = page
-        .text
-        .split_once("name=\"authenticity_token\" value=\"")
-        .expect("a form");
-    rest.split('"').next().expect("a value").to_owned()
-}
 
 async fn ada(server: &TestServer) -> Person {
     let ada = server.person("ada").await;

@@ -25,10 +25,17 @@ pub struct Answer {
     pub body: Vec<u8>,
 }
 
+/// An HTTP client of the tests, not yet built: one without the environment's proxies.
+pub fn http() -> reqwest::ClientBuilder {
+    // The server chooses one as well, but not every test has a server in its process.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy()
+}
+
 impl Client {
     /// A caller with or without a token.
     pub fn new(base: &str, token: Option<&str>) -> Self {
-        let http = reqwest::Client::builder().no_proxy().build().expect("a client");
+        let http = http().build().expect("a client");
         let client = Self {
             http,
             base: base.to_owned(),

@@ -156,6 +156,7 @@ impl<'a> Project<'a> {
             "git {arguments:?}: {}",
             git::said(&output)
         );
+        self.server.backend.database.forget();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
 

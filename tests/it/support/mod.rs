@@ -1,5 +1,6 @@
 //! What the integration tests share.
 
+pub mod browser;
 pub mod client;
 pub mod code;
 pub mod contract;
@@ -7,19 +8,22 @@ pub mod git;
 pub mod people;
 pub mod places;
 pub mod process;
+pub mod receiver;
 pub mod repository;
 pub mod server;
+pub mod wire;
 
 pub use client::{Answer, Client};
 pub use server::{Kind, PostgresqlDatabase, TestServer};
 
 /// Tests that get a fresh server each, on every database there is.
 ///
-/// `async fn name(server) { ... }` becomes a module `name` with one test a database.
+/// `async fn name(server) { ... }` becomes a module `name` with one test a database; `name(server with options)`
+/// starts the server with other than the default options.
 macro_rules! scenario {
     ($(
         $(#[$attribute:meta])*
-        async fn $name:ident($server:ident) $body:block
+        async fn $name:ident($server:ident $(with $options:expr)?) $body:block
     )*) => {$(
         $(#[$attribute])*
         mod $name {
@@ -31,16 +35,25 @@ macro_rules! scenario {
                 $server.stop().await;
             }
 
+            async fn start(kind: $crate::support::Kind) -> $crate::support::TestServer {
+                $(
+                    let options = $options;
+                    return $crate::support::TestServer::start_with(kind, options).await;
+                )?
+                #[allow(unreachable_code)]
+                $crate::support::TestServer::start(kind).await
+            }
+
             #[tokio::test]
             async fn on_sqlite() {
-                run($crate::support::TestServer::start($crate::support::Kind::Sqlite).await).await;
+                run(start($crate::support::Kind::Sqlite).await).await;
             }
 
             #[tokio::test]
             async fn on_postgresql() {
                 // Without a server to talk to there is nothing to test; .ci/run always has one.
                 if let Some(kind) = $crate::support::Kind::postgresql() {
-                    run($crate::support::TestServer::start(kind).await).await;
+                    run(start(kind).await).await;
                 }
             }
         }

@@ -1,5 +1,7 @@
 //! Users and their tokens, made behind the API.
 
+use std::time::Duration;
+
 use chrono::NaiveDate;
 use holdfast::entities::access_tokens::Kind;
 use holdfast::entities::{access_tokens, users};
@@ -86,6 +88,26 @@ impl TestServer {
         found.expect("the database").expect("a token").0
     }
 
+    /// Runs jobs while something else is done.
+    pub async fn run_jobs_while<T>(&self, work: impl Future<Output = T>) -> T {
+        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+        let options = jobs::Options {
+            concurrency: 32,
+            poll: Duration::from_millis(100),
+            drain: Duration::ZERO,
+            ..jobs::Options::default()
+        };
+        let registry = jobs::registry(&self.backend);
+        let runner = jobs::Runner::new(self.backend.database.clone(), registry, options);
+        let running = tokio::spawn(runner.run(async {
+            let _ = stopped.await;
+        }));
+        let done = work.await;
+        let _ = stop.send(());
+        running.await.expect("a runner");
+        done
+    }
+
     /// Runs all jobs that wait.
     pub async fn finish_jobs(&self) {
         let idle = async {
@@ -100,9 +122,10 @@ impl TestServer {
             }
         };
         let registry = jobs::registry(&self.backend);
-        jobs::Runner::new(self.backend.database.clone(), registry, jobs::Options::default())
-            .run(idle)
-            .await;
+        let runner = jobs::Runner::new(self.backend.database.clone(), registry, jobs::Options::default());
+        // A job that waits for another day would be waited for in vain.
+        let finished = tokio::time::timeout(Duration::from_secs(120), runner.run(idle));
+        finished.await.expect("jobs that are due");
     }
 
     /// Whether a user's row is there at all, in sight or not.

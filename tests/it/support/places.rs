@@ -1,7 +1,7 @@
 //! Groups and projects with their members: made through the API by functions, and behind it by the server's methods.
 
 use holdfast::entities::{
-    AccessLevel, Visibility, fold, members, namespace_ancestors, namespaces, now, projects,
+    AccessLevel, Visibility, fold, group_shares, members, namespace_ancestors, namespaces, now, projects,
 };
 use holdfast::git::{Repository, RepositoryId};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
@@ -139,9 +139,22 @@ impl TestServer {
     }
 }
 
-fn membership(user_id: i64, level: AccessLevel) -> members::ActiveModel {
+/// A row that makes a user a member, of what is still to be said.
+pub fn membership(user_id: i64, level: AccessLevel) -> members::ActiveModel {
     members::ActiveModel {
         user_id: Set(user_id),
+        access_level: Set(level),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    }
+}
+
+/// A row that shares a group with another one.
+pub fn group_share(group: i64, with_group: i64, level: AccessLevel) -> group_shares::ActiveModel {
+    group_shares::ActiveModel {
+        namespace_id: Set(group),
+        with_group_id: Set(with_group),
         access_level: Set(level),
         created_at: Set(now()),
         updated_at: Set(now()),

@@ -155,6 +155,11 @@ impl Process {
         self.child.id().expect("a running process")
     }
 
+    /// Everything that it started, and that those started: number and command line.
+    pub fn descendants(&self) -> Vec<(u32, String)> {
+        descendants(self.id())
+    }
+
     /// Ends it at once, as a power cut would.
     pub async fn kill(mut self) {
         self.child.kill().await.expect("killing");
@@ -177,6 +182,28 @@ impl Process {
         let status = self.wait().await;
         assert_eq!(status.code(), Some(0), "{status}");
     }
+}
+
+/// Everything that a process started, and that those started: number and command line.
+pub fn descendants(id: u32) -> Vec<(u32, String)> {
+    let mut found = Vec::new();
+    let mut parents = vec![id];
+    while let Some(parent) = parents.pop() {
+        let tasks = std::fs::read_dir(format!("/proc/{parent}/task"));
+        for task in tasks.into_iter().flatten().flatten() {
+            // A task may end while its files are read.
+            let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+            for child in children
+                .split_whitespace()
+                .filter_map(|child| child.parse::<u32>().ok())
+            {
+                let command = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
+                found.push((child, command.replace('\0', " ")));
+                parents.push(child);
+            }
+        }
+    }
+    found
 }
 
 /// Tests that run the binary, once on every database there is.

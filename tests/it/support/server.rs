@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use holdfast::config::Options;
+use holdfast::entities::settings;
 use holdfast::secrets::Secret;
 use holdfast::server;
 use holdfast::services::setup::Chosen;
@@ -14,6 +15,8 @@ use tokio::task::JoinHandle;
 
 use super::Client;
 
+/// The setting that says how many days removed projects and groups are kept.
+pub const DELETION_DELAY: &str = "deletion_adjourned_period";
 /// The root token of every test server.
 pub const ROOT_TOKEN: &str = "root-token-of-the-tests";
 /// The root password of every test server.
@@ -77,6 +80,8 @@ impl TestServer {
             database_connections: options.database_connections.or(Some(4)),
             // Statements are counted in tests, and jobs would add theirs.
             no_worker: options.no_worker.or(Some(true)),
+            // Receivers of webhooks are on loopback.
+            allow_local_webhooks: options.allow_local_webhooks.or(Some(true)),
             ..options
         };
         let statements = Arc::new(Statements::default());
@@ -89,11 +94,14 @@ impl TestServer {
             token: Some(Secret::new(ROOT_TOKEN.to_owned())),
             password: Some(Secret::new(ROOT_PASSWORD.to_owned())),
         };
-        let settings = options.settings().expect("settings");
-        let bound = server::bind(settings, chosen, Some(observer))
+        let bound = server::bind(options.settings().expect("settings"), chosen, Some(observer))
             .await
             .expect("a server");
         let (base, backend) = (format!("http://{}", bound.address), bound.backend.clone());
+        // What is removed goes at once, unless a test says otherwise.
+        settings::put(backend.database.write(), DELETION_DELAY, "0")
+            .await
+            .expect("a setting");
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let stopped = async {
@@ -127,8 +135,9 @@ impl TestServer {
         self.data.path()
     }
 
-    /// How many statements the database has run so far.
+    /// How many statements the database has run so far; from here on nothing is remembered of it.
     pub fn statements(&self) -> usize {
+        self.backend.database.forget();
         self.statements.count.load(Ordering::Relaxed)
     }
 

@@ -4,3 +4,4 @@ mod changing;
 mod deleting;
 mod making;
 mod reading;
+mod resting;

@@ -80,7 +80,7 @@ scenario! {
         assert_eq!(keys(&seen[0]).len(), 6);
         let whole = server.root().get("/users").await.json();
         for field in ["email", "is_admin", "identities", "can_create_project", "current_sign_in_at", "note"] {
-            assert_eq!(whole[0].get(field).is_some(), field != "note", "{field}");
+            assert!(whole[0].get(field).is_some(), "{field}");
         }
     }
 
@@ -139,7 +139,7 @@ scenario! {
         for name in ["order_by", "per_page", "created_after", "active"] {
             assert!(refused.message().contains(name), "{name}: {}", refused.message());
         }
-        let long = format!("/users?search={}", "x".repeat(10_000));
+        let long = format!("/users?search={}", "x".repeat(5_000));
         assert_eq!(server.root().get(&long).await.status, 400);
         assert_eq!(server.root().get("/users?search=%00").await.status, 400);
         assert_eq!(server.root().get("/users?search=%FF").await.status, 400);
@@ -171,7 +171,7 @@ scenario! {
         let public = ada.client.get(&path).await.expect(200).json();
         assert_eq!(keys(&public), [
             "id", "username", "name", "state", "avatar_url", "web_url", "created_at", "bio", "location",
-            "public_email", "skype", "linkedin", "twitter", "website_url", "organization",
+            "public_email", "skype", "linkedin", "twitter", "website_url", "organization", "job_title",
         ]);
         let whole = server.root().get(&path).await.expect(200).json();
         assert_eq!((&whole["email"], &whole["is_admin"]), (&json!("bob@example.com"), &json!(false)));

@@ -1,0 +1,159 @@
+//! What the operations are tried on: groups and projects of each visibility, with everything in them that reads name.
+
+use chrono::Days;
+use holdfast::entities::{AccessLevel, Visibility, hook_deliveries, members, now, project_hooks, projects};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+use serde_json::json;
+
+use super::ROLES;
+use crate::support::code::Project;
+use crate::support::people::Person;
+use crate::support::{TestServer, places};
+
+/// A group and projects of one visibility.
+pub struct Place<'a> {
+    pub visibility: Visibility,
+    /// `top/mid/low`.
+    pub group: i64,
+    /// In `top/mid`, with a history.
+    pub project: Project<'a>,
+    /// In `top/mid`, for what changes the project itself.
+    pub spare: i64,
+    pub access_token: i64,
+    pub commit: String,
+    pub blob: String,
+    pub hook: i64,
+    pub delivery: i64,
+}
+
+/// Makes one, with its members.
+pub async fn place<'a>(
+    server: &'a TestServer,
+    visibility: Visibility,
+    name: &str,
+    direct: &[Person],
+    heirs: &[Person],
+    guests: &[(i64, AccessLevel)],
+    expired: &Person,
+) -> Place<'a> {
+    let root = server.root();
+    let shown = json!({ "visibility": name });
+    let top = places::group(&root, &format!("place-{name}"), shown).await;
+    let below = |parent: i64| json!({ "visibility": name, "parent_id": parent });
+    let mid = places::group(&root, "mid", below(top)).await;
+    let group = places::group(&root, "low", below(mid)).await;
+    let inside = json!({ "visibility": name, "namespace_id": mid });
+    let spare = places::project(&root, "spare", inside).await;
+    let project = Project::filled(server, &format!("{name}-filled"), visibility).await;
+    project.git(&["tag", "v1", "main~1"]);
+    let moved = projects::ActiveModel {
+        id: Set(project.id),
+        namespace_id: Set(mid),
+        ..Default::default()
+    };
+    moved
+        .update(server.backend.database.write())
+        .await
+        .expect("an update");
+    let things = [(None, Some(project.id)), (None, Some(spare)), (Some(group), None)];
+    for (namespace_id, project_id) in things {
+        for (person, role) in direct.iter().zip(ROLES) {
+            enrol(server, person, (namespace_id, project_id), role, None).await;
+        }
+        enrol(
+            server,
+            expired,
+            (namespace_id, project_id),
+            AccessLevel::Owner,
+            Some(1),
+        )
+        .await;
+    }
+    for (person, role) in heirs.iter().zip(ROLES) {
+        enrol(server, person, (Some(top), None), role, None).await;
+    }
+    enrol(server, expired, (Some(top), None), AccessLevel::Owner, Some(1)).await;
+    for (guest, role) in guests {
+        invite(server, top, *guest, *role).await;
+    }
+    let token = json!({ "name": "token", "scopes": ["api"] });
+    let token = root
+        .post(&format!("/projects/{}/access_tokens", project.id), token)
+        .await
+        .expect(201);
+    let (hook, delivery) = webhook(server, project.id).await;
+    for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
+        attach(server, &place).await;
+    }
+    Place {
+        hook,
+        delivery,
+        visibility,
+        group,
+        access_token: places::id(&token.json()),
+        commit: project.id("main"),
+        blob: project.id("main:README.md"),
+        project,
+        spare,
+    }
+}
+
+/// Shares a group with another one.
+async fn invite(server: &TestServer, group: i64, guest: i64, role: AccessLevel) {
+    let row = places::group_share(group, guest, role);
+    row.insert(server.backend.database.write())
+        .await
+        .expect("a share");
+}
+
+/// A webhook with a delivery in its log.
+async fn webhook(server: &TestServer, project_id: i64) -> (i64, i64) {
+    let body = json!({ "url": "http://127.0.0.1:1/" });
+    let url = format!("/projects/{project_id}/hooks");
+    let hook = places::id(&server.root().post(&url, body).await.expect(201).json());
+    let row = hook_deliveries::ActiveModel {
+        hook_id: Set(hook),
+        uuid: Set("of a test".to_owned()),
+        kind: Set(project_hooks::Kind::Push),
+        url: Set("http://127.0.0.1:1/".to_owned()),
+        state: Set(hook_deliveries::State::Failed),
+        next_attempt_at: Set(now()),
+        request_body: Set(Some("{}".to_owned())),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let row = row
+        .insert(server.backend.database.write())
+        .await
+        .expect("a delivery");
+    (hook, row.id)
+}
+
+/// Gives something the custom attribute that reads name.
+pub async fn attach(server: &TestServer, place: &str) {
+    let path = format!("{place}/custom_attributes/there");
+    server
+        .root()
+        .put(&path, json!({ "value": "x" }))
+        .await
+        .expect(200);
+}
+
+/// Makes somebody a member of a group or project, until so many days ago.
+async fn enrol(
+    server: &TestServer,
+    person: &Person,
+    (namespace_id, project_id): (Option<i64>, Option<i64>),
+    role: AccessLevel,
+    ended: Option<u64>,
+) {
+    let row = members::ActiveModel {
+        namespace_id: Set(namespace_id),
+        project_id: Set(project_id),
+        expires_at: Set(ended.map(|days| now().date_naive() - Days::new(days))),
+        ..places::membership(person.id, role)
+    };
+    row.insert(server.backend.database.write())
+        .await
+        .expect("a membership");
+}

@@ -1,0 +1,161 @@
+//! OAuth 2.0 from the question to the token, and everything that must not work.
+
+mod authorization;
+mod refreshing;
+mod tokens;
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use reqwest::Url;
+use reqwest::header::LOCATION;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::support::browser::{Browser, Seen, token};
+use crate::support::people::{PASSWORD, Person};
+use crate::support::{Answer, TestServer};
+
+/// Where applications of the tests send users back to.
+const CALLBACK: &str = "https://app.example/callback?from=holdfast";
+/// A verifier of PKCE.
+const VERIFIER: &str = "a-verifier-of-the-tests-that-is-long-enough-for-it";
+
+/// An application and a browser in which a user is signed in.
+struct Stage<'a> {
+    server: &'a TestServer,
+    application: Value,
+    user: Person,
+    browser: Browser,
+}
+
+fn challenge() -> String {
+    URL_SAFE_NO_PAD.encode(Sha256::digest(VERIFIER.as_bytes()))
+}
+
+impl<'a> Stage<'a> {
+    async fn new(server: &'a TestServer, extra: Value) -> Self {
+        let mut body = json!({ "name": "<App>", "redirect_uri": CALLBACK, "scopes": "api read_user sudo" });
+        body.as_object_mut()
+            .expect("an object")
+            .extend(extra.as_object().cloned().unwrap_or_default());
+        let application = server.root().post("/applications", body).await.expect(201).json();
+        let user = server.person("ada").await;
+        server.give_password(&user).await;
+        let mut browser = Browser::new(server);
+        assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
+        Self {
+            server,
+            application,
+            user,
+            browser,
+        }
+    }
+
+    fn uid(&self) -> &str {
+        self.application["application_id"].as_str().expect("an id")
+    }
+
+    fn secret(&self) -> &str {
+        self.application["secret"].as_str().expect("a secret")
+    }
+
+    /// The question's address; `extra` adds and replaces parameters, an empty value leaves one out.
+    fn address(&self, extra: &[(&str, &str)]) -> String {
+        let mut pairs = vec![
+            ("client_id", self.uid()),
+            ("redirect_uri", CALLBACK),
+            ("response_type", "code"),
+            ("state", "s & t"),
+        ];
+        pairs.retain(|(name, _)| !extra.iter().any(|(other, _)| name == other));
+        pairs.extend(extra.iter().filter(|(_, value)| !value.is_empty()));
+        let url = Url::parse_with_params("http://h/oauth/authorize", pairs).expect("an address");
+        format!("/oauth/authorize?{}", url.query().expect("a query"))
+    }
+
+    /// Answers the question with a button of its form.
+    async fn answer(&mut self, address: &str, decision: &str) -> Seen {
+        let page = self.browser.get(address).await;
+        assert_eq!(page.status, 200, "{}", page.text);
+        let mut fields: Vec<(String, String)> = Url::parse(&format!("http://h{address}"))
+            .expect("an address")
+            .query_pairs()
+            .into_owned()
+            .collect();
+        fields.push(("authenticity_token".to_owned(), token(&page)));
+        fields.push(("decision".to_owned(), decision.to_owned()));
+        let pairs: Vec<(&str, &str)> = fields
+            .iter()
+            .map(|(name, value)| (name.as_str(), value.as_str()))
+            .collect();
+        self.browser.post("/oauth/authorize", &pairs).await
+    }
+
+    /// A code that the user granted.
+    async fn code(&mut self, extra: &[(&str, &str)]) -> String {
+        let address = self.address(extra);
+        let seen = self.answer(&address, "authorize").await;
+        parameter(&seen, "code").expect("a code")
+    }
+
+    /// A request to one of the places where applications ask.
+    async fn ask(&self, place: &str, pairs: &[(&str, &str)]) -> Answer {
+        let client = self.server.anonymous();
+        client
+            .send(
+                client
+                    .request(reqwest::Method::POST, &format!("//oauth/{place}"))
+                    .form(pairs),
+            )
+            .await
+    }
+
+    async fn exchange(&self, code: &str, extra: &[(&str, &str)]) -> Answer {
+        let mut pairs = vec![
+            ("grant_type", "authorization_code"),
+            ("code", code),
+            ("redirect_uri", CALLBACK),
+            ("client_id", self.uid()),
+            ("client_secret", self.secret()),
+        ];
+        pairs.retain(|(name, _)| !extra.iter().any(|(other, _)| name == other));
+        pairs.extend(extra.iter().filter(|(_, value)| !value.is_empty()));
+        self.ask("token", &pairs).await
+    }
+
+    async fn refresh(&self, refresh_token: &Value, extra: &[(&str, &str)]) -> Answer {
+        let mut pairs = vec![
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh_token.as_str().expect("a token")),
+            ("client_id", self.uid()),
+            ("client_secret", self.secret()),
+        ];
+        pairs.extend(extra);
+        self.ask("token", &pairs).await
+    }
+
+    /// Tokens that the user granted.
+    async fn tokens(&mut self, extra: &[(&str, &str)]) -> Value {
+        let code = self.code(extra).await;
+        self.exchange(&code, &[]).await.expect(200).json()
+    }
+
+    /// What the API answers to an access token.
+    async fn status(&self, access_token: &Value) -> u16 {
+        let bearer = format!("Bearer {}", access_token.as_str().expect("a token"));
+        self.server
+            .anonymous()
+            .header("Authorization", &bearer)
+            .get("/user")
+            .await
+            .status
+    }
+}
+
+/// A parameter of the address that an answer leads to.
+fn parameter(seen: &Seen, name: &str) -> Option<String> {
+    assert_eq!(seen.status, 303, "{}", seen.text);
+    let target = Url::parse(seen.headers[LOCATION].to_str().expect("text")).expect("an absolute address");
+    let found = target.query_pairs().find(|(known, _)| known == name);
+    found.map(|(_, value)| value.into_owned())
+}

@@ -1,0 +1,76 @@
+//! What writes to a server's repository: clients of the API, and the git client.
+
+use serde_json::json;
+
+use crate::support::git::Work;
+use crate::support::process::{Process, TOKEN};
+
+/// Commits a new file; the new commit when it was acknowledged.
+pub async fn commit(http: &reqwest::Client, base: &str, branch: &str, file: &str) -> Option<String> {
+    let body = json!({
+        "branch": branch, "commit_message": file, "stats": false,
+        "actions": [{ "action": "create", "file_path": file, "content": "x" }],
+    });
+    let url = format!("{base}/api/v4/projects/root%2Fp/repository/commits");
+    let request = http.post(url).header("Private-Token", TOKEN).json(&body);
+    let response = request.send().await.ok()?;
+    if response.status() != 201 {
+        return None;
+    }
+    let made: serde_json::Value = response.json().await.ok()?;
+    made["id"].as_str().map(str::to_owned)
+}
+
+/// A client without a proxy.
+pub fn http() -> reqwest::Client {
+    crate::support::client::http().build().expect("a client")
+}
+
+/// A whole copy that Git finds nothing wrong with.
+pub async fn sound_copy(server: &Process) -> (Work, Work) {
+    let clones = Work::empty();
+    clones
+        .git(&["clone", "--quiet", "--bare", &server.address("p"), "c"])
+        .await;
+    let clone = clones.below("c");
+    clone.git(&["fsck", "--full"]).await;
+    (clones, clone)
+}
+
+/// Brings commits to `main` through the API until each was taken.
+pub async fn commit_all(base: String, name: String, count: usize) {
+    let http = http();
+    for number in 0..count {
+        let mut refused = 0;
+        while commit(&http, &base, "main", &format!("{name}-{number}"))
+            .await
+            .is_none()
+        {
+            refused += 1;
+            assert!(refused < 50, "no commit gets through");
+        }
+    }
+}
+
+/// Pushes commits to `main`, each as often as somebody else was faster.
+pub async fn push_all(address: String, name: String, count: usize) {
+    let clones = Work::empty();
+    clones.git(&["clone", "--quiet", &address, "c"]).await;
+    let clone = clones.below("c");
+    for number in 0..count {
+        clone.commit(&format!("{name}-{number}"), "x").await;
+        let mut refused = 0;
+        while !clone
+            .run(&["push", "--quiet", "origin", "main"])
+            .await
+            .status
+            .success()
+        {
+            refused += 1;
+            assert!(refused < 200, "no push gets through");
+            clone
+                .git(&["pull", "--quiet", "--rebase", "origin", "main"])
+                .await;
+        }
+    }
+}

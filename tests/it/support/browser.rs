@@ -1,0 +1,110 @@
+//! A browser, for the server's own pages.
+
+use reqwest::StatusCode;
+use reqwest::header::{COOKIE, HeaderMap, SET_COOKIE};
+use reqwest::redirect::Policy;
+use serde_json::Value;
+
+use super::TestServer;
+
+/// A browser that follows nothing and keeps cookies in plain sight.
+pub struct Browser {
+    pub http: reqwest::Client,
+    pub base: String,
+    /// Names and values.
+    pub cookies: Vec<(String, String)>,
+}
+
+/// What the browser got.
+pub struct Seen {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Seen {
+    pub fn json(&self) -> Value {
+        serde_json::from_str(&self.text).expect("JSON")
+    }
+
+    pub fn set_cookies(&self) -> Vec<&str> {
+        let values = self.headers.get_all(SET_COOKIE).iter();
+        values.map(|value| value.to_str().expect("text")).collect()
+    }
+}
+
+impl Browser {
+    pub fn new(server: &TestServer) -> Self {
+        let http = crate::support::client::http().redirect(Policy::none()).build();
+        Self {
+            http: http.expect("a client"),
+            base: server.base.clone(),
+            cookies: Vec::new(),
+        }
+    }
+
+    pub async fn send(&mut self, request: reqwest::RequestBuilder) -> Seen {
+        let cookies: Vec<String> = self
+            .cookies
+            .iter()
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        let answer = request
+            .header(COOKIE, cookies.join("; "))
+            .send()
+            .await
+            .expect("an answer");
+        let (status, headers) = (answer.status(), answer.headers().clone());
+        let seen = Seen {
+            status,
+            headers,
+            text: answer.text().await.expect("text"),
+        };
+        for cookie in seen.set_cookies() {
+            let (name, rest) = cookie.split_once('=').expect("a cookie");
+            let value = rest.split(';').next().expect("a value");
+            self.cookies.retain(|(known, _)| known != name);
+            if !value.is_empty() {
+                self.cookies.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        seen
+    }
+
+    pub async fn get(&mut self, path: &str) -> Seen {
+        self.send(self.http.get(format!("{}{path}", self.base))).await
+    }
+
+    pub async fn post(&mut self, path: &str, pairs: &[(&str, &str)]) -> Seen {
+        self.send(self.http.post(format!("{}{path}", self.base)).form(pairs))
+            .await
+    }
+
+    /// Opens the form and fills it in.
+    pub async fn sign_in(&mut self, login: &str, password: &str, more: &[(&str, &str)]) -> Seen {
+        let token = token(&self.get("/users/sign_in").await);
+        let mut pairs = vec![
+            ("authenticity_token", token.as_str()),
+            ("login", login),
+            ("password", password),
+        ];
+        pairs.extend_from_slice(more);
+        self.post("/users/sign_in", &pairs).await
+    }
+
+    pub fn session(&self) -> Option<&str> {
+        self.cookies
+            .iter()
+            .find(|(name, _)| name == "_service_session")
+            .map(|(_, value)| value.as_str())
+    }
+}
+
+/// The token in a form.
+pub fn token(page: &Seen) -> String {
+    let (_, rest) = page
+        .text
+        .split_once("name=\"authenticity_token\" value=\"")
+        .expect("a form");
+    rest.split('"').next().expect("a value").to_owned()
+}

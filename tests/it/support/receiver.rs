@@ -1,0 +1,225 @@
+//! A receiver of webhooks on loopback, which does what a test says with what arrives.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::{self, ServerConfig};
+
+/// Longer than anything that is awaited takes: a test fails then instead of hanging.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What a receiver does with a request.
+#[derive(Debug, Clone)]
+pub enum Reply {
+    /// Answers with this status.
+    Status(u16),
+    /// Answers with a redirect.
+    Redirect(u16, String),
+    /// Never answers.
+    Hang,
+    /// Answers 200 and sends a body that never ends.
+    Endless,
+    /// Closes the connection.
+    Close,
+}
+
+/// A request that arrived.
+#[derive(Debug, Clone)]
+pub struct Arrived {
+    /// Method and path.
+    pub line: String,
+    /// The headers, by lower-case names.
+    pub headers: HashMap<String, String>,
+    /// The body.
+    pub body: Value,
+}
+
+impl Arrived {
+    /// A header, or the empty text.
+    pub fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", String::as_str)
+    }
+}
+
+type Script = Arc<dyn Fn(usize) -> Reply + Send + Sync>;
+
+/// A running receiver.
+pub struct Receiver {
+    /// Where it is, without a path.
+    pub url: String,
+    arrivals: mpsc::UnboundedReceiver<Arrived>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Receiver {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Receiver {
+    /// One that takes everything.
+    pub async fn start() -> Self {
+        Self::with(|_| Reply::Status(200)).await
+    }
+
+    /// One that does with the n-th request, counted from 0, what `script` says.
+    pub async fn with(script: impl Fn(usize) -> Reply + Send + Sync + 'static) -> Self {
+        Self::launch(Arc::new(script), None).await
+    }
+
+    /// One that speaks TLS with a certificate that nobody signed.
+    pub async fn self_signed() -> Self {
+        let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
+        let key =
+            rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let config = ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .expect("protocol versions")
+            .with_no_client_auth()
+            .with_single_cert(vec![made.cert.der().clone()], key)
+            .expect("a configuration");
+        Self::launch(
+            Arc::new(|_| Reply::Status(200)),
+            Some(TlsAcceptor::from(Arc::new(config))),
+        )
+        .await
+    }
+
+    async fn launch(script: Script, tls: Option<TlsAcceptor>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let (sender, arrivals) = mpsc::unbounded_channel();
+        let task = tokio::spawn(async move {
+            let mut served = 0;
+            let mut connections = tokio::task::JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.expect("a connection");
+                let (sender, tls) = (sender.clone(), tls.clone());
+                // One request a connection: the client keeps none open.
+                let reply = script(served);
+                served += 1;
+                connections.spawn(async move {
+                    match tls {
+                        None => serve(stream, reply, sender).await,
+                        Some(acceptor) => match acceptor.accept(stream).await {
+                            Ok(stream) => serve(stream, reply, sender).await,
+                            Err(_) => None,
+                        },
+                    }
+                });
+            }
+        });
+        Self {
+            url: format!("{scheme}://{address}"),
+            arrivals,
+            task,
+        }
+    }
+
+    /// The next request.
+    pub async fn next(&mut self) -> Arrived {
+        let next = timeout(PATIENCE, self.arrivals.recv()).await;
+        next.expect("nothing arrives").expect("a receiver")
+    }
+
+    /// The requests that have arrived and were not asked for.
+    pub fn rest(&mut self) -> Vec<Arrived> {
+        std::iter::from_fn(|| self.arrivals.try_recv().ok()).collect()
+    }
+}
+
+/// An address where nobody listens.
+pub async fn nowhere() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    format!("http://{}", listener.local_addr().expect("an address"))
+}
+
+/// A receiver at an address where nobody listened so far.
+pub async fn relay(url: &str) -> TcpListener {
+    let address = url.strip_prefix("http://").expect("an address");
+    TcpListener::bind(address).await.expect("the port")
+}
+
+/// Answers one request on a listener with 200.
+pub async fn take(listener: &TcpListener) -> Arrived {
+    let (sender, mut arrivals) = mpsc::unbounded_channel();
+    let work = async {
+        let (stream, _): (TcpStream, _) = listener.accept().await.expect("a connection");
+        serve(stream, Reply::Status(200), sender).await;
+        arrivals.recv().await.expect("a request")
+    };
+    timeout(PATIENCE, work).await.expect("nothing arrives")
+}
+
+async fn serve(
+    mut stream: impl AsyncRead + AsyncWrite + Unpin,
+    reply: Reply,
+    sender: mpsc::UnboundedSender<Arrived>,
+) -> Option<()> {
+    let mut data = Vec::new();
+    let mut piece = [0; 8192];
+    let end = loop {
+        if let Some(at) = data.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at;
+        }
+        match stream.read(&mut piece).await.ok()? {
+            0 => return None,
+            count => data.extend_from_slice(&piece[..count]),
+        }
+    };
+    let head = String::from_utf8(data[..end].to_vec()).ok()?;
+    let mut lines = head.lines();
+    let line = lines.next()?.trim_end_matches(" HTTP/1.1").to_owned();
+    let headers: HashMap<String, String> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+        .collect();
+    let length: usize = headers
+        .get("content-length")
+        .map_or(Some(0), |text| text.parse().ok())?;
+    let mut body = data.split_off(end + 4);
+    while body.len() < length {
+        match stream.read(&mut piece).await.ok()? {
+            0 => return None,
+            count => body.extend_from_slice(&piece[..count]),
+        }
+    }
+    let arrived = Arrived {
+        line,
+        headers,
+        body: serde_json::from_slice(&body).unwrap_or(Value::Null),
+    };
+    sender.send(arrived).ok()?;
+    let answer = match reply {
+        Reply::Status(status) => {
+            format!("HTTP/1.1 {status} Said\r\nX-Answer: yes\r\nContent-Length: 4\r\n\r\nDone")
+        }
+        Reply::Redirect(status, to) => {
+            format!("HTTP/1.1 {status} Moved\r\nLocation: {to}\r\nContent-Length: 0\r\n\r\n")
+        }
+        Reply::Hang => {
+            std::future::pending::<()>().await;
+            return None;
+        }
+        Reply::Close => return None,
+        Reply::Endless => {
+            let head = "HTTP/1.1 200 OK\r\nContent-Length: 10000000000\r\n\r\n";
+            stream.write_all(head.as_bytes()).await.ok()?;
+            loop {
+                stream.write_all(&[b'x'; 65536]).await.ok()?;
+            }
+        }
+    };
+    stream.write_all(answer.as_bytes()).await.ok()?;
+    stream.shutdown().await.ok()
+}
