@@ -8,6 +8,7 @@ use serde_json::Value;
 use crate::contract::example;
 use crate::contract::load::{Document, Fault, escape};
 use crate::contract::lower::{METHODS, is_file};
+use crate::contract::words;
 
 const EXTENSIONS: [&str; 6] = [
     "x-access",
@@ -44,6 +45,7 @@ pub fn lint(document: &Document) -> Vec<Fault> {
         faults: Vec::new(),
         ids: BTreeMap::new(),
     };
+    linter.faults.extend(words::unknown(document));
     linter.references("", &document.root);
     // What follows reads through references, so they must hold.
     if linter.faults.is_empty() {

@@ -11,6 +11,7 @@ pub mod load;
 pub mod lower;
 pub mod model;
 pub mod shapes;
+pub mod words;
 
 use std::path::Path;
 

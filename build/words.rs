@@ -1,0 +1,179 @@
+//! The words of OpenAPI that the contract may use, part by part. A word that is not here would change nothing in the
+//! code while readers believe it does: a typing mistake, or a comma in a YAML flow mapping.
+
+use serde_json::Value;
+
+use crate::contract::load::{Document, Fault, escape};
+use crate::contract::lower::METHODS;
+
+const OPERATION: &[&str] = &[
+    "operationId",
+    "tags",
+    "summary",
+    "description",
+    "deprecated",
+    "security",
+    "parameters",
+    "requestBody",
+    "responses",
+];
+const PARAMETER: &[&str] = &[
+    "name",
+    "in",
+    "description",
+    "required",
+    "deprecated",
+    "schema",
+    "style",
+    "explode",
+    "example",
+];
+const BODY: &[&str] = &["description", "required", "content"];
+const MEDIA: &[&str] = &["schema", "example"];
+const RESPONSE: &[&str] = &["description", "headers", "content"];
+const HEADER: &[&str] = &["description", "required", "schema", "example"];
+const SCHEMA: &[&str] = &[
+    "type",
+    "format",
+    "description",
+    "nullable",
+    "deprecated",
+    "enum",
+    "default",
+    "example",
+    "allOf",
+    "items",
+    "properties",
+    "required",
+    "additionalProperties",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    // Whether they may be used is another rule's matter, and said there.
+    "oneOf",
+    "anyOf",
+    "not",
+    "discriminator",
+];
+
+/// The faults of every word that no part of the generator reads.
+pub fn unknown(document: &Document) -> Vec<Fault> {
+    let mut reader = Reader {
+        document,
+        faults: Vec::new(),
+    };
+    reader.each("/paths", &document.root["paths"], Reader::item);
+    let components = &document.root["components"];
+    reader.each("/components/schemas", &components["schemas"], Reader::schema);
+    reader.each(
+        "/components/parameters",
+        &components["parameters"],
+        Reader::parameter,
+    );
+    reader.each(
+        "/components/responses",
+        &components["responses"],
+        Reader::response,
+    );
+    reader.each("/components/headers", &components["headers"], Reader::header);
+    reader.faults
+}
+
+struct Reader<'a> {
+    document: &'a Document,
+    faults: Vec<Fault>,
+}
+
+impl Reader<'_> {
+    /// Reads each entry of an object or list.
+    fn each(&mut self, pointer: &str, entries: &Value, read: fn(&mut Self, &str, &Value)) {
+        for (name, entry) in entries.as_object().into_iter().flatten() {
+            read(self, &format!("{pointer}/{}", escape(name)), entry);
+        }
+        for (index, entry) in entries.as_array().into_iter().flatten().enumerate() {
+            read(self, &format!("{pointer}/{index}"), entry);
+        }
+    }
+
+    /// Words of `part` that are neither known nor an extension. A reference stands for what it leads to.
+    fn words(&mut self, pointer: &str, part: &Value, known: &[&str]) {
+        for word in part.as_object().into_iter().flatten().map(|(word, _)| word) {
+            let read = known.contains(&word.as_str()) || word.starts_with("x-") || word == "$ref";
+            if !read {
+                let message = format!("nobody reads `{word}` here");
+                self.faults.push(self.document.fault(pointer, "word", message));
+            }
+        }
+    }
+
+    fn item(&mut self, pointer: &str, item: &Value) {
+        self.each(
+            &format!("{pointer}/parameters"),
+            &item["parameters"],
+            Self::parameter,
+        );
+        let known = [&METHODS[..], &["parameters"]].concat();
+        self.words(pointer, item, &known);
+        for method in METHODS {
+            let operation = &item[method];
+            let at = format!("{pointer}/{method}");
+            self.words(&at, operation, OPERATION);
+            self.each(
+                &format!("{at}/parameters"),
+                &operation["parameters"],
+                Self::parameter,
+            );
+            self.words(&format!("{at}/requestBody"), &operation["requestBody"], BODY);
+            self.content(&format!("{at}/requestBody"), &operation["requestBody"]);
+            self.each(
+                &format!("{at}/responses"),
+                &operation["responses"],
+                Self::response,
+            );
+        }
+    }
+
+    fn parameter(&mut self, pointer: &str, parameter: &Value) {
+        self.words(pointer, parameter, PARAMETER);
+        self.schema(&format!("{pointer}/schema"), &parameter["schema"]);
+    }
+
+    fn response(&mut self, pointer: &str, response: &Value) {
+        self.words(pointer, response, RESPONSE);
+        self.each(&format!("{pointer}/headers"), &response["headers"], Self::header);
+        self.content(pointer, response);
+    }
+
+    fn header(&mut self, pointer: &str, header: &Value) {
+        self.words(pointer, header, HEADER);
+        self.schema(&format!("{pointer}/schema"), &header["schema"]);
+    }
+
+    fn content(&mut self, pointer: &str, holder: &Value) {
+        self.each(&format!("{pointer}/content"), &holder["content"], Self::media);
+    }
+
+    fn media(&mut self, pointer: &str, media: &Value) {
+        self.words(pointer, media, MEDIA);
+        self.schema(&format!("{pointer}/schema"), &media["schema"]);
+    }
+
+    fn schema(&mut self, pointer: &str, schema: &Value) {
+        if !schema.is_object() {
+            return;
+        }
+        self.words(pointer, schema, SCHEMA);
+        self.each(
+            &format!("{pointer}/properties"),
+            &schema["properties"],
+            Self::schema,
+        );
+        self.each(&format!("{pointer}/allOf"), &schema["allOf"], Self::schema);
+        for part in ["items", "additionalProperties"] {
+            self.schema(&format!("{pointer}/{part}"), &schema[part]);
+        }
+    }
+}
