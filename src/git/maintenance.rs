@@ -47,6 +47,7 @@ impl Repository {
                 // The first version of the filters is of no use for paths that are not ASCII.
                 .config("commitGraph.changedPathsVersion", "2")
                 .flags(&flags)
+                .in_background()
                 .time_limit(TIME_LIMIT),
         )
         .await?;
@@ -64,7 +65,8 @@ impl Repository {
         };
         let program = Program::new("repack")
             .flags(&["-d", "-l", "-q", "--write-bitmap-index"])
-            .flags(flags);
+            .flags(flags)
+            .in_background();
         self.run(program.time_limit(TIME_LIMIT)).await?;
         if how == Repack::Full {
             self.run(Program::new("pack-refs").flag("--all").time_limit(TIME_LIMIT))

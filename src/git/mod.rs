@@ -61,7 +61,7 @@ pub use stream::ByteStream;
 pub use tags::{Tag, TagOrder, TagPage, TagQuery};
 pub use transport::{Outcome, Push, ReceivePolicy, Received, RefCommand, Service};
 pub use trees::{EntryKind, Located, TreeEntry, TreePage};
-pub use write::{Action, CommitRequest, CommitResult, Start};
+pub use write::{Action, CommitRequest, CommitResult, PreparedCommit, Start};
 
 /// The id of a Git object: 20 bytes, shown as 40 lower-case hex digits.
 pub use git2::Oid;

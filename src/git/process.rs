@@ -8,11 +8,12 @@
 
 use std::ffi::OsString;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
+use rustix::process::Pid;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -24,11 +25,25 @@ use super::{Error, Oid, Repository, Result};
 /// How much of standard error is kept for the log, in bytes; the rest is read and dropped.
 const STDERR_KEPT: usize = 4 * 1024;
 
+/// How nice programs are to others that nobody waits for, from 0 (not at all) to 19.
+const BACKGROUND: i32 = 10;
+
 /// The time limit of a program that sets none.
 const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
 /// The bound on a buffered standard output, in bytes, of a program that sets none.
 const DEFAULT_OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
+
+/// The program, as the path that the search path leads to. A program given by its path is started without copying
+/// this process's page tables first, which takes the longer the more memory is in use.
+static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
+    let searched = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&searched)
+        .filter(|directory| directory.is_absolute())
+        .map(|directory| directory.join("git"))
+        .find(|path| path.is_file())
+        .unwrap_or_else(|| PathBuf::from("git"))
+});
 
 /// One run of the `git` program, not yet started.
 pub(super) struct Program {
@@ -41,6 +56,7 @@ pub(super) struct Program {
     time_limit: Duration,
     output_limit: usize,
     accepted: &'static [i32],
+    niceness: i32,
 }
 
 impl Program {
@@ -56,6 +72,7 @@ impl Program {
             time_limit: DEFAULT_TIME_LIMIT,
             output_limit: DEFAULT_OUTPUT_LIMIT,
             accepted: &[0],
+            niceness: 0,
         }
     }
 
@@ -134,9 +151,15 @@ impl Program {
         self
     }
 
+    /// Lets everything else on the machine go first: nobody waits for this run.
+    pub(super) fn in_background(mut self) -> Self {
+        self.niceness = BACKGROUND;
+        self
+    }
+
     /// The command that runs it in the repository at `directory`.
     fn command(&self, directory: &Path) -> Command {
-        let mut command = Command::new("git");
+        let mut command = Command::new(&*GIT);
         command
             .env_clear()
             .env(
@@ -238,16 +261,19 @@ impl Running {
     }
 }
 
+/// The id of a child that is not reaped yet.
+fn process_id(child: &Child) -> Option<Pid> {
+    child
+        .id()
+        .and_then(|id| i32::try_from(id).ok())
+        .and_then(Pid::from_raw)
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         self.stderr.abort();
         // The id is gone once the child is reaped, so this can never hit a process that reuses the number.
-        let group = self
-            .child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(rustix::process::Pid::from_raw);
-        if let Some(group) = group {
+        if let Some(group) = process_id(&self.child) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
     }
@@ -296,6 +322,12 @@ impl Repository {
         }
         let permit = permits.acquire_owned().await.map_err(|_| Error::Worker)?;
         let mut child = program.command(&path).spawn()?;
+        if program.niceness > 0
+            && let Some(id) = process_id(&child)
+            && let Err(error) = rustix::process::setpriority_process(Some(id), program.niceness)
+        {
+            tracing::debug!(%error, program = program.name, "cannot be made to let others go first");
+        }
         let stderr = tokio::spawn(read_kept(child.stderr.take()));
         Ok(Running {
             name: program.name,
@@ -403,6 +435,17 @@ mod tests {
         let held_open = running.take_stdin();
         assert!(matches!(running.finish().await, Err(Error::Timeout)));
         drop(held_open);
+    }
+
+    #[tokio::test]
+    async fn program_in_the_background_lets_others_go_first() {
+        let sample = Sample::empty();
+        let program = Program::new("cat-file").flag("--batch").in_background();
+        let running = sample.repository.start(program).await.unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.child.id().unwrap())).unwrap();
+        // The nineteenth field; the second, in brackets, may hold blanks.
+        let niceness = stat.rsplit(") ").next().unwrap().split(' ').nth(16);
+        assert_eq!(niceness, Some(BACKGROUND.to_string().as_str()), "{stat}");
     }
 
     /// The processes of a group.

@@ -262,9 +262,7 @@ pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> R
         committer,
         actions: vec![action],
     };
-    committing::commit(backend, access, &repository, request, refusal)
-        .await
-        .map(drop)
+    committing::commit(backend, access, &repository, request, refusal, async |_| Ok(())).await
 }
 
 /// As for commits, but that a changed file has a text of its own here.

@@ -77,10 +77,35 @@ where
     T: Send + 'static,
     F: Future<Output = Result<(T, Vec<Moved>)>> + Send + 'static,
 {
+    moving_prepared(backend, mover, planned, async { Ok(()) }, |()| work).await
+}
+
+/// As [`moving`], with something to `prepare` that moves nothing yet: it is done while the intent is written down, and
+/// `work` gets what it answers.
+///
+/// # Errors
+/// Whatever `prepare` or `work` answers; nothing is recorded then.
+pub async fn moving_prepared<P, T, F>(
+    backend: &Backend,
+    mover: Mover,
+    planned: Vec<String>,
+    prepare: impl Future<Output = Result<P>> + Send + 'static,
+    work: impl FnOnce(P) -> F + Send + 'static,
+) -> Result<T>
+where
+    P: Send + 'static,
+    T: Send + 'static,
+    F: Future<Output = Result<(T, Vec<Moved>)>> + Send,
+{
     let backend = backend.clone();
     let task = backend.moves.clone().spawn(async move {
-        let intent = intend(&backend, &mover, &planned).await?;
-        match work.await {
+        let (intent, prepared) = tokio::join!(intend(&backend, &mover, &planned), prepare);
+        let intent = intent?;
+        let done = match prepared {
+            Ok(prepared) => work(prepared).await,
+            Err(error) => Err(error),
+        };
+        match done {
             Ok((value, moved)) => {
                 settle(&backend, intent, &mover, &moved).await?;
                 Ok(value)

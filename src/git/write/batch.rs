@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use bytes::Bytes;
-use git2::ObjectType;
+use git2::{ObjectType, OdbLookupFlags};
 
 use super::super::{Oid, Result};
 use super::objects::{NewObject, store_loose, store_pack};
@@ -45,7 +45,8 @@ impl ObjectBatch {
         self.bytes = 0;
         let mut fresh = Vec::with_capacity(self.objects.len());
         for object in self.objects.drain(..) {
-            if odb.exists(object.id) {
+            // Not to look at the directory of packs again for each: to store what another has just stored is no harm.
+            if odb.exists_ext(object.id, OdbLookupFlags::NO_REFRESH) {
                 odb.write(object.kind, &object.data)?;
             } else {
                 fresh.push(object);

@@ -7,7 +7,7 @@ mod tree;
 
 use bytes::Bytes;
 
-use super::{ActionError, Error, Oid, Repository, Result, Signature, TreePath};
+use super::{ActionError, Error, Oid, Repository, Result, Signature, TreePath, WriteGuard};
 use super::{branches, check_branch_name, commit, refs};
 use apply::Step;
 use batch::ObjectBatch;
@@ -111,15 +111,21 @@ pub struct CommitResult {
 impl Repository {
     /// Makes one commit of some actions and moves the branch to it. Everything is durable when this returns.
     ///
-    /// In an empty repository any branch becomes the first one, and HEAD follows it.
+    /// # Errors
+    /// As [`Self::prepare_commit`] and [`PreparedCommit::publish`].
+    pub async fn commit_actions(&self, request: CommitRequest) -> Result<CommitResult> {
+        self.prepare_commit(request).await?.publish().await
+    }
+
+    /// Stores the objects of one commit of some actions, durably, and keeps the right to write until it is published
+    /// or dropped. Nothing refers to them yet.
     ///
     /// # Errors
     /// [`Error::Action`] for an action that cannot be applied; [`Error::InvalidReferenceName`];
     /// [`Error::BranchNotFound`] when the branch to start from is missing; [`Error::RevisionNotFound`] when the
     /// commit to start from is; [`Error::ReferenceExists`] when the branch exists but the commit starts
-    /// elsewhere without force; [`Error::EmptyChange`]; [`Error::StaleReference`] when a push was faster;
-    /// [`Error::LimitExceeded`] for too many actions.
-    pub async fn commit_actions(&self, request: CommitRequest) -> Result<CommitResult> {
+    /// elsewhere without force; [`Error::EmptyChange`]; [`Error::LimitExceeded`] for too many actions.
+    pub async fn prepare_commit(&self, request: CommitRequest) -> Result<PreparedCommit> {
         check_branch_name(&request.branch)?;
         if request.actions.len() > MOST_ACTIONS {
             return Err(Error::LimitExceeded("the commit has too many actions"));
@@ -149,12 +155,18 @@ impl Repository {
         if let Some(parent) = base.parent {
             self.check_unchanged(parent, expected).await?;
         }
-        self.git2(move |repository| {
-            let _guard = guard;
+        let repository = self.clone();
+        self.git2(move |git| {
             let mut batch = batch;
-            let commit = build(repository, &request, &base, &steps, &mut batch)?;
-            batch.flush(repository)?;
-            publish(repository, &request.branch, base.old, base.parent, commit)
+            let commit = build(git, &request, &base, &steps, &mut batch)?;
+            batch.flush(git)?;
+            Ok(PreparedCommit {
+                repository,
+                branch: request.branch,
+                base,
+                commit,
+                guard,
+            })
         })
         .await
     }
@@ -176,6 +188,40 @@ impl Repository {
             }
         }
         Ok(())
+    }
+}
+
+/// A commit whose objects are stored and whose branch has not moved yet. While it is held, nobody else writes to the
+/// repository.
+pub struct PreparedCommit {
+    repository: Repository,
+    branch: String,
+    base: Base,
+    commit: Oid,
+    guard: WriteGuard,
+}
+
+impl PreparedCommit {
+    /// Moves the branch. It has moved, durably, when this returns.
+    ///
+    /// In an empty repository any branch becomes the first one, and HEAD follows it.
+    ///
+    /// # Errors
+    /// [`Error::StaleReference`] when a push was faster.
+    pub async fn publish(self) -> Result<CommitResult> {
+        let Self {
+            repository,
+            branch,
+            base,
+            commit,
+            guard,
+        } = self;
+        repository
+            .git2(move |git| {
+                let _guard = guard;
+                publish(git, &branch, base.old, base.parent, commit)
+            })
+            .await
     }
 }
 

@@ -2,11 +2,11 @@
 
 use crate::entities::ref_updates::Kind;
 use crate::error::{Error, Result};
-use crate::git::{self, CommitRequest, CommitResult, Repository, Signature};
+use crate::git::{self, CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::push_rules;
-use crate::services::references::{Moved, Mover, moving};
+use crate::services::references::{Moved, Mover, moving_prepared};
 
 /// What a caller who may not push to the branch is told.
 pub const NOT_ALLOWED: &str = "You are not allowed to push into this branch";
@@ -56,28 +56,40 @@ pub(in crate::services) fn mover(access: &ProjectAccess) -> Mover {
     }
 }
 
-/// Makes a commit out of actions and moves its branch; `refusal` says what the caller is told when Git refuses.
+/// Makes a commit out of actions and moves its branch; `refusal` says what the caller is told when Git refuses. What
+/// `look` finds about the commit is found while its consequences are recorded.
 ///
 /// # Errors
-/// What `refusal` makes of it, and failures of the database.
-pub async fn commit(
+/// What `refusal` makes of it, what `look` answers, and failures of the database.
+pub async fn commit<T, F>(
     backend: &Backend,
     access: &ProjectAccess,
     repository: &Repository,
     request: CommitRequest,
     refusal: fn(git::Error, &str) -> Error,
-) -> Result<CommitResult> {
+    look: impl FnOnce(CommitResult) -> F + Send + 'static,
+) -> Result<T>
+where
+    T: Send + 'static,
+    F: Future<Output = Result<T>> + Send + 'static,
+{
     let branch = request.branch.clone();
     git::check_branch_name(&branch).map_err(|error| refusal(error, &branch))?;
     let repository = repository.clone();
     let planned = vec![format!("refs/heads/{branch}")];
-    moving(backend, mover(access), planned, async move {
-        let made = repository.commit_actions(request).await;
+    let name = branch.clone();
+    let prepare = async move {
+        let prepared = repository.prepare_commit(request).await;
+        prepared.map_err(|error| refusal(error, &name))
+    };
+    let publish = async move |prepared: PreparedCommit| {
+        let made = prepared.publish().await;
         let made = made.map_err(|error| refusal(error, &branch))?;
         let moved = vec![Moved::branch(&branch, made.old, Some(made.commit))];
-        Ok((made, moved))
-    })
-    .await
+        Ok((tokio::spawn(look(made)), moved))
+    };
+    let found = moving_prepared(backend, mover(access), planned, prepare, publish).await?;
+    found.await.map_err(Error::internal)?
 }
 
 /// What a caller is told when a commit of actions to `branch` is refused (facts, 1 and 2).

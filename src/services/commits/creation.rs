@@ -5,7 +5,7 @@ use bytes::Bytes;
 use super::committing::{self, AuthorOverride};
 use super::{listing, start};
 use crate::error::{Error, Result};
-use crate::git::{Action, CommitRequest};
+use crate::git::{Action, CommitRequest, CommitResult};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
@@ -99,8 +99,9 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -
         committer,
         actions,
     };
-    let made = committing::commit(backend, access, &repository, request, committing::refusal).await?;
-    listing::one(&repository, made.commit, new.with_stats).await
+    let (made_in, with_stats) = (repository.clone(), new.with_stats);
+    let look = async move |made: CommitResult| listing::one(&made_in, made.commit, with_stats).await;
+    committing::commit(backend, access, &repository, request, committing::refusal, look).await
 }
 
 /// The actions with what their kinds need.

@@ -176,9 +176,13 @@ async fn branch(scene: &Scene<'_>, name: &str, moved: &Moved) -> PushData {
         (None, _) => None,
     };
     let base = data.base.as_deref().and_then(oid);
-    let counted = scene.repository.count_commits(between(base, tip), COUNTED).await;
-    data.commit_count = told(counted).unwrap_or(0);
-    data.commit_title = told(scene.repository.commit(tip).await).map(|commit| commit.title().to_owned());
+    let newest = told(scene.repository.commit(tip).await);
+    data.commit_count = match (&newest, base) {
+        // Most often one commit came: that needs no look at history.
+        (Some(commit), Some(base)) if commit.parents == [base] => 1,
+        _ => told(scene.repository.count_commits(between(base, tip), COUNTED).await).unwrap_or(0),
+    };
+    data.commit_title = newest.map(|commit| commit.title().to_owned());
     data
 }
 
