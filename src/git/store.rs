@@ -3,6 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
@@ -63,6 +64,8 @@ pub(super) struct Shared {
     pub(super) digests: moka::sync::Cache<Oid, Arc<str>>,
     /// Whether the first commit is an ancestor of the second.
     pub(super) ancestry: moka::sync::Cache<(Oid, Oid), bool>,
+    /// Whether the scripts of pushes were seen to run, where they stand now.
+    pub(super) hooks_run: AtomicBool,
     opened: moka::sync::Cache<RepositoryId, Arc<Opened>>,
 }
 
@@ -87,6 +90,7 @@ impl Store {
                 .build(),
             digests: moka::sync::Cache::new(REMEMBERED_DIGESTS),
             permits: Arc::new(Semaphore::new(permits)),
+            hooks_run: AtomicBool::new(false),
             opened: moka::sync::Cache::builder()
                 .max_capacity(OPEN_REPOSITORIES)
                 .time_to_idle(std::time::Duration::from_secs(300))

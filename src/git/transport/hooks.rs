@@ -8,6 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -133,19 +134,28 @@ impl InPlace {
 ///
 /// Git passes over a hook it cannot run, as on a file system mounted without execution, so this must not.
 pub(super) async fn put_in_place(repository: &Repository, rules: Rules) -> Result<InPlace> {
-    let root = repository.shared().root().to_owned();
+    let store = repository.clone();
     repository
         .blocking(move |_| {
             let content = SCRIPTS.map(|(_, script)| script).concat();
             let version = hex::encode(Sha256::digest(content));
-            let directory = root.join(".hooks").join(version.get(..16).unwrap_or(&version));
+            let shared = store.shared();
+            let root = shared.root().join(".hooks");
+            let directory = root.join(version.get(..16).unwrap_or(&version));
             fs::create_dir_all(&directory)?;
+            let mut known = shared.hooks_run.load(Ordering::Acquire);
             for (name, script) in SCRIPTS {
                 let path = directory.join(name);
-                if fs::read(&path).ok().as_deref() != Some(script.as_bytes()) {
+                if !is_in_place(&path, script) {
                     write_script(&directory, &path, script)?;
+                    known = false;
                 }
-                probe(&path)?;
+            }
+            if !known {
+                for (name, _) in SCRIPTS {
+                    probe(&directory.join(name))?;
+                }
+                shared.hooks_run.store(true, Ordering::Release);
             }
             let push = tempfile::Builder::new().prefix("holdfast-push-").tempdir()?;
             fs::write(push.path().join("refused"), rules.refused)?;
@@ -153,6 +163,12 @@ pub(super) async fn put_in_place(repository: &Repository, rules: Rules) -> Resul
             Ok(InPlace { directory, push })
         })
         .await
+}
+
+/// Whether a script stands at `path` as it was written.
+fn is_in_place(path: &Path, script: &str) -> bool {
+    let executable = |metadata: fs::Metadata| metadata.permissions().mode() & 0o111 == 0o111;
+    fs::metadata(path).is_ok_and(executable) && fs::read(path).is_ok_and(|bytes| bytes == script.as_bytes())
 }
 
 /// Puts a script in its place in one step, for others may be running it.

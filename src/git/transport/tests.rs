@@ -1,7 +1,9 @@
 //! The real client clones from and pushes to a repository, through a few lines of HTTP.
 
 use std::collections::HashMap;
+use std::fs::{self, Permissions};
 use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Output;
 
@@ -125,7 +127,7 @@ fn said(output: &Output) -> String {
 async fn clone_with_commit(sample: &Sample, address: &str) -> std::path::PathBuf {
     let clone = sample.scratch().join("clone");
     succeeds(&sample.scratch(), &["clone", "--quiet", address, "clone"]).await;
-    std::fs::write(clone.join("new"), "new\n").unwrap();
+    fs::write(clone.join("new"), "new\n").unwrap();
     succeeds(&clone, &["add", "new"]).await;
     succeeds(&clone, &["commit", "--quiet", "-m", "New"]).await;
     clone
@@ -214,6 +216,32 @@ async fn push_to_refused_reference_changes_nothing_and_says_why() {
 }
 
 #[tokio::test]
+async fn rules_hold_when_their_scripts_were_changed_meanwhile() {
+    let sample = Sample::with_history();
+    let refused = vec![("refs/heads/main".to_owned(), "No.".to_owned())];
+    let policy = ReceivePolicy {
+        refused,
+        ..ReceivePolicy::default()
+    };
+    let (address, mut outcomes) = serve(&sample.repository, policy).await;
+    let clone = clone_with_commit(&sample, &address).await;
+    let push = ["push", "origin", "main"];
+    assert!(said(&client(&clone, &push).await).contains("remote: No."));
+    outcomes.recv().await.unwrap().unwrap();
+    let hooks = sample.repository.shared().root().join(".hooks");
+    let version = fs::read_dir(hooks).unwrap().next().unwrap().unwrap().path();
+    let script = version.join("pre-receive");
+    let permissive = |script: &Path| fs::write(script, "#!/bin/sh\nexit 0\n");
+    let lame = |script: &Path| fs::set_permissions(script, Permissions::from_mode(0o644));
+    let gone = |script: &Path| fs::remove_file(script);
+    for change in [permissive, lame, gone] as [fn(&Path) -> std::io::Result<()>; 3] {
+        change(&script).unwrap();
+        assert!(said(&client(&clone, &push).await).contains("remote: No."));
+        assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
+    }
+}
+
+#[tokio::test]
 async fn protected_reference_moves_forward_only() {
     let sample = Sample::with_history();
     let reason = "You are not allowed to force push code to a protected branch on this project.";
@@ -269,7 +297,7 @@ async fn push_larger_than_allowed_is_refused() {
     let noise: String = (0..200_000_u64)
         .map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
         .collect();
-    std::fs::write(clone.join("noise"), noise).unwrap();
+    fs::write(clone.join("noise"), noise).unwrap();
     succeeds(&clone, &["add", "noise"]).await;
     succeeds(&clone, &["commit", "--quiet", "-m", "Noise"]).await;
     let output = client(&clone, &["push", "origin", "main"]).await;
