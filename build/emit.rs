@@ -384,9 +384,9 @@ fn route(operation: &Operation) -> TokenStream {
     }
 }
 
-/// Whether the answer follows from the address and the database alone: what is read as JSON.
+/// Whether the answer follows from the address and the database alone: what is read as JSON or as bytes.
 fn is_memorable(operation: &Operation) -> bool {
-    operation.method == "get" && matches!(operation.success.content, Content::Json(_))
+    operation.method == "get" && matches!(operation.success.content, Content::Json(_) | Content::Download)
 }
 
 /// `{name}` placeholders as the router writes them.

@@ -1,12 +1,13 @@
 //! Answers to reading requests, remembered as long as nothing is written (ADR 17).
 //!
-//! What JSON a reading request is answered with follows from the database and from the references of repositories,
-//! each change of which is settled in the database before anybody is told of it. So the same question of the same
-//! caller has the same answer as long as the database has the same version.
+//! What a reading request is answered with, JSON or the bytes of a small file, follows from the database and from the
+//! references of repositories, each change of which is settled in the database before anybody is told of it. So the
+//! same question of the same caller has the same answer as long as the database has the same version.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use poem::http::header::RANGE;
 use poem::http::{HeaderMap, StatusCode};
 use poem::{Body, Response};
 use sha2::{Digest, Sha256};
@@ -33,7 +34,7 @@ pub struct Memorable {
 impl Memorable {
     /// The question that a request puts, when it puts one that is asked in its address alone.
     pub(super) fn of(exchange: &Exchange<'_>, caller: &Caller, version: Version) -> Option<Self> {
-        if !exchange.is_bare() {
+        if !exchange.is_bare() || exchange.headers().contains_key(RANGE) {
             return None;
         }
         let user = caller.as_user().map_or(0, |user| user.id);
@@ -76,7 +77,7 @@ impl Answers {
 
     /// Remembers an answer and hands it on. Only successes of a moderate length are kept.
     pub(super) fn keep(&self, asked: Memorable, response: Response) -> Response {
-        let Some(JsonBody(body)) = response.extensions().get::<JsonBody>() else {
+        let Some(WholeBody(body)) = response.extensions().get::<WholeBody>() else {
             return response;
         };
         if response.status() == StatusCode::OK && body.len() <= LONGEST {
@@ -90,11 +91,11 @@ impl Answers {
     }
 }
 
-/// The body of an answer, beside the answer itself, which can be read only once.
+/// The whole body of an answer, beside the answer itself, which can be read only once.
 #[derive(Clone)]
-pub(super) struct JsonBody(pub(super) Bytes);
+pub(super) struct WholeBody(pub(super) Bytes);
 
-impl JsonBody {
+impl WholeBody {
     /// The body to send.
     pub(super) fn body(&self) -> Body {
         self.0.clone().into()

@@ -8,6 +8,7 @@ use poem::http::header::{
 use poem::http::{HeaderMap, HeaderValue, StatusCode};
 use poem::{Body, Response};
 
+use crate::api::answers::WholeBody;
 use crate::api::reply::set_headers;
 use crate::api::revalidation::none_match;
 use crate::api::types::{Content, Download};
@@ -85,7 +86,10 @@ fn send(content: Content, status: StatusCode, request: &HeaderMap, tag: Option<&
     };
     match wanted(request, tag, size) {
         Wanted::Whole => {
-            let builder = Response::builder().status(status).header(ACCEPT_RANGES, "bytes");
+            let mut builder = Response::builder().status(status).header(ACCEPT_RANGES, "bytes");
+            if let Content::Bytes(bytes) = &content {
+                builder = builder.extension(WholeBody(bytes.clone()));
+            }
             builder.header(CONTENT_LENGTH, size).body(cut(content, 0, size))
         }
         Wanted::Part(start, end) => Response::builder()

@@ -8,7 +8,7 @@ use poem::http::StatusCode;
 use poem::http::header::{CACHE_CONTROL, CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, IF_NONE_MATCH};
 use sha2::{Digest, Sha256};
 
-use crate::api::answers::JsonBody;
+use crate::api::answers::WholeBody;
 use crate::api::exchange::Exchange;
 
 /// What a caller may do with an answer: keep it, and ask each time whether it still holds.
@@ -18,7 +18,7 @@ const KEEPING: &str = "max-age=0, private, must-revalidate";
 pub(super) fn tagged(json: Vec<u8>, exchange: &Exchange<'_>) -> Response {
     let tag = tag(&json, exchange.caller());
     let length = json.len();
-    let body = JsonBody(json.into());
+    let body = WholeBody(json.into());
     Response::builder()
         .header(ETAG, &tag)
         .header(CACHE_CONTROL, KEEPING)

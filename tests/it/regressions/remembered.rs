@@ -1,5 +1,6 @@
 //! What the server remembers of the database is forgotten with the next write, whoever makes it.
 
+use reqwest::Method;
 use serde_json::json;
 
 use crate::support::Client;
@@ -87,6 +88,23 @@ scenario! {
             let acting = server.root().header("Sudo", "ada").get("/user").await.expect(200).json();
             assert_eq!(acting["username"], "ada");
             assert_eq!(root.get("/user").await.expect(200).json()["username"], "root");
+        }
+    }
+
+    async fn what_is_remembered_of_a_file_is_not_given_to_who_wants_a_part_or_has_it(server) {
+        let root = server.root();
+        let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
+        let path = format!("/projects/{work}/repository/files/README.md/raw?ref=master");
+        server.finish_jobs().await;
+        let whole = root.get(&path).await.expect(200);
+        for _ in 0..2 {
+            let again = root.get(&path).await.expect(200);
+            assert_eq!((&again.body, again.headers.get("content-type")), (&whole.body, whole.headers.get("content-type")));
+            let part = root.send(root.request(Method::GET, &path).header("Range", "bytes=2-4")).await.expect(206);
+            assert_eq!(part.body, whole.body[2..5]);
+            let held = root.send(root.request(Method::GET, &path).header("If-None-Match", whole.header("etag"))).await;
+            assert_eq!((held.status, held.body.len()), (304, 0));
+            assert_eq!(held.header("etag"), whole.header("etag"));
         }
     }
 
