@@ -58,13 +58,13 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>) -> Credential
         })
     };
     let session = if token.is_none() { session() } else { None };
-    // Basic and the like are no way to sign in here. Beside other credentials they are those of a proxy in between;
-    // alone they are the caller's, and to overlook them would answer as if nobody had tried.
+    // Basic and the like are no way to sign in here, and neither is a scheme without a token. Beside other credentials
+    // they are those of a proxy in between; alone they are the caller's, and to overlook them would answer as if nobody
+    // had tried.
     let foreign = || {
-        let scheme = filled(header(AUTHORIZATION.as_str()))?;
-        let bearer = scheme.split(' ').next()?.eq_ignore_ascii_case("bearer");
+        filled(header(AUTHORIZATION.as_str()))?;
         // Whatever it says fits no token: a token without a scheme is not one either.
-        (!bearer && session.is_none()).then(String::new)
+        session.is_none().then(String::new)
     };
     let token = token.or_else(foreign);
     Credentials {

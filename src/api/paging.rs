@@ -40,10 +40,10 @@ pub fn headers(request: &PageRequest, rest: Rest, url: &str, query: &str) -> Vec
             headers.extend(links.offset(request, prev, next, Some(pages)));
             headers
         }
-        Rest::Uncounted { more } => {
+        Rest::Uncounted { more, beyond } => {
             let number = u64::try_from(request.number).unwrap_or(1);
             let next = more.then(|| number.saturating_add(1));
-            let prev = (number > 1).then(|| number - 1);
+            let prev = (number > 1 && !beyond).then(|| number - 1);
             let mut headers = positions(request, next, prev);
             headers.extend(links.offset(request, prev, next, None));
             headers
@@ -166,8 +166,30 @@ mod tests {
     }
 
     #[test]
+    fn a_page_past_the_end_of_a_long_list_has_no_neighbours() {
+        let rest = Rest::Uncounted {
+            more: false,
+            beyond: true,
+        };
+        let headers = headers(&page(999, 100), rest, "http://h/x", "");
+        assert_eq!(value(&headers, "X-Prev-Page").as_deref(), Some(""));
+        assert_eq!(
+            value(&headers, "Link").as_deref(),
+            Some("<http://h/x?page=1&per_page=100>; rel=\"first\"")
+        );
+    }
+
+    #[test]
     fn long_lists_tell_no_totals_and_no_last_page() {
-        let headers = headers(&page(3, 100), Rest::Uncounted { more: true }, "http://h/x", "");
+        let headers = headers(
+            &page(3, 100),
+            Rest::Uncounted {
+                more: true,
+                beyond: false,
+            },
+            "http://h/x",
+            "",
+        );
         assert_eq!(value(&headers, "X-Total"), None);
         assert_eq!(value(&headers, "X-Total-Pages"), None);
         let link = value(&headers, "Link").expect("links");

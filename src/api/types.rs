@@ -83,10 +83,12 @@ pub struct Page<T> {
 pub enum Rest {
     /// The whole list has this many entries.
     Counted(u64),
-    /// There are more than [`MAX_COUNTED`] entries; tells whether any follow this page.
+    /// There are more than [`MAX_COUNTED`] entries.
     Uncounted {
         /// At least one entry follows.
         more: bool,
+        /// The page lies behind the last entry.
+        beyond: bool,
     },
     /// Keyset paging: the filter that leads to the next page, absent at the end.
     Keyset(Option<(&'static str, i64)>),
@@ -101,7 +103,10 @@ impl<T> Page<T> {
         let more = items.len() > size;
         items.truncate(size);
         let rest = if total > MAX_COUNTED {
-            Rest::Uncounted { more }
+            Rest::Uncounted {
+                more,
+                beyond: items.is_empty(),
+            }
         } else {
             Rest::Counted(total)
         };
@@ -112,6 +117,16 @@ impl<T> Page<T> {
     #[must_use]
     pub fn of(request: &PageRequest, all: Vec<T>) -> Self {
         let total = all.len() as u64;
+        Self::within(request, all, total)
+    }
+
+    /// The page of the beginning of a list whose end nobody has seen.
+    #[must_use]
+    pub fn of_beginning(request: &PageRequest, all: Vec<T>) -> Self {
+        Self::within(request, all, MAX_COUNTED + 1)
+    }
+
+    fn within(request: &PageRequest, all: Vec<T>, total: u64) -> Self {
         let start = usize::try_from(request.offset()).unwrap_or(usize::MAX);
         let size = usize::try_from(request.size).unwrap_or(1);
         Self::new(
@@ -232,7 +247,13 @@ mod tests {
         let page = Page::new(&request, vec![1, 2, 3], MAX_COUNTED + 1);
         assert_eq!(
             (page.items, page.rest),
-            (vec![1, 2], Rest::Uncounted { more: true })
+            (
+                vec![1, 2],
+                Rest::Uncounted {
+                    more: true,
+                    beyond: false
+                }
+            )
         );
     }
 }

@@ -50,7 +50,7 @@ impl Repository {
     /// Makes an archive. Dropping the stream ends the work.
     ///
     /// # Errors
-    /// [`super::Error::ObjectNotFound`] when there is no such commit or path, [`super::Error::LimitExceeded`] when
+    /// [`super::Error::ObjectNotFound`] when there is no such commit or path, [`super::Error::Busy`] when
     /// too many transfers are under way. The stream ends in an error when the program fails.
     pub async fn archive(&self, archive: Archive) -> Result<ByteStream> {
         let path = archive.path.unwrap_or_default();

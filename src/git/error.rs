@@ -47,6 +47,9 @@ pub enum Error {
     /// A limit on size, count or depth was exceeded; the text names it.
     #[error("{0}")]
     LimitExceeded(&'static str),
+    /// So much is under way that there is no room now.
+    #[error("{0}")]
+    Busy(&'static str),
     /// Somebody else keeps the repository or a reference locked, and went on doing so for as long as we wait.
     #[error("the repository is locked")]
     Locked,

@@ -72,7 +72,7 @@ impl Repository {
     pub(super) async fn start_transfer(&self, program: Program) -> Result<Running> {
         let starting = self.start_under(program, Arc::clone(&PERMITS));
         let waited = tokio::time::timeout(TURN, starting).await;
-        waited.map_err(|_| Error::LimitExceeded("too many transfers are under way"))?
+        waited.map_err(|_| Error::Busy("too many transfers are under way"))?
     }
 }
 

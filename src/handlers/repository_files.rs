@@ -18,10 +18,7 @@ use crate::views::file as view;
 /// Commits a change of one file. The bodies of the three operations have these fields in common, but no type.
 macro_rules! commit {
     ($self:ident, $access:ident, $path:ident, $body:ident, $change:expr) => {{
-        let result = FileWriteResult {
-            file_path: $path.clone(),
-            branch: $body.branch.clone(),
-        };
+        let branch = $body.branch.clone();
         let write = Write {
             path: $path,
             branch: $body.branch,
@@ -35,7 +32,7 @@ macro_rules! commit {
         };
         files::write(&$self.backend, &$access, write)
             .await
-            .map(|()| result)
+            .map(|file_path| FileWriteResult { file_path, branch })
     }};
 }
 

@@ -7,7 +7,9 @@ use bytes::Bytes;
 
 use crate::api::types::Content;
 use crate::error::{Error, Result};
-use crate::git::{self, Action, ActionError, Commit, CommitRequest, EntryKind, Oid, Repository, Start};
+use crate::git::{
+    self, Action, ActionError, Commit, CommitRequest, EntryKind, Oid, Repository, Start, TreePath,
+};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing, committing::AuthorOverride};
@@ -219,17 +221,19 @@ async fn blamed_lines(repository: &Repository, commit: Oid, path: &str) -> Resul
     Ok(blamed.collect())
 }
 
-/// Commits a change of one file.
+/// Commits a change of one file, and answers the path where it is found.
 ///
 /// # Errors
 /// 400 for everything that keeps the commit from being made, a branch the caller may not push to included.
-pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> Result<()> {
+pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> Result<String> {
     let repository = repository(backend, access)?;
     check_path(&write.path)?;
     if !committing::may_push(backend, access, &write.branch).await? {
         return Err(Error::Refused(committing::NOT_ALLOWED.into()));
     }
     let path = write.path;
+    // Where the file can be found again; a path that makes no sense is refused with the commit.
+    let normal = TreePath::parse(&path).map_or_else(|_| path.clone(), |path| path.as_str().to_owned());
     let known = |id: Option<String>| id.filter(|id| !id.is_empty());
     let action = match write.change {
         Change::Create { content } => Action::Create { path, content },
@@ -262,7 +266,10 @@ pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> R
         committer,
         actions: vec![action],
     };
-    committing::commit(backend, access, &repository, request, refusal, async |_| Ok(())).await
+    committing::commit(backend, access, &repository, request, refusal, async |_| {
+        Ok(normal)
+    })
+    .await
 }
 
 /// As for commits, but that a changed file has a text of its own here.

@@ -155,7 +155,7 @@ pub async fn archive(
         path: None,
     };
     let stream = repository.archive(archive).await.map_err(|error| match error {
-        git::Error::LimitExceeded(_) => Error::RateLimited(ARCHIVE_PAUSE),
+        git::Error::Busy(_) => Error::RateLimited(ARCHIVE_PAUSE),
         other => other.into(),
     })?;
     let extension = match format {

@@ -136,7 +136,8 @@ impl From<crate::git::Error> for Refusal {
     fn from(error: crate::git::Error) -> Self {
         match error {
             // No client can know better than to wait.
-            crate::git::Error::LimitExceeded(text) => Self::Protocol(StatusCode::SERVICE_UNAVAILABLE, text),
+            crate::git::Error::Busy(text) => Self::Protocol(StatusCode::SERVICE_UNAVAILABLE, text),
+            crate::git::Error::LimitExceeded(text) => Self::Protocol(StatusCode::PAYLOAD_TOO_LARGE, text),
             error => Self::Rule(error.into()),
         }
     }

@@ -187,6 +187,13 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
 
 /// The page that is asked for, clamped as the facts say: below one means the default, above 100 means 100.
 fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut Faults) -> Value {
+    static PAGINATION: Slot = Slot {
+        name: "pagination",
+        required: false,
+        nullable: false,
+        default: None,
+        shape: &Shape::Choice(&["offset", "keyset"]),
+    };
     static NUMBER: Shape = Shape::Integer {
         min: None,
         max: None,
@@ -211,6 +218,6 @@ fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut
     };
     let asked = attributes.remove("pagination");
     let keyset = operation.paging == Paging::Keyset
-        && asked.and_then(|v| v.as_str().map(|t| t == "keyset")) == Some(true);
+        && coerce::slot(&PAGINATION, asked, faults).is_some_and(|way| way == "keyset");
     json!({ "number": page, "size": size, "keyset": keyset })
 }

@@ -83,6 +83,14 @@ pub struct DiffEntry {
     pub too_large: bool,
 }
 
+impl DiffEntry {
+    /// Leaves the patch out, because of its size or that of the whole.
+    fn leave_out(&mut self) {
+        self.diff = String::new();
+        self.too_large = true;
+    }
+}
+
 /// How many lines a commit adds and takes away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -217,8 +225,8 @@ impl Repository {
 
     /// The number of a commented line as the caller shall see it; `None` when the commit's diff has no such line.
     ///
-    /// Only added and removed lines count, and both are asked for by the counter of the new file; the answer
-    /// for a removed line is its number in the old file. `path` is the path after the commit.
+    /// Only added and removed lines count: an added line is asked for by its number in the new file, a removed one by
+    /// that in the old file. `path` is the path after the commit.
     ///
     /// # Errors
     /// As [`Self::diff_commit`].

@@ -46,13 +46,17 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
                 .as_ref()
                 .is_none_or(|line| line.bytes.starts_with(b"diff --git "));
             let Some(line) = line.filter(|_| !starts_file) else {
-                if let Some(done) = current.take() {
+                if let Some(mut done) = current.take() {
                     bytes += done.diff.len();
-                    if bytes > self.limits.bytes || lines > self.limits.lines {
-                        diff.truncated = true;
-                        return Ok(diff);
+                    let full = bytes > self.limits.bytes || lines > self.limits.lines;
+                    if full {
+                        done.leave_out();
                     }
                     diff.entries.push(*done);
+                    if full {
+                        self.rest(&mut diff, files);
+                        return Ok(diff);
+                    }
                 }
                 let Some(next) = files.next() else {
                     self.at_end = true;
@@ -72,12 +76,23 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
             }
             size += line.len;
             if size >= self.limits.patch_bytes {
-                entry.diff = String::new();
-                entry.too_large = true;
+                entry.leave_out();
             } else {
                 lines += 1;
                 entry.diff.push_str(&String::from_utf8_lossy(&line.bytes));
             }
+        }
+    }
+
+    /// Adds the files whose patches are not read any more.
+    fn rest(&self, diff: &mut Diff, files: impl Iterator<Item = Option<Box<DiffEntry>>>) {
+        for mut file in files.flatten() {
+            if diff.entries.len() >= self.limits.files {
+                diff.truncated = true;
+                return;
+            }
+            file.leave_out();
+            diff.entries.push(*file);
         }
     }
 
@@ -206,7 +221,7 @@ pub(super) fn line_in(patch: &str, wanted: u32, side: LineSide) -> Option<u32> {
         match line.as_bytes().first() {
             Some(b'@') => (old, new) = hunk_start(line)?,
             Some(b'-') => {
-                if side == LineSide::Old && new == wanted {
+                if side == LineSide::Old && old == wanted {
                     return Some(old);
                 }
                 old += 1;
@@ -245,7 +260,10 @@ mod tests {
     }
 
     #[test]
-    fn finds_removed_lines_by_the_new_number_and_answers_the_old() {
+    fn finds_removed_lines_by_the_old_number() {
+        let moved = "@@ -1,3 +1,4 @@\n+zero\n+half\n one\n-two\n three\n";
+        assert_eq!(line_in(moved, 2, LineSide::Old), Some(2));
+        assert_eq!(line_in(moved, 4, LineSide::Old), None);
         assert_eq!(line_in(PATCH, 2, LineSide::Old), Some(2));
         assert_eq!(line_in(PATCH, 11, LineSide::Old), Some(11));
         assert_eq!(line_in(PATCH, 10, LineSide::Old), None);

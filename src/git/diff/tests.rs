@@ -232,6 +232,23 @@ async fn large_patch_is_left_out_and_too_many_files_cut_the_list() {
         .await
         .unwrap();
     assert_eq!((many.entries.len(), many.truncated), (FILES, true));
+
+    // What is too much together is listed to the end, without the patches that come after.
+    let lines = "\n".repeat(LINES / 3);
+    let names = ["a", "b", "c", "d", "e", "f"];
+    let files = names.map(|name| ("100644", name, lines.as_str()));
+    let long = sample
+        .repository
+        .diff_commit(commit_of(&sample, &files))
+        .await
+        .unwrap();
+    let shown: Vec<_> = long
+        .entries
+        .iter()
+        .map(|entry| (entry.new_path.as_str(), entry.too_large))
+        .collect();
+    let wanted = ["a", "b", "c", "d", "e", "f"].map(|name| (name, name > "b"));
+    assert_eq!((shown.as_slice(), long.truncated), (wanted.as_slice(), false));
 }
 
 #[tokio::test]
@@ -255,7 +272,8 @@ async fn comments_find_changed_lines_only() {
     assert_eq!(line("file", 1, LineSide::New).await.unwrap(), Some(1));
     assert_eq!(line("file", 2, LineSide::New).await.unwrap(), None);
     assert_eq!(line("file", 4, LineSide::New).await.unwrap(), Some(4));
-    assert_eq!(line("file", 3, LineSide::Old).await.unwrap(), Some(2));
+    assert_eq!(line("file", 2, LineSide::Old).await.unwrap(), Some(2));
+    assert_eq!(line("file", 3, LineSide::Old).await.unwrap(), None);
     assert_eq!(line("file", 99, LineSide::New).await.unwrap(), None);
     assert_eq!(line("absent", 1, LineSide::New).await.unwrap(), None);
 }

@@ -140,7 +140,7 @@ impl Repository {
     /// The answer to `GET info/refs`: what the repository has. `protocol` is the client's `Git-Protocol` header.
     ///
     /// # Errors
-    /// [`Error::RepositoryMissing`], [`Error::LimitExceeded`] when too many transfers are under way.
+    /// [`Error::RepositoryMissing`], [`Error::Busy`] when too many transfers are under way.
     pub async fn advertise(&self, service: Service, protocol: Option<&str>) -> Result<ByteStream> {
         let program = service
             .program(protocol)
@@ -214,7 +214,7 @@ impl Push {
     /// Receives the pack and carries out the commands as far as `policy` and Git let them.
     ///
     /// # Errors
-    /// [`Error::RepositoryMissing`], [`Error::LimitExceeded`] when too many transfers are under way, and when the
+    /// [`Error::RepositoryMissing`], [`Error::Busy`] when too many transfers are under way, and when the
     /// hooks cannot be put in place: nothing is received without them.
     pub async fn receive(self, policy: ReceivePolicy, protocol: Option<&str>) -> Result<Received> {
         let rules = hooks::Rules::new(&self.commands, &policy);

@@ -205,5 +205,12 @@ pub async fn diff(
 ) -> Result<Page<DiffEntry>> {
     let repository = super::repository(backend, access)?;
     let id = repository.resolve_commit(revision).await?;
-    Ok(Page::of(page, repository.diff_commit(id).await?.entries))
+    let diff = repository.diff_commit(id).await?;
+    // Beyond so many files they are not even listed: how many there are is not known then.
+    let of = if diff.truncated {
+        Page::of_beginning
+    } else {
+        Page::of
+    };
+    Ok(of(page, diff.entries))
 }

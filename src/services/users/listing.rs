@@ -108,7 +108,7 @@ pub async fn list(
         ));
     }
     if !caller.is_signed_in() && filter.username.as_deref().is_none_or(str::is_empty) {
-        return Err(Error::forbidden_because("Not authorized to access /api/v4/users"));
+        return Err(Error::Unauthorized);
     }
     let admin = caller.is_admin();
     if !admin && (filter.external || filter.provider.is_some()) {

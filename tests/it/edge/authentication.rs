@@ -69,6 +69,11 @@ scenario! {
             assert_eq!(refused.json(), json!({ "message": "401 Unauthorized" }));
         }
         assert_eq!(server.with_token("unknown").get("/users?username=root").await.status, 401);
+        // A scheme without a token, where nobody would be answered.
+        for scheme in ["Bearer", "Bearer ", "bearer   "] {
+            let client = nobody.clone().header("Authorization", scheme);
+            assert_eq!(client.get("/users?username=root").await.status, 401, "{scheme:?}");
+        }
     }
 
     async fn other_schemes_are_no_way_to_sign_in(server) {

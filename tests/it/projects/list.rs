@@ -130,6 +130,8 @@ scenario! {
             let ordered = if sort == "asc" { seen.is_sorted() } else { seen.is_sorted_by(|a, b| a > b) };
             assert!(ordered, "{sort}");
         }
+        let refused = root.get("/projects?pagination=cursor").await.expect(400);
+        assert_eq!(refused.message(), "pagination does not have a valid value");
         let refused = root.get("/projects?pagination=keyset").await.expect(405);
         assert_eq!(refused.message(), "Keyset pagination is not yet available for this type of request");
     }

@@ -37,6 +37,17 @@ scenario! {
         sample.fsck();
     }
 
+    async fn the_answer_names_the_path_where_the_file_is_found(server) {
+        let sample = Sample::new(&server).await;
+        for (asked, stored) in [("./dot", "dot"), ("x//y", "x/y"), ("trail/", "trail")] {
+            let body = json!({ "branch": "main", "commit_message": "x", "content": asked });
+            let written = server.root().post(&sample.file(asked), body).await.expect(201).json();
+            assert_eq!(written["file_path"], stored);
+            let found = server.root().get(&format!("{}?ref=main", sample.file(stored))).await.expect(200);
+            assert_eq!(found.json()["file_path"], stored);
+        }
+    }
+
     async fn an_update_keeps_the_mode_and_forms_are_understood(server) {
         let sample = Sample::new(&server).await;
         server.root().put(&sample.file("bin/run"), json!({
