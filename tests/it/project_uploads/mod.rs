@@ -1,5 +1,7 @@
 //! Files uploaded to projects.
 
+mod in_buckets;
+
 use std::path::Path;
 use std::time::Duration;
 
