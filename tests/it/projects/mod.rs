@@ -8,3 +8,4 @@ mod edit;
 mod list;
 mod read;
 mod restore;
+mod transfer;
