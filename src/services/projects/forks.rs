@@ -17,11 +17,12 @@ use crate::entities::{Visibility, now, project_topics, ref_updates};
 use crate::error::{Error, Result};
 use crate::git::{self, RepositoryId};
 use crate::jobs::{self, fork_repository::ForkRepository};
-use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::authentication::Caller;
 use crate::services::commits;
 use crate::services::references::{self, Moved, Mover};
 use crate::services::uploads::UploadedFile;
+use crate::services::{Backend, settings};
 
 /// Where a fork goes and what it is called.
 #[derive(Debug, Clone, Default)]
@@ -63,13 +64,14 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
         MaybeUndefined::Null => None,
         MaybeUndefined::Value(text) => Some(text),
     });
+    let in_force = settings::read(backend).await?;
     let (wanted, source_id, widest) = (new.visibility, source.id, source.visibility);
     let project = backend
         .database
         .transaction(async |transaction| {
             let namespace = target(transaction, caller, &user, namespace_id).await?;
             row.namespace_id = Set(namespace.id);
-            row.visibility = Set(visibility(&namespace, widest, wanted)?);
+            row.visibility = Set(visibility(&in_force, caller, &namespace, widest, wanted)?);
             refuse_taken(transaction, &namespace, Some(&name), Some(&path))
                 .await
                 .map_err(taken)?;
@@ -179,8 +181,10 @@ fn may_fork(access: &ProjectAccess) -> Result<()> {
     }
 }
 
-/// Who may see a fork: never more than may see its source.
+/// Who may see a fork: never more than may see its source, and no more than the instance allows the caller.
 fn visibility(
+    in_force: &settings::Settings,
+    caller: &Caller,
     namespace: &namespaces::Model,
     source: Visibility,
     wanted: Option<Visibility>,
@@ -189,12 +193,22 @@ fn visibility(
         Kind::User => source,
         Kind::Group => Ord::min(source, namespace.visibility),
     };
-    match wanted {
-        Some(wanted) if wanted > widest => Err(Error::attribute(
-            "visibility_level",
-            "is wider than that of the source or the namespace",
-        )),
-        wanted => Ok(wanted.unwrap_or(widest)),
+    if let Some(wanted) = wanted {
+        if wanted > widest {
+            return Err(Error::attribute(
+                "visibility_level",
+                "is wider than that of the source or the namespace",
+            ));
+        }
+        return in_force.check_visibility(caller, wanted).map(|()| wanted);
+    }
+    let allowed = [Visibility::Public, Visibility::Internal, Visibility::Private]
+        .into_iter()
+        .filter(|visibility| *visibility <= widest)
+        .find(|visibility| in_force.visibility_fault(caller, *visibility).is_none());
+    match allowed {
+        Some(visibility) => Ok(visibility),
+        None => in_force.check_visibility(caller, widest).map(|()| widest),
     }
 }
 
