@@ -103,7 +103,7 @@ fn ty(ty: &Type) -> TokenStream {
         }
         Type::Map(inner) => {
             let inner = self::ty(inner);
-            quote!(BTreeMap<String, #inner>)
+            quote!(Map<#inner>)
         }
     }
 }

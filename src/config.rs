@@ -59,7 +59,7 @@ pub struct Options {
     /// Largest pack that a push may bring, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
     pub max_push_bytes: Option<u64>,
-    /// Where uploaded files are kept: file:///PATH [default: objects in the data directory]
+    /// Where uploaded files are kept: file:///PATH or s3://BUCKET/PREFIX [default: objects in the data directory]
     #[arg(long, env = "HOLDFAST_OBJECT_STORE_URL", hide_env_values = true)]
     pub object_store_url: Option<String>,
     /// Write logs as JSON

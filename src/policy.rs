@@ -1,5 +1,6 @@
 //! Roles and the rule that decides who may call an operation. Pure: no I/O, no HTTP.
 
+use crate::entities::projects::FeatureAccess;
 pub use crate::entities::{AccessLevel as Role, Visibility};
 
 /// What an operation works on (`x-access.on`).
@@ -109,6 +110,23 @@ impl Standing {
     #[must_use]
     pub fn holds(self, role: Role) -> bool {
         self.admin || self.role >= Some(role)
+    }
+
+    /// Whether a feature so set is there for the caller, who sees the project.
+    #[must_use]
+    pub fn has(self, feature: FeatureAccess) -> bool {
+        match feature {
+            FeatureAccess::Enabled => true,
+            FeatureAccess::Private => self.holds(Role::Guest),
+            FeatureAccess::Disabled => false,
+        }
+    }
+
+    /// Whether the caller may read the code of a project so exposed whose repository is so set: everybody where the
+    /// project is open to them, else Reporters.
+    #[must_use]
+    pub fn reads_code(self, repository: FeatureAccess, visibility: Visibility) -> bool {
+        self.has(repository) && (self.is_open(visibility) || self.holds(Role::Reporter))
     }
 }
 
@@ -236,6 +254,36 @@ mod tests {
             }
             .sees(Visibility::Internal)
         );
+    }
+
+    #[test]
+    fn code_is_read_where_the_project_is_open_or_by_reporters_unless_it_is_off() {
+        use FeatureAccess::{Disabled, Enabled, Private as MembersOnly};
+        let with = |role| Standing {
+            role: Some(role),
+            ..STRANGER
+        };
+        let (guest, reporter) = (with(Role::Guest), with(Role::Reporter));
+        for (standing, repository, visibility, reads) in [
+            (NOBODY, Enabled, Visibility::Public, true),
+            (NOBODY, Enabled, Visibility::Internal, false),
+            (STRANGER, Enabled, Visibility::Internal, true),
+            (STRANGER, MembersOnly, Visibility::Public, false),
+            (guest, MembersOnly, Visibility::Public, true),
+            (guest, Enabled, Visibility::Private, false),
+            (guest, MembersOnly, Visibility::Private, false),
+            (reporter, MembersOnly, Visibility::Private, true),
+            (reporter, Disabled, Visibility::Public, false),
+        ] {
+            let found = standing.reads_code(repository, visibility);
+            assert_eq!(found, reads, "{standing:?} {repository:?} {visibility:?}");
+        }
+        let admin = Standing {
+            admin: true,
+            ..STRANGER
+        };
+        assert!(admin.reads_code(MembersOnly, Visibility::Private));
+        assert!(!admin.reads_code(Disabled, Visibility::Public));
     }
 
     #[test]

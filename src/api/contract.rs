@@ -2,7 +2,6 @@
 
 #![allow(clippy::all, missing_docs, unused_imports, unused_qualifications)]
 
-use std::collections::BTreeMap;
 use std::future::Future;
 
 use chrono::NaiveDate;
@@ -16,7 +15,7 @@ use crate::api::operation::{
     Access, Field, FilePart, Flag, Minimum, On, Operation, Paging, Parameter, Place, Shape, Tier,
 };
 use crate::api::reply::{Empty, Json, Reply};
-use crate::api::types::{Download, MaybeUndefined, Page, PageRequest, Timestamp, WithHeaders};
+use crate::api::types::{Download, Map, MaybeUndefined, Page, PageRequest, Timestamp, WithHeaders};
 use crate::error::Result;
 use crate::services::access;
 use crate::services::uploads::UploadedFile;

@@ -8,6 +8,7 @@ pub mod edge;
 pub mod exchange;
 pub mod failure;
 mod form;
+mod map;
 pub mod operation;
 pub mod paging;
 pub(crate) mod parameters;

@@ -6,6 +6,7 @@ use futures_util::stream::BoxStream;
 use poem_openapi::{NewType, Object};
 use serde::{Serialize, Serializer};
 
+pub use super::map::Map;
 pub use poem_openapi::types::MaybeUndefined;
 
 /// Rows beyond which totals are neither counted nor told (specification 8).

@@ -3,7 +3,7 @@
 use crate::api::contract::{
     CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
     ListUserProjectsRequest, Message, Project, ProjectOrder, ProjectsApi, SortDirection,
-    UpdateProjectRequest,
+    TransferProjectRequest, UpdateProjectRequest,
 };
 use crate::api::types::{Page, PageRequest, Timestamp};
 use crate::app::App;
@@ -78,7 +78,11 @@ macro_rules! filter {
             min_access_level: $request.min_access_level,
             id_after: $request.id_after,
             id_before: $request.id_before,
-            custom_attributes: $request.custom_attributes.unwrap_or_default(),
+            custom_attributes: $request
+                .custom_attributes
+                .unwrap_or_default()
+                .into_iter()
+                .collect(),
             order: order($request.order_by),
             ascending: $request.sort == Some(SortDirection::Asc),
             ..Filter::default()
@@ -259,6 +263,15 @@ impl ProjectsApi for App {
     async fn archive_project(&self, access: ProjectAccess) -> Result<Project> {
         let changed = projects::set_archived(&self.backend, access, true).await?;
         self.changed(changed, false).await
+    }
+
+    async fn transfer_project(
+        &self,
+        access: ProjectAccess,
+        request: TransferProjectRequest,
+    ) -> Result<Project> {
+        let moved = projects::transfer_to(&self.backend, access, &request.body.namespace).await?;
+        self.changed(moved, true).await
     }
 
     async fn unarchive_project(&self, access: ProjectAccess) -> Result<Project> {

@@ -4,4 +4,5 @@
 pub mod languages;
 pub mod licenses;
 pub mod object_storage;
+mod tls;
 pub mod webhooks;

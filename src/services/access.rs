@@ -121,7 +121,13 @@ impl ProjectAccess {
     /// Whether the caller holds at least this role; administrators hold every role.
     #[must_use]
     pub fn holds(&self, role: Role) -> bool {
-        self.caller.standing(self.role).holds(role)
+        self.standing().holds(role)
+    }
+
+    /// What the caller is to the project.
+    #[must_use]
+    pub fn standing(&self) -> Standing {
+        self.caller.standing(self.role)
     }
 
     /// Finds a project and the caller's role in it; what the caller may not see is not there.

@@ -7,11 +7,10 @@ use std::sync::LazyLock;
 
 use tokio::sync::Semaphore;
 
-use crate::entities::projects::FeatureAccess;
 use crate::entities::users;
 use crate::error::{Error, Result};
 use crate::git::Service;
-use crate::policy::{Access, Minimum, On, Role};
+use crate::policy::Role;
 use crate::secrets;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::{Caller, by_token, refuse_shut_out};
@@ -33,15 +32,6 @@ static HASHING: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(HASHES));
 
 /// The longest password that is looked at, in bytes.
 const LONGEST_PASSWORD: usize = 1024;
-
-/// Reading the code of a project: open as the project is, for Reporters where it is private.
-const READ_CODE: Access = Access {
-    on: On::Project,
-    min: Minimum::Reporter,
-    anonymous: true,
-    archived: true,
-    first: false,
-};
 
 /// Finds out who calls.
 ///
@@ -146,23 +136,18 @@ fn hidden() -> Error {
     Error::not_found("Project")
 }
 
-/// Role, feature and archive, in this order.
+/// Feature, role and archive, in this order.
 fn decide(access: &ProjectAccess, service: Service) -> Result<()> {
     let project = &access.project;
-    let standing = access.caller.standing(access.role);
-    if !standing.may(READ_CODE, project.visibility) {
-        return Err(Error::forbidden_because(
-            "You are not allowed to download code from this project.",
-        ));
-    }
-    let open = match project.repository_access_level {
-        FeatureAccess::Enabled => true,
-        FeatureAccess::Private => standing.holds(Role::Guest),
-        FeatureAccess::Disabled => false,
-    };
-    if !open {
+    let standing = access.standing();
+    if !standing.has(project.repository_access_level) {
         return Err(Error::forbidden_because(
             "The repository of this project is not available to you.",
+        ));
+    }
+    if !standing.reads_code(project.repository_access_level, project.visibility) {
+        return Err(Error::forbidden_because(
+            "You are not allowed to download code from this project.",
         ));
     }
     if service == Service::UploadPack {

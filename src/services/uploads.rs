@@ -74,7 +74,10 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, upload: UploadedF
             Some(Violation::ForeignKey(_)) => Error::not_found("Project"),
             _ => error.into(),
         })?;
-    backend.objects.put(&key(&row), upload.file).await?;
+    if let Err(error) = backend.objects.put(&key(&row), upload.file).await {
+        Entity::delete_by_id(row.id).exec(db).await?;
+        return Err(error.into());
+    }
     let stored = Entity::update_many()
         .col_expr(Column::StoredAt, Expr::value(now()))
         .filter(Column::Id.eq(row.id))

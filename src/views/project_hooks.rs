@@ -1,8 +1,7 @@
 //! Webhooks and the log of their deliveries.
 
-use std::collections::BTreeMap;
-
 use crate::api::contract::{HookAlertStatus, HookDelivery, ProjectHook};
+use crate::api::types::Map;
 use crate::entities::hook_deliveries::{self, State};
 use crate::entities::project_hooks;
 
@@ -46,7 +45,7 @@ pub fn delivery(row: hook_deliveries::Model, whole: bool) -> HookDelivery {
         .and_then(|body| serde_json::from_str(body).ok());
     let headers = row.response_headers.as_deref().unwrap_or("{}");
     HookDelivery {
-        request_headers: BTreeMap::from([
+        request_headers: Map::from_iter([
             ("Content-Type".to_owned(), "application/json".to_owned()),
             ("X-Service-Event".to_owned(), row.kind.title().to_owned()),
             ("X-Service-Event-UUID".to_owned(), row.uuid.clone()),

@@ -362,6 +362,11 @@ fn map(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) -> 
         return None;
     };
     let coerced = entries.into_iter().filter_map(|(key, value)| {
+        // No database keeps the character, and PostgreSQL does not even take it.
+        if key.contains('\0') {
+            faults.add(format!("{name} is invalid"));
+            return None;
+        }
         let value = coerce(inner, value, &format!("{name}[{key}]"), faults)?;
         Some((key, value))
     });

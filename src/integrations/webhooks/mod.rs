@@ -17,6 +17,7 @@ use reqwest::redirect::Policy;
 use tokio::sync::Semaphore;
 use url::Url;
 
+use crate::integrations::tls;
 use crate::secrets::Secret;
 
 pub use target::{HIDDEN, Refused, Target};
@@ -98,8 +99,7 @@ impl Client {
     }
 
     fn with(resolver: Resolver, local: bool) -> Result<Self, Unavailable> {
-        // Another part of the process may have chosen one; either will do.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+        tls::choose();
         let build = |trusting: bool| {
             reqwest::Client::builder()
                 .no_proxy()

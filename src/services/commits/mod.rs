@@ -8,28 +8,24 @@ pub mod listing;
 mod start;
 pub mod transplanting;
 
-use crate::entities::projects::FeatureAccess;
 use crate::error::{Error, Result};
 use crate::git::{self, RepositoryId};
-use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
 /// Whether the project's code is there for the caller at all: the feature may be off, or for members only.
 #[must_use]
 pub fn has_repository(access: &ProjectAccess) -> bool {
-    match access.project.repository_access_level {
-        FeatureAccess::Enabled => true,
-        FeatureAccess::Private => access.holds(Role::Guest),
-        FeatureAccess::Disabled => false,
-    }
+    access.standing().has(access.project.repository_access_level)
 }
 
-/// Whether the caller may read the code: everybody where the project is open to them, else Reporters.
+/// Whether the caller may read the code.
 #[must_use]
 pub fn may_read_code(access: &ProjectAccess) -> bool {
-    let standing = access.caller.standing(access.role);
-    has_repository(access) && (standing.holds(Role::Reporter) || standing.is_open(access.project.visibility))
+    let project = &access.project;
+    access
+        .standing()
+        .reads_code(project.repository_access_level, project.visibility)
 }
 
 /// The repository of a project.

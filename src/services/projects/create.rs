@@ -200,8 +200,39 @@ fn no_namespace() -> Error {
     Error::attribute("namespace", "is not valid")
 }
 
+/// The id of the namespace that a number or a full path names, for what is to be put there.
+///
+/// # Errors
+/// 404 when there is none.
+pub(super) async fn target_id(backend: &Backend, reference: &str) -> Result<i64> {
+    let found = namespaces::by_reference(backend.database.read(), reference).await?;
+    found.map(|namespace| namespace.id).ok_or_else(no_target)
+}
+
+/// As [`namespace`], for what is put there from elsewhere: it answers as if there were no such namespace.
+///
+/// # Errors
+/// 404 for a namespace in which the caller may make no projects, 403 beyond their limit.
+pub(super) async fn target(
+    transaction: &DatabaseTransaction,
+    caller: &Caller,
+    user: &users::Model,
+    id: i64,
+) -> Result<namespaces::Model> {
+    namespace(transaction, caller, user, id)
+        .await
+        .map_err(|error| match error {
+            Error::InvalidAttributes(_) => no_target(),
+            other => other,
+        })
+}
+
+fn no_target() -> Error {
+    Error::not_found("Target Namespace")
+}
+
 /// The namespace, locked, when the caller may make projects in it; what may not be seen answers alike.
-pub(super) async fn namespace(
+async fn namespace(
     transaction: &DatabaseTransaction,
     caller: &Caller,
     user: &users::Model,

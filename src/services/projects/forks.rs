@@ -1,23 +1,28 @@
 //! Forks: copies of a project that remember where they come from.
 
+use futures_util::TryStreamExt;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter};
+use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
-use super::create::{add_maintainer, check_names, insert, namespace, own_namespace, refuse_taken, row};
+use super::create::{
+    add_maintainer, check_names, insert, own_namespace, refuse_taken, row, target, target_id,
+};
 use super::settings::replace_topics;
-use crate::api::types::MaybeUndefined;
+use super::{avatar, set_avatar};
+use crate::api::types::{Content, MaybeUndefined};
 use crate::entities::namespaces::{self, Kind};
-use crate::entities::projects::{self, Column, FeatureAccess, ImportStatus};
+use crate::entities::projects::{self, Column, ImportStatus};
 use crate::entities::{Visibility, now, project_topics, ref_updates};
 use crate::error::{Error, Result};
 use crate::git::{self, RepositoryId};
 use crate::jobs::{self, fork_repository::ForkRepository};
-use crate::policy::Role;
-use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
 use crate::services::commits;
 use crate::services::references::{self, Moved, Mover};
+use crate::services::uploads::UploadedFile;
+use crate::services::{Backend, settings};
 
 /// Where a fork goes and what it is called.
 #[derive(Debug, Clone, Default)]
@@ -46,30 +51,27 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
     let name = new.name.unwrap_or_else(|| source.name.clone());
     let path = new.path.unwrap_or_else(|| source.path.clone());
     check_names(Some(&name), Some(&path))?;
-    let namespace_id = target(backend, caller, new.namespace.as_deref()).await?;
+    let namespace_id = match new.namespace.filter(|text| !text.is_empty()) {
+        Some(reference) => target_id(backend, &reference).await?,
+        None => own_namespace(backend, user.id).await?,
+    };
     let mut row = row(name.clone(), path.clone(), source.visibility, Some(user.id));
     row.forked_from_id = Set(Some(source.id));
     row.import_status = Set(ImportStatus::Scheduled);
-    row.lfs_enabled = Set(source.lfs_enabled);
-    row.ci_config_path = Set(source.ci_config_path.clone());
-    row.ci_default_git_depth = Set(source.ci_default_git_depth);
+    inherit(&mut row, source);
     row.description = Set(match new.description {
         MaybeUndefined::Undefined => source.description.clone(),
         MaybeUndefined::Null => None,
         MaybeUndefined::Value(text) => Some(text),
     });
+    let in_force = settings::read(backend).await?;
     let (wanted, source_id, widest) = (new.visibility, source.id, source.visibility);
     let project = backend
         .database
         .transaction(async |transaction| {
-            let namespace = namespace(transaction, caller, &user, namespace_id)
-                .await
-                .map_err(|error| match error {
-                    Error::InvalidAttributes(_) => Error::not_found("Target Namespace"),
-                    other => other,
-                })?;
+            let namespace = target(transaction, caller, &user, namespace_id).await?;
             row.namespace_id = Set(namespace.id);
-            row.visibility = Set(visibility(&namespace, widest, wanted)?);
+            row.visibility = Set(visibility(&in_force, caller, &namespace, widest, wanted)?);
             refuse_taken(transaction, &namespace, Some(&name), Some(&path))
                 .await
                 .map_err(taken)?;
@@ -88,16 +90,90 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
             Ok::<_, Error>(project)
         })
         .await?;
-    ProjectAccess::find(backend, caller.clone(), &project.id.to_string()).await
+    let fork = ProjectAccess::find(backend, caller.clone(), &project.id.to_string()).await?;
+    match copy_picture(backend, access, &fork).await {
+        Ok(Some(pictured)) => Ok(pictured),
+        Ok(None) => Ok(fork),
+        Err(error) => {
+            // The fork is there, and without a picture it is as good as with one.
+            tracing::warn!(project = project.id, %error, "the picture of a fork's source could not be copied");
+            Ok(fork)
+        }
+    }
+}
+
+/// Gives a fork the settings of its source, which say what is done with the code and what is switched on. Who takes part,
+/// where it comes from and what is told to others is each project's own.
+fn inherit(fork: &mut projects::ActiveModel, source: &projects::Model) {
+    macro_rules! copy {
+        ($($field:ident),* $(,)?) => {$( fork.$field = Set(source.$field.clone()); )*};
+    }
+    copy!(
+        repository_access_level,
+        issues_access_level,
+        merge_requests_access_level,
+        wiki_access_level,
+        builds_access_level,
+        snippets_access_level,
+        container_registry_access_level,
+        forking_access_level,
+        pages_access_level,
+        merge_method,
+        public_jobs,
+        shared_runners_enabled,
+        lfs_enabled,
+        packages_enabled,
+        auto_devops_enabled,
+        auto_devops_deploy_strategy,
+        auto_cancel_pending_pipelines,
+        ci_config_path,
+        ci_default_git_depth,
+        build_git_strategy,
+        build_timeout,
+        build_coverage_regex,
+        only_allow_merge_if_pipeline_succeeds,
+        only_allow_merge_if_all_discussions_are_resolved,
+        allow_merge_on_skipped_pipeline,
+        resolve_outdated_diff_discussions,
+        remove_source_branch_after_merge,
+        printing_merge_request_link_enabled,
+        autoclose_referenced_issues,
+        suggestion_commit_message,
+        issues_template,
+        merge_requests_template,
+        external_authorization_classification_label,
+    );
+}
+
+/// Gives a fork the picture of its source, when there is one.
+async fn copy_picture(
+    backend: &Backend,
+    source: &ProjectAccess,
+    fork: &ProjectAccess,
+) -> Result<Option<ProjectAccess>> {
+    let Some(file_name) = source.project.avatar.clone() else {
+        return Ok(None);
+    };
+    let Content::Seekable { size, open } = avatar(backend, source, &file_name).await?.content else {
+        return Ok(None);
+    };
+    let mut file = tokio::fs::File::from_std(backend.objects.spool().map_err(Error::internal)?);
+    let mut pieces = open(0, size);
+    while let Some(piece) = pieces.try_next().await.map_err(Error::internal)? {
+        file.write_all(&piece).await.map_err(Error::internal)?;
+    }
+    file.rewind().await.map_err(Error::internal)?;
+    let picture = UploadedFile {
+        file_name,
+        size,
+        file,
+    };
+    set_avatar(backend, fork.clone(), Some(picture)).await.map(Some)
 }
 
 /// Whether the caller may fork: who may read the code, unless forking is off.
 fn may_fork(access: &ProjectAccess) -> Result<()> {
-    let open = match access.project.forking_access_level {
-        FeatureAccess::Enabled => true,
-        FeatureAccess::Private => access.holds(Role::Guest),
-        FeatureAccess::Disabled => false,
-    };
+    let open = access.standing().has(access.project.forking_access_level);
     if open && access.caller.is_signed_in() && commits::may_read_code(access) {
         Ok(())
     } else {
@@ -105,19 +181,10 @@ fn may_fork(access: &ProjectAccess) -> Result<()> {
     }
 }
 
-/// The namespace that a reference names.
-async fn target(backend: &Backend, caller: &Caller, reference: Option<&str>) -> Result<i64> {
-    let Some(reference) = reference.filter(|text| !text.is_empty()) else {
-        return own_namespace(backend, caller.signed_in()?.id).await;
-    };
-    let found = namespaces::by_reference(backend.database.read(), reference).await?;
-    found
-        .map(|namespace| namespace.id)
-        .ok_or_else(|| Error::not_found("Target Namespace"))
-}
-
-/// Who may see a fork: never more than may see its source.
+/// Who may see a fork: never more than may see its source, and no more than the instance allows the caller.
 fn visibility(
+    in_force: &settings::Settings,
+    caller: &Caller,
     namespace: &namespaces::Model,
     source: Visibility,
     wanted: Option<Visibility>,
@@ -126,12 +193,22 @@ fn visibility(
         Kind::User => source,
         Kind::Group => Ord::min(source, namespace.visibility),
     };
-    match wanted {
-        Some(wanted) if wanted > widest => Err(Error::attribute(
-            "visibility_level",
-            "is wider than that of the source or the namespace",
-        )),
-        wanted => Ok(wanted.unwrap_or(widest)),
+    if let Some(wanted) = wanted {
+        if wanted > widest {
+            return Err(Error::attribute(
+                "visibility_level",
+                "is wider than that of the source or the namespace",
+            ));
+        }
+        return in_force.check_visibility(caller, wanted).map(|()| wanted);
+    }
+    let allowed = [Visibility::Public, Visibility::Internal, Visibility::Private]
+        .into_iter()
+        .filter(|visibility| *visibility <= widest)
+        .find(|visibility| in_force.visibility_fault(caller, *visibility).is_none());
+    match allowed {
+        Some(visibility) => Ok(visibility),
+        None => in_force.check_visibility(caller, widest).map(|()| widest),
     }
 }
 

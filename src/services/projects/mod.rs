@@ -26,4 +26,4 @@ pub use list::{Filter, OfGroup, Order, list};
 pub use restore::restore;
 pub use row::{Row, decorate, read};
 pub use settings::Settings;
-pub use transfer::transfer;
+pub use transfer::{transfer, transfer_to};

@@ -54,22 +54,15 @@ impl Row {
     /// Whether the caller may use a feature.
     #[must_use]
     pub fn available(&self, feature: FeatureAccess) -> bool {
-        match feature {
-            FeatureAccess::Enabled => true,
-            FeatureAccess::Private => self.standing.admin || self.standing.role.is_some(),
-            FeatureAccess::Disabled => false,
-        }
+        self.standing.has(feature)
     }
 
-    /// Whether the caller may read the code: of a private project, or where only members may, from Reporter on.
+    /// Whether the caller may read the code.
     #[must_use]
     pub fn code_is_readable(&self) -> bool {
-        let open = self.standing.is_open(self.project.visibility);
-        match self.project.repository_access_level {
-            FeatureAccess::Enabled => open || self.standing.holds(AccessLevel::Reporter),
-            FeatureAccess::Private => self.standing.holds(AccessLevel::Reporter),
-            FeatureAccess::Disabled => false,
-        }
+        let project = &self.project;
+        self.standing
+            .reads_code(project.repository_access_level, project.visibility)
     }
 }
 

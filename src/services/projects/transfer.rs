@@ -4,7 +4,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, IntoActiveModel, QueryFilter,
 };
 
-use super::create::{namespace, refuse_taken, taken};
+use super::create::{refuse_taken, taken, target, target_id};
 use crate::entities::members::{self, Source};
 use crate::entities::namespaces::{self, Kind};
 use crate::entities::{AccessLevel, now, projects};
@@ -12,12 +12,21 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
+/// As [`transfer`], to the namespace that a number or a full path names.
+///
+/// # Errors
+/// As [`transfer`].
+pub async fn transfer_to(backend: &Backend, access: ProjectAccess, namespace: &str) -> Result<ProjectAccess> {
+    let namespace_id = target_id(backend, namespace).await?;
+    transfer(backend, access, namespace_id).await
+}
+
 /// Moves a project to another namespace, as it is: members, shares and settings stay, and its visibility is lowered to
 /// that of the group where it would be seen by more than that.
 ///
 /// # Errors
-/// 403 for whoever is not Owner of the project; 400 for a namespace in which the caller may not make projects, that
-/// holds the project already, or where something has its name or path.
+/// 403 for whoever is not Owner of the project; 404 for a namespace that is not there or in which the caller may not make
+/// projects; 400 for one that holds the project already, or where something has its name or path.
 pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i64) -> Result<ProjectAccess> {
     if !access.holds(AccessLevel::Owner) {
         return Err(Error::forbidden());
@@ -29,7 +38,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
         .database
         .transaction(async |transaction| {
             namespaces::lock_shape(transaction).await?;
-            let target = namespace(transaction, &caller, &user, namespace_id).await?;
+            let target = target(transaction, &caller, &user, namespace_id).await?;
             let current = projects::live()
                 .filter(projects::Column::Id.eq(project_id))
                 .one(transaction)

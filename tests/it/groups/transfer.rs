@@ -153,29 +153,4 @@ scenario! {
         let answer = root.post(&place(&named.to_string()), json!({})).await.expect(400);
         assert_eq!(answer.json()["message"], json!({"name": ["has already been taken"]}));
     }
-
-    async fn a_project_in_a_personal_namespace_shows_its_owner_as_maintainer(server) {
-        use holdfast::services::{access::ProjectAccess, authentication::Caller, projects::transfer};
-        let root = server.root();
-        let ada = server.person("ada").await;
-        let engines = group(&root, "engines", json!({})).await;
-        join(&root, &format!("/groups/{engines}"), ada.id, 50).await;
-        let work = project(&root, "work", json!({"namespace_id": engines})).await;
-        let caller = Caller::user(ada.row.clone());
-        let own = server.personal_namespace(ada.id).await.id;
-        let access = async || ProjectAccess::find(&server.backend, caller.clone(), &work.to_string()).await.expect("it");
-        let moved = transfer(&server.backend, access().await, own).await.expect("a move");
-        assert_eq!(moved.namespace.id, own);
-        let member = root.get(&format!("/projects/{work}/members/{}", ada.id)).await.expect(200).json();
-        assert_eq!(member["access_level"], 40);
-        // Into a namespace where nothing may be made it does not go.
-        let theirs = server.personal_namespace(1).await.id;
-        let refused = transfer(&server.backend, access().await, theirs).await.expect_err("a refusal");
-        assert!(matches!(refused, holdfast::error::Error::InvalidAttributes(_)), "{refused:?}");
-        let bob = server.person("bob").await;
-        join(&ada.client, &format!("/projects/{work}"), bob.id, 40).await;
-        let maintainer = ProjectAccess::find(&server.backend, Caller::user(bob.row), &work.to_string()).await.expect("it");
-        let refused = transfer(&server.backend, maintainer, engines).await.expect_err("a refusal");
-        assert!(matches!(refused, holdfast::error::Error::Forbidden(_)), "{refused:?}");
-    }
 }

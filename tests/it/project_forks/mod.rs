@@ -1,5 +1,7 @@
 //! Forks of projects.
 
+mod copies;
+
 use holdfast::entities::{AccessLevel, Visibility};
 use holdfast::git::RepositoryId;
 use serde_json::{Value, json};

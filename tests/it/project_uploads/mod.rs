@@ -1,5 +1,7 @@
 //! Files uploaded to projects.
 
+mod in_buckets;
+
 use std::path::Path;
 use std::time::Duration;
 
@@ -233,6 +235,26 @@ scenario! {
         let closed = connection.read_to_end(&mut rest);
         let _ = tokio::time::timeout(Duration::from_secs(20), closed).await.expect("an end");
         assert_eq!((kept(&server), rows(&server).await), (0, 0));
+    }
+
+    async fn an_upload_that_the_storage_does_not_take_leaves_nothing(server) {
+        let root = server.root();
+        let id = project(&root, "work", json!({})).await;
+        let objects = server.data().join("objects");
+        std::fs::remove_dir_all(&objects).expect("a removal");
+        std::fs::write(&objects, "no directory").expect("a file");
+        for size in [5, 6 << 20] {
+            // Not by the client's own way, which takes no failures of the server's.
+            let form = Form::new().part("file", Part::bytes(vec![7; size]).file_name("a"));
+            let request = root.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
+            let refused = request.send().await.expect("an answer");
+            assert_eq!(refused.status(), 500);
+            assert_eq!(refused.text().await.expect("a text"), r#"{"message":"500 Internal Server Error"}"#);
+        }
+        assert_eq!((rows(&server).await, files(&server.data().join("tmp")).len()), (0, 0));
+        std::fs::remove_file(&objects).expect("a removal");
+        std::fs::create_dir(&objects).expect("a directory");
+        send(&root, id, "a", vec![7; 6 << 20]).await.expect(201);
     }
 
     async fn what_a_killed_server_left_is_swept(server) {

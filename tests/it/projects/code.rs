@@ -42,6 +42,9 @@ scenario! {
         let whole = (rust.len() + 18 + 9) as f64;
         let percent = |bytes: usize| ((bytes as f64 * 10_000.0 / whole).round()) / 100.0;
         assert_eq!(shares, json!({"Python": percent(9), "Rust": percent(rust.len()), "Shell": percent(18)}));
+        // The largest first, as it is sent.
+        let names: Vec<&String> = shares.as_object().expect("an object").keys().collect();
+        assert_eq!(names, ["Rust", "Shell", "Python"]);
         let of = async |query: &str| root.get(&format!("/projects?{query}")).await.expect(200).pluck("id");
         assert_eq!(of("with_programming_language=rUST").await, [json!(project.id)]);
         assert_eq!(of("with_programming_language=JavaScript").await, Vec::<Value>::new());

@@ -5,6 +5,8 @@ mod code;
 mod create;
 mod delete;
 mod edit;
+mod features;
 mod list;
 mod read;
 mod restore;
+mod transfer;

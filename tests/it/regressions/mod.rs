@@ -8,6 +8,7 @@ mod remembered;
 mod security_connections;
 mod security_credentials;
 mod security_input;
+mod security_projects;
 mod security_secrets;
 mod security_strangers;
 mod shutdown;

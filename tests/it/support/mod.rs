@@ -10,6 +10,7 @@ pub mod places;
 pub mod process;
 pub mod receiver;
 pub mod repository;
+pub mod s3;
 pub mod server;
 pub mod wire;
 

@@ -110,7 +110,8 @@ impl Site {
         Self::ready(command).await
     }
 
-    async fn ready(mut command: Command) -> Process {
+    /// Starts a server by a command of one's own, and waits for it to listen.
+    pub async fn ready(mut command: Command) -> Process {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary");
         let mut lines = BufReader::new(child.stdout.take().expect("its output")).lines();
         let mut base = None;

@@ -3,31 +3,33 @@
 //! Keys are made by the server of numbers and random digits, never of a caller's text. A file is there as a whole or
 //! not at all.
 
+mod s3;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
 use futures_util::{StreamExt, TryStreamExt};
-use object_store::buffered::BufWriter;
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
-use object_store::{GetOptions, GetRange, ObjectStore, ObjectStoreExt};
+use object_store::{GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt};
 use tokio::fs::File;
-use tokio::io::AsyncWriteExt;
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio_util::io::StreamReader;
 
 /// The directory below the data directory where nothing else is said.
 pub const DIRECTORY: &str = "objects";
 /// The directory below the data directory for what has not wholly arrived.
 const SPOOL: &str = "tmp";
-/// How much of a file is in memory at a time, in bytes.
+/// How much of a file is in memory at a time, in bytes; buckets take no smaller parts but the last.
 const PIECE: usize = 5 << 20;
 
 /// Why the storage does not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The address makes no sense.
-    #[error("the address must be file:///PATH")]
+    #[error("the address must be file:///PATH or s3://BUCKET/PREFIX")]
     Address,
     /// The storage failed.
     #[error(transparent)]
@@ -58,24 +60,17 @@ impl ObjectStorage {
     /// # Errors
     /// When the address makes no sense or the directory cannot be made.
     pub fn open(address: Option<&str>, data_dir: &Path) -> Result<Self, Error> {
-        let directory = match address {
-            None => data_dir.join(DIRECTORY),
+        let spool = data_dir.join(SPOOL);
+        std::fs::create_dir_all(&spool)?;
+        let store = match address {
+            Some(address) if address.starts_with("s3:") => s3::open(address)?,
             Some(address) => {
                 let path = address.strip_prefix("file://").map(PathBuf::from);
-                path.filter(|path| path.is_absolute()).ok_or(Error::Address)?
+                directory(path.filter(|path| path.is_absolute()).ok_or(Error::Address)?)?
             }
+            None => directory(data_dir.join(DIRECTORY))?,
         };
-        let spool = data_dir.join(SPOOL);
-        for directory in [&directory, &spool] {
-            std::fs::create_dir_all(directory)?;
-        }
-        let store = LocalFileSystem::new_with_prefix(directory)?
-            .with_automatic_cleanup(true)
-            .with_fsync(true);
-        Ok(Self {
-            store: Arc::new(store),
-            spool,
-        })
+        Ok(Self { store, spool })
     }
 
     /// A temporary file for what arrives. It has no name, so nothing is left of it whatever happens.
@@ -90,17 +85,28 @@ impl ObjectStorage {
     ///
     /// # Errors
     /// What the storage says; nothing is kept then.
-    pub async fn put(&self, key: &str, mut file: File) -> Result<(), Error> {
-        let mut writer = BufWriter::with_capacity(Arc::clone(&self.store), Key::from(key), PIECE);
-        let copied = match tokio::io::copy(&mut file, &mut writer).await {
-            Ok(_) => writer.shutdown().await,
-            Err(error) => Err(error),
-        };
-        if let Err(error) = copied {
-            writer.abort().await?;
-            return Err(error.into());
+    pub async fn put(&self, key: &str, file: File) -> Result<(), Error> {
+        self.keep(&Key::from(key), file).await
+    }
+
+    /// Keeps what a source gives: a small one in one step, a larger one in parts that become a file only at the end.
+    async fn keep(&self, key: &Key, mut source: impl AsyncRead + Unpin) -> Result<(), Error> {
+        let first = piece(&mut source).await?;
+        if first.len() < PIECE {
+            self.store.put(key, first.into()).await?;
+            return Ok(());
         }
-        Ok(())
+        let mut parts = Parts(Some(self.store.put_multipart(key).await?));
+        match parts.take_over(first, source).await {
+            Ok(()) => {
+                parts.0 = None;
+                Ok(())
+            }
+            Err(error) => {
+                parts.abort().await;
+                Err(error)
+            }
+        }
     }
 
     /// The bytes under a key, from `start` (inclusive) to `end` (exclusive).
@@ -151,8 +157,17 @@ impl ObjectStorage {
     /// # Errors
     /// What the storage says.
     pub async fn delete_below(&self, folder: &str) -> Result<(), Error> {
-        for key in self.keys(Some(folder)).await? {
-            self.delete(&key).await?;
+        let found = self.store.list(Some(&Key::from(folder)));
+        let found: Vec<Key> = found.map_ok(|object| object.location).try_collect().await?;
+        // A bucket removes many with one request.
+        let mut removed = self
+            .store
+            .delete_stream(futures_util::stream::iter(found).map(Ok).boxed());
+        while let Some(outcome) = removed.next().await {
+            match outcome.map_err(Error::from) {
+                Err(error) if error.is_not_found() => {}
+                outcome => drop(outcome?),
+            }
         }
         Ok(())
     }
@@ -176,13 +191,60 @@ impl ObjectStorage {
     /// What either storage says.
     pub async fn copy_to(&self, key: &str, other: &Self) -> Result<(), Error> {
         let key = Key::from(key);
-        let mut pieces = self.store.get(&key).await?.into_stream();
-        let mut writer = BufWriter::with_capacity(Arc::clone(&other.store), key, PIECE);
-        while let Some(piece) = pieces.next().await {
-            writer.put(piece?).await?;
+        let pieces = self.store.get(&key).await?.into_stream();
+        other.keep(&key, StreamReader::new(pieces)).await
+    }
+}
+
+/// A directory as a storage, made where it is missing.
+fn directory(path: PathBuf) -> Result<Arc<dyn ObjectStore>, Error> {
+    std::fs::create_dir_all(&path)?;
+    let store = LocalFileSystem::new_with_prefix(path)?
+        .with_automatic_cleanup(true)
+        .with_fsync(true);
+    Ok(Arc::new(store))
+}
+
+/// The next piece of a source; only the last is shorter than the others.
+async fn piece(source: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
+    let mut piece = Vec::new();
+    source.take(PIECE as u64).read_to_end(&mut piece).await?;
+    Ok(piece)
+}
+
+/// A file on its way into the storage in parts. Parts that never become a file would lie there for ever, so they are
+/// given up whatever happens to whoever sends them; those of a server that is killed are left to the bucket's own rules.
+struct Parts(Option<Box<dyn MultipartUpload>>);
+
+impl Parts {
+    async fn take_over(&mut self, first: Vec<u8>, mut source: impl AsyncRead + Unpin) -> Result<(), Error> {
+        let Some(upload) = &mut self.0 else { return Ok(()) };
+        let mut next = first;
+        while !next.is_empty() {
+            upload.put_part(next.into()).await?;
+            next = piece(&mut source).await?;
         }
-        writer.shutdown().await?;
+        upload.complete().await?;
         Ok(())
+    }
+
+    async fn abort(&mut self) {
+        if let Some(mut upload) = self.0.take()
+            && let Err(error) = upload.abort().await
+        {
+            tracing::warn!(%error, "parts of a file are left in the object storage");
+        }
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        let upload = self.0.take();
+        if let Some(runtime) = upload.is_some().then(tokio::runtime::Handle::try_current)
+            && let Ok(runtime) = runtime
+        {
+            runtime.spawn(async move { Self(upload).abort().await });
+        }
     }
 }
 
@@ -242,7 +304,14 @@ mod tests {
     #[test]
     fn addresses_that_make_no_sense_are_refused() {
         let folder = tempfile::tempdir().expect("a folder");
-        for address in ["", "nothing", "file://relative", "ftp://host/path"] {
+        for address in [
+            "",
+            "nothing",
+            "file://relative",
+            "ftp://host/path",
+            "s3://",
+            "s3:bucket",
+        ] {
             assert!(
                 ObjectStorage::open(Some(address), folder.path()).is_err(),
                 "{address:?}"

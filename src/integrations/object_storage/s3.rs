@@ -1,0 +1,99 @@
+//! Buckets that speak the protocol of S3.
+//!
+//! The address names the bucket and what all keys begin with; where it is and who asks are secrets or belong to the
+//! machine, so they come from the environment in the names that all tools for such buckets read.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use object_store::aws::AmazonS3Builder;
+use object_store::prefix::PrefixStore;
+use object_store::{ClientOptions, ObjectStore, RetryConfig};
+
+use super::Error;
+use crate::integrations::tls;
+
+/// How long a connection may take to be made.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// How long a bucket may be silent, within an answer as well.
+const SILENCE: Duration = Duration::from_secs(20);
+/// How long a request that fails is tried again.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How often it is tried again.
+const RETRIES: usize = 3;
+/// The variables that say where a bucket is that lies elsewhere than with Amazon.
+const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
+
+/// Opens `s3://BUCKET/PREFIX`; nothing is asked of it yet.
+///
+/// # Errors
+/// When the address or the environment makes no sense.
+pub(super) fn open(address: &str) -> Result<Arc<dyn ObjectStore>, Error> {
+    let (bucket, prefix) = place(address).ok_or(Error::Address)?;
+    tls::choose();
+    let plain = ENDPOINTS.iter().find_map(|name| std::env::var(name).ok());
+    let plain = plain.is_some_and(|endpoint| endpoint.starts_with("http://"));
+    let options = ClientOptions::new()
+        .with_connect_timeout(CONNECTING)
+        .with_read_timeout(SILENCE)
+        // Whoever takes a file slowly takes it as long as they like.
+        .with_timeout_disabled();
+    let retry = RetryConfig {
+        max_retries: RETRIES,
+        retry_timeout: PATIENCE,
+        ..RetryConfig::default()
+    };
+    let bucket = AmazonS3Builder::from_env()
+        .with_client_options(options)
+        .with_allow_http(plain)
+        .with_retry(retry)
+        .with_bucket_name(bucket)
+        .build()?;
+    Ok(match prefix {
+        "" => Arc::new(bucket),
+        prefix => Arc::new(PrefixStore::new(bucket, prefix)),
+    })
+}
+
+/// The bucket and the prefix of an address, when it is one.
+fn place(address: &str) -> Option<(&str, &str)> {
+    let rest = address.strip_prefix("s3://")?;
+    let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+    let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
+    let named = (3..=63).contains(&bucket.len()) && bucket.chars().all(plain);
+    let prefix = prefix.trim_matches('/');
+    let parts = prefix.split('/');
+    let whole = prefix.is_empty()
+        || parts.clone().all(|part| !matches!(part, "" | "." | ".."))
+            && prefix
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '/' | '.' | '-' | '_'));
+    (named && whole).then_some((bucket, prefix))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::place;
+
+    #[test]
+    fn an_address_names_a_bucket_and_perhaps_a_prefix() {
+        assert_eq!(place("s3://files"), Some(("files", "")));
+        assert_eq!(place("s3://files/"), Some(("files", "")));
+        assert_eq!(place("s3://my.files-1/a/b_c/"), Some(("my.files-1", "a/b_c")));
+        for address in [
+            "s3://",
+            "s3:///prefix",
+            "s3://ab",
+            "s3://Files",
+            "s3://key:secret@files",
+            "s3://files:9000/a",
+            "s3://files/a//b",
+            "s3://files/../b",
+            "s3://files/a?b",
+            "s3://files/a%2Fb",
+            "http://files",
+        ] {
+            assert_eq!(place(address), None, "{address}");
+        }
+    }
+}

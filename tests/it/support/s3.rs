@@ -1,0 +1,401 @@
+//! A bucket that speaks as much of the protocol of S3 as the server uses, and fails where a test says so.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::sync::{Arc, Mutex};
+
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::process::Command;
+use tokio::sync::Notify;
+
+/// Who may use the bucket.
+const ACCESS_KEY: &str = "access-key-of-the-tests";
+/// Where it says it is.
+const REGION: &str = "eu-test-1";
+/// Its name.
+const BUCKET: &str = "files";
+/// When everything in it was changed last.
+const CHANGED: &str = "Sat, 21 Nov 2026 10:00:00 GMT";
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Fate {
+    /// It is answered.
+    Answered,
+    /// It is answered with this status.
+    Refused(u16),
+    /// The connection is closed in the middle of the answer.
+    Cut,
+    /// It is never answered.
+    Held,
+}
+
+type Script = Arc<dyn Fn(&str) -> Fate + Send + Sync>;
+
+/// Everything in the bucket.
+#[derive(Default)]
+struct Contents {
+    objects: BTreeMap<String, Vec<u8>>,
+    uploads: HashMap<String, BTreeMap<u32, Vec<u8>>>,
+    begun: usize,
+    requests: Vec<String>,
+    faults: Vec<String>,
+}
+
+/// A running bucket.
+pub struct Bucket {
+    address: String,
+    contents: Arc<Mutex<Contents>>,
+    changed: Arc<Notify>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Bucket {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Bucket {
+    /// One that answers everything.
+    pub async fn start() -> Self {
+        Self::with(|_| Fate::Answered).await
+    }
+
+    /// One that does with a request, named by method, path and query, what `script` says.
+    pub async fn with(script: impl Fn(&str) -> Fate + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address").to_string();
+        let contents = Arc::new(Mutex::new(Contents::default()));
+        let changed = Arc::new(Notify::new());
+        let script: Script = Arc::new(script);
+        let (kept, told) = (Arc::clone(&contents), Arc::clone(&changed));
+        let task = tokio::spawn(async move {
+            let mut connections = tokio::task::JoinSet::new();
+            loop {
+                let (stream, _) = listener.accept().await.expect("a connection");
+                let (contents, changed, script) = (Arc::clone(&kept), Arc::clone(&told), Arc::clone(&script));
+                connections.spawn(async move {
+                    serve(stream, &contents, &script).await;
+                    changed.notify_waiters();
+                });
+            }
+        });
+        Self {
+            address,
+            contents,
+            changed,
+            task,
+        }
+    }
+
+    /// Tells a run of the binary where the bucket is and who it is.
+    pub fn announce(&self, command: &mut Command, prefix: &str) {
+        for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("AWS_")) {
+            command.env_remove(name);
+        }
+        command
+            .env("HOLDFAST_OBJECT_STORE_URL", format!("s3://{BUCKET}/{prefix}"))
+            .env("AWS_ENDPOINT_URL", format!("http://{}", self.address))
+            .env("AWS_REGION", REGION)
+            .env("AWS_ACCESS_KEY_ID", ACCESS_KEY)
+            .env("AWS_SECRET_ACCESS_KEY", "secret of the tests")
+            .env("NO_PROXY", "127.0.0.1");
+    }
+
+    /// The keys in it.
+    pub fn keys(&self) -> Vec<String> {
+        self.look(|contents| contents.objects.keys().cloned().collect())
+    }
+
+    /// How many files are on their way in parts.
+    pub fn unfinished(&self) -> usize {
+        self.look(|contents| contents.uploads.len())
+    }
+
+    /// How many files were begun in parts.
+    pub fn begun(&self) -> usize {
+        self.look(|contents| contents.begun)
+    }
+
+    /// How many requests there were whose method, path and query have this in them.
+    pub fn requests(&self, part: &str) -> usize {
+        let has = |contents: &Contents| {
+            contents
+                .requests
+                .iter()
+                .filter(|line| line.contains(part))
+                .count()
+        };
+        self.look(has)
+    }
+
+    /// Waits until something holds.
+    pub async fn until(&self, holds: impl Fn(&Self) -> bool) {
+        let waited = async {
+            loop {
+                let changed = self.changed.notified();
+                tokio::pin!(changed);
+                changed.as_mut().enable();
+                if holds(self) {
+                    return;
+                }
+                changed.await;
+            }
+        };
+        let limit = std::time::Duration::from_secs(60);
+        tokio::time::timeout(limit, waited).await.expect("it never holds");
+    }
+
+    /// Asserts that every request was one that a real bucket would have taken.
+    pub fn assert_well_spoken(&self) {
+        let faults = self.look(|contents| contents.faults.clone());
+        assert!(faults.is_empty(), "{faults:#?}");
+    }
+
+    fn look<T>(&self, look: impl FnOnce(&Contents) -> T) -> T {
+        look(&self.contents.lock().expect("the contents"))
+    }
+}
+
+/// A request as it came.
+struct Request {
+    method: String,
+    /// Without the bucket.
+    key: String,
+    query: HashMap<String, String>,
+    headers: HashMap<String, String>,
+    body: Vec<u8>,
+}
+
+/// An answer to be sent.
+struct Answer {
+    status: u16,
+    headers: Vec<(&'static str, String)>,
+    body: Vec<u8>,
+    /// What the head says; the body of a HEAD is not sent.
+    length: usize,
+}
+
+fn answer(status: u16, body: impl Into<Vec<u8>>) -> Answer {
+    let body = body.into();
+    Answer {
+        status,
+        headers: vec![
+            ("ETag", "\"tag\"".to_owned()),
+            ("Last-Modified", CHANGED.to_owned()),
+        ],
+        length: body.len(),
+        body,
+    }
+}
+
+async fn serve(mut stream: TcpStream, contents: &Mutex<Contents>, script: &Script) -> Option<()> {
+    let (line, request) = read(&mut stream).await?;
+    contents.lock().expect("the contents").requests.push(line.clone());
+    let fate = script(&line);
+    let answer = match fate {
+        Fate::Held => std::future::pending().await,
+        Fate::Refused(status) => answer(status, "<Error><Code>Refused</Code></Error>"),
+        Fate::Answered | Fate::Cut => contents.lock().expect("the contents").answer(&request),
+    };
+    let mut head = format!(
+        "HTTP/1.1 {} Said\r\nConnection: close\r\nContent-Length: {}\r\n",
+        answer.status, answer.length
+    );
+    for (name, value) in &answer.headers {
+        write!(head, "{name}: {value}\r\n").expect("text");
+    }
+    head.push_str("\r\n");
+    stream.write_all(head.as_bytes()).await.ok()?;
+    let sent = match fate {
+        Fate::Cut => &answer.body[..answer.body.len() / 2],
+        _ => &answer.body[..],
+    };
+    stream.write_all(sent).await.ok()?;
+    stream.shutdown().await.ok()
+}
+
+async fn read(stream: &mut TcpStream) -> Option<(String, Request)> {
+    let (mut data, mut piece) = (Vec::new(), vec![0; 65536]);
+    let end = loop {
+        if let Some(at) = data.windows(4).position(|four| four == b"\r\n\r\n") {
+            break at;
+        }
+        match stream.read(&mut piece).await.ok()? {
+            0 => return None,
+            count => data.extend_from_slice(&piece[..count]),
+        }
+    };
+    let head = String::from_utf8(data[..end].to_vec()).ok()?;
+    let mut lines = head.lines();
+    let line = lines.next()?.trim_end_matches(" HTTP/1.1").to_owned();
+    let headers: HashMap<String, String> = lines
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
+        .collect();
+    let length: usize = headers
+        .get("content-length")
+        .map_or(Some(0), |text| text.parse().ok())?;
+    let mut body = data.split_off(end + 4);
+    while body.len() < length {
+        match stream.read(&mut piece).await.ok()? {
+            0 => return None,
+            count => body.extend_from_slice(&piece[..count]),
+        }
+    }
+    let (method, target) = line.split_once(' ')?;
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let path = path.strip_prefix('/')?.strip_prefix(BUCKET)?;
+    let decoded = |text: &str| {
+        percent_encoding::percent_decode_str(text)
+            .decode_utf8_lossy()
+            .into_owned()
+    };
+    let request = Request {
+        method: method.to_owned(),
+        key: decoded(path.trim_start_matches('/')),
+        query: query
+            .split('&')
+            .filter(|pair| !pair.is_empty())
+            .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+            .map(|(name, value)| (name.to_owned(), decoded(value)))
+            .collect(),
+        headers,
+        body,
+    };
+    Some((line, request))
+}
+
+impl Contents {
+    fn answer(&mut self, request: &Request) -> Answer {
+        self.check(request);
+        let (key, query) = (request.key.clone(), |name: &str| request.query.get(name));
+        match (request.method.as_str(), query("uploadId"), query("partNumber")) {
+            ("PUT", Some(upload), Some(part)) => {
+                let Some(parts) = self.uploads.get_mut(upload) else {
+                    return answer(404, "<Error><Code>NoSuchUpload</Code></Error>");
+                };
+                parts.insert(part.parse().expect("a number"), request.body.clone());
+                answer(200, "")
+            }
+            ("PUT", ..) => {
+                self.objects.insert(key, request.body.clone());
+                answer(200, "")
+            }
+            ("POST", Some(upload), _) => {
+                let Some(parts) = self.uploads.remove(upload) else {
+                    return answer(404, "<Error><Code>NoSuchUpload</Code></Error>");
+                };
+                let small = parts.values().rev().skip(1).any(|part| part.len() < 5 << 20);
+                if small {
+                    return answer(400, "<Error><Code>EntityTooSmall</Code></Error>");
+                }
+                self.objects.insert(key, parts.into_values().flatten().collect());
+                let done =
+                    "<CompleteMultipartUploadResult><ETag>\"tag\"</ETag></CompleteMultipartUploadResult>";
+                answer(200, done)
+            }
+            ("POST", ..) if query("delete").is_some() => self.delete(&request.body),
+            ("POST", ..) => {
+                self.begun += 1;
+                let upload = format!("upload-{}", self.begun);
+                self.uploads.insert(upload.clone(), BTreeMap::new());
+                answer(
+                    200,
+                    format!(
+                        "<InitiateMultipartUploadResult><UploadId>{upload}</UploadId></InitiateMultipartUploadResult>"
+                    ),
+                )
+            }
+            ("DELETE", Some(upload), _) => {
+                self.uploads.remove(upload);
+                answer(204, "")
+            }
+            ("DELETE", ..) => {
+                self.objects.remove(&key);
+                answer(204, "")
+            }
+            ("GET", ..) if key.is_empty() => self.list(query("prefix").map_or("", String::as_str)),
+            ("GET" | "HEAD", ..) => self.get(request),
+            _ => answer(405, ""),
+        }
+    }
+
+    fn delete(&mut self, body: &[u8]) -> Answer {
+        let mut done = "<DeleteResult>".to_owned();
+        let asked = String::from_utf8_lossy(body);
+        for key in asked
+            .split("<Key>")
+            .skip(1)
+            .filter_map(|rest| rest.split("</Key>").next())
+        {
+            self.objects.remove(key);
+            write!(done, "<Deleted><Key>{key}</Key></Deleted>").expect("text");
+        }
+        answer(200, done + "</DeleteResult>")
+    }
+
+    fn get(&self, request: &Request) -> Answer {
+        let Some(object) = self.objects.get(&request.key) else {
+            return answer(404, "<Error><Code>NoSuchKey</Code></Error>");
+        };
+        let range = request
+            .headers
+            .get("range")
+            .and_then(|range| range.strip_prefix("bytes="));
+        let mut found = match range.and_then(|range| range.split_once('-')) {
+            None => answer(200, object.clone()),
+            Some((start, last)) => {
+                let start: usize = start.parse().expect("a number");
+                let last = last.parse().unwrap_or(object.len()).min(object.len() - 1);
+                let mut part = answer(206, &object[start..=last]);
+                part.headers
+                    .push(("Content-Range", format!("bytes {start}-{last}/{}", object.len())));
+                part
+            }
+        };
+        if request.method == "HEAD" {
+            found.body.clear();
+        }
+        found
+    }
+
+    fn list(&self, prefix: &str) -> Answer {
+        let mut body = "<ListBucketResult><IsTruncated>false</IsTruncated>".to_owned();
+        for (key, object) in self.objects.range(prefix.to_owned()..) {
+            if !key.starts_with(prefix) {
+                break;
+            }
+            write!(
+                body,
+                "<Contents><Key>{key}</Key><Size>{}</Size><LastModified>2026-11-21T10:00:00.000Z</LastModified>\
+                 <ETag>\"tag\"</ETag></Contents>",
+                object.len()
+            )
+            .expect("text");
+        }
+        body.push_str("</ListBucketResult>");
+        answer(200, body)
+    }
+
+    /// Notes what a real bucket would not take.
+    fn check(&mut self, request: &Request) {
+        let header = |name: &str| request.headers.get(name).map_or("", String::as_str);
+        let signed = header("authorization");
+        let credential = format!("AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/");
+        if !signed.starts_with(&credential) || !signed.contains(&format!("/{REGION}/s3/aws4_request")) {
+            self.faults.push(format!("not signed as it should be: {signed}"));
+        }
+        let digest = header("x-amz-content-sha256");
+        if digest != hex::encode(Sha256::digest(&request.body)) {
+            self.faults
+                .push(format!("the body is not that of the digest {digest}"));
+        }
+        if header("content-length").is_empty() && matches!(request.method.as_str(), "PUT") {
+            self.faults.push("a body without a length".to_owned());
+        }
+    }
+}
