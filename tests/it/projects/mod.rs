@@ -6,5 +6,7 @@ mod create;
 mod delete;
 mod edit;
 mod list;
+mod lists;
+mod plans;
 mod read;
 mod restore;
