@@ -59,7 +59,10 @@ pub async fn measure(directory: &Path, report: &mut Report) -> Result<()> {
 pub async fn generate(directory: &Path) -> Result<()> {
     for (database, url) in databases().await? {
         let began = Instant::now();
-        Instance::start(&directory.join("lists"), url).await?.stop().await?;
+        Instance::start(&directory.join("lists"), url)
+            .await?
+            .stop()
+            .await?;
         report::line(&format!("{database}: {:.0} s", began.elapsed().as_secs_f64()))?;
     }
     Ok(())
@@ -224,7 +227,9 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
     }
     let mine = get("/projects?membership=true&per_page=1", Some(MEMBER.1));
     let mine = connection.json(&mine).await?;
-    let mine = mine[0]["id"].as_i64().ok_or("the member is a member of nothing")?;
+    let mine = mine[0]["id"]
+        .as_i64()
+        .ok_or("the member is a member of nothing")?;
     let (member, newcomer, admin) = (Some(MEMBER.1), Some(NEWCOMER.1), Some(TOKEN));
     for (path, token) in [
         ("/projects?order_by=last_activity_at", member),

@@ -57,9 +57,9 @@ const FIRST: [&str; 20] = [
     "Keen", "Late", "Mellow", "Narrow", "Open", "Plain", "Quiet", "Rusty", "Silver",
 ];
 const SECOND: [&str; 25] = [
-    "Anchor", "Bridge", "Candle", "Donkey", "Engine", "Falcon", "Garden", "Harbor", "Island", "Jacket", "Kettle",
-    "Lantern", "Meadow", "Needle", "Orchard", "Pillow", "Quarry", "Ribbon", "Saddle", "Turnip", "Umbrella",
-    "Valley", "Window", "Yarrow", "Zephyr",
+    "Anchor", "Bridge", "Candle", "Donkey", "Engine", "Falcon", "Garden", "Harbor", "Island", "Jacket",
+    "Kettle", "Lantern", "Meadow", "Needle", "Orchard", "Pillow", "Quarry", "Ribbon", "Saddle", "Turnip",
+    "Umbrella", "Valley", "Window", "Yarrow", "Zephyr",
 ];
 
 /// Fills an instance, unless that has been done, and lets the database count what it has.
@@ -88,7 +88,9 @@ pub async fn fill(backend: &Backend) -> Result<()> {
             created_by_id: None,
             secret: Some(token.to_owned()),
         };
-        create_token(backend, new).await.map_err(|error| error.to_string())?;
+        create_token(backend, new)
+            .await
+            .map_err(|error| error.to_string())?;
     }
     db.write().execute_unprepared("ANALYZE").await?;
     Ok(settings::put(db.write(), COMPLETE.0, COMPLETE.1).await?)
@@ -133,7 +135,9 @@ impl Filling<'_> {
         let mut rows = rows.into_iter().peekable();
         while rows.peek().is_some() {
             let some: Vec<A> = rows.by_ref().take(AT_ONCE).collect();
-            A::Entity::insert_many(some).exec_without_returning(self.db).await?;
+            A::Entity::insert_many(some)
+                .exec_without_returning(self.db)
+                .await?;
         }
         Ok(self.ids(table, last, false).await?)
     }
@@ -242,7 +246,11 @@ impl Filling<'_> {
         }
         self.insert("namespace_ancestors", lines).await?;
         let widest = groups.iter().map(|group| group.visibility);
-        Ok(ids.into_iter().zip(widest).map(|(id, widest)| Place { id, widest }).collect())
+        Ok(ids
+            .into_iter()
+            .zip(widest)
+            .map(|(id, widest)| Place { id, widest })
+            .collect())
     }
 
     fn group(&mut self, number: usize, earlier: &[Group]) -> Group {
@@ -251,7 +259,11 @@ impl Filling<'_> {
         let parent = (number >= TOP).then(|| self.random.below(number));
         let parent = parent.and_then(|parent| {
             let group = earlier.get(parent)?;
-            let parent = if group.depth + 1 < DEEPEST { Some(parent) } else { group.parent }?;
+            let parent = if group.depth + 1 < DEEPEST {
+                Some(parent)
+            } else {
+                group.parent
+            }?;
             Some((parent, earlier.get(parent)?))
         });
         // Few, because all below them are not open either.
@@ -389,7 +401,11 @@ impl Filling<'_> {
         let mut stars = BTreeSet::new();
         let member = users.first().copied().unwrap_or_default();
         while stars.len() < STARS {
-            let user = if self.random.once_in(200) { member } else { self.any(users)? };
+            let user = if self.random.once_in(200) {
+                member
+            } else {
+                self.any(users)?
+            };
             stars.insert((user, self.random.below(PROJECTS)));
         }
         let mut counts = vec![0; PROJECTS];
@@ -494,7 +510,12 @@ impl Filling<'_> {
 }
 
 /// What groups and personal namespaces have in common.
-fn namespace(name: &str, full_path: String, visibility: Visibility, number: usize) -> namespaces::ActiveModel {
+fn namespace(
+    name: &str,
+    full_path: String,
+    visibility: Visibility,
+    number: usize,
+) -> namespaces::ActiveModel {
     namespaces::ActiveModel {
         name: Set(name.to_owned()),
         name_key: Set(fold(name)),

@@ -38,7 +38,9 @@ impl MigrationTrait for Migration {
             manager.create_index(index("projects", &[order, "id"])).await?;
         }
         manager.drop_index(dropped(&covering(&[]))).await?;
-        manager.create_index(index("projects", &["visibility", "id"])).await
+        manager
+            .create_index(index("projects", &["visibility", "id"]))
+            .await
     }
 
     fn use_transaction(&self) -> Option<bool> {

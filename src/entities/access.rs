@@ -9,10 +9,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use chrono::NaiveDate;
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, DbErr, ExprTrait, FromQueryResult, JoinType,
+    ColumnTrait, Condition, ConnectionTrait, DbErr, ExprTrait, FromQueryResult,
     sea_query::{Expr, IntoColumnRef, IntoTableRef, Query, SelectStatement, TableRef, UnionType},
 };
 
+use super::few::{TARGET, few};
 use super::{
     AccessLevel, Visibility, group_shares, members, namespace_ancestors, namespaces, project_shares,
     projects, unexpired,
@@ -125,7 +126,11 @@ pub async fn group_levels(
     }
     let ids: BTreeSet<i64> = namespace_ids.iter().copied().collect();
     let grants = group_grants(user_id, today).into_iter();
-    highest(db, grants.map(|grant| grant.rows(|target| target.is_in(ids.iter().copied())))).await
+    highest(
+        db,
+        grants.map(|grant| grant.rows(|target| target.is_in(ids.iter().copied()))),
+    )
+    .await
 }
 
 /// Projects on which the user has at least a role, as a condition on `projects`.
@@ -133,9 +138,6 @@ pub fn projects_with_level(user_id: i64, least: AccessLevel, today: NaiveDate) -
     let columns = [projects::Column::Id, projects::Column::NamespaceId];
     held_by(user_id, least, today, columns.map(ColumnTrait::into_expr))
 }
-
-/// The most projects that are told one by one.
-const FEW: u64 = 500;
 
 /// Projects on which the user has at least a role, as a condition for lists of them that a user may ask for at any
 /// time, in one statement more. Few projects are looked up by their ids; where there are many, the list is better
@@ -159,23 +161,6 @@ pub async fn held_projects(
             Ok(held_by(user_id, least, today, columns.map(passed_by)))
         }
     }
-}
-
-/// What a statement of one column, an id named `target_id`, finds, unless it is more than a few.
-///
-/// # Errors
-/// Whatever the database reports.
-pub async fn few(db: &impl ConnectionTrait, ids: SelectStatement) -> Result<Option<BTreeSet<i64>>, DbErr> {
-    let some = Query::select()
-        .column(TARGET)
-        .from_subquery(ids, "few")
-        .limit(FEW + 1)
-        .take();
-    let rows = db.query_all(&some).await?;
-    if rows.len() as u64 > FEW {
-        return Ok(None);
-    }
-    rows.iter().map(|row| row.try_get("", TARGET)).collect::<Result<_, _>>().map(Some)
 }
 
 /// A column of `projects` that no index is to be chosen for.
@@ -265,21 +250,16 @@ fn open_to(external: bool) -> Vec<Visibility> {
 /// The namespaces above projects on which the user has a role of their own.
 fn above_own_projects(user_id: i64, today: NaiveDate) -> SelectStatement {
     let own = project_grants(user_id, today).map(|grant| grant.targets(AccessLevel::Guest));
+    // Many projects lie in few namespaces, so each is looked up only once.
+    let within = Query::select()
+        .column((PROJECT, projects::Column::NamespaceId))
+        .from_as(projects::Entity, PROJECT)
+        .and_where(Expr::col((PROJECT, projects::Column::Id)).in_subquery(together(UnionType::Distinct, own)))
+        .take();
     Query::select()
         .column((ABOVE, namespace_ancestors::Column::AncestorId))
-        .from_as(projects::Entity, PROJECT)
-        .join_as(
-            JoinType::InnerJoin,
-            namespace_ancestors::Entity,
-            ABOVE,
-            same(
-                (ABOVE, namespace_ancestors::Column::NamespaceId),
-                (PROJECT, projects::Column::NamespaceId),
-            ),
-        )
-        .and_where(
-            Expr::col((PROJECT, projects::Column::Id)).in_subquery(together(UnionType::Distinct, own)),
-        )
+        .from_as(namespace_ancestors::Entity, ABOVE)
+        .and_where(Expr::col((ABOVE, namespace_ancestors::Column::NamespaceId)).in_subquery(within))
         .take()
 }
 
@@ -290,8 +270,6 @@ const SHARE: &str = "share";
 const ABOVE: &str = "above";
 const OWNED: &str = "owned";
 const PROJECT: &str = "granted_project";
-/// What the column of what is granted is called.
-pub const TARGET: &str = "target_id";
 
 /// One way by which a user comes to roles: tables that lead from the user to what the role is on, what holds between
 /// their rows, the column that says on what, and the role.
@@ -366,8 +344,14 @@ fn group_grants(user_id: i64, today: NaiveDate) -> [Grant; 3] {
         .concat(),
         rules: through
             .rules
-            .add(same((SHARE, group_shares::Column::WithGroupId), (HELD, Ancestor::NamespaceId)))
-            .add(same((ABOVE, Ancestor::AncestorId), (SHARE, group_shares::Column::NamespaceId)))
+            .add(same(
+                (SHARE, group_shares::Column::WithGroupId),
+                (HELD, Ancestor::NamespaceId),
+            ))
+            .add(same(
+                (ABOVE, Ancestor::AncestorId),
+                (SHARE, group_shares::Column::NamespaceId),
+            ))
             .add(unexpired((SHARE, group_shares::Column::ExpiresAt), today)),
         target: Expr::col((ABOVE, Ancestor::NamespaceId)),
         level: capped((SHARE, group_shares::Column::AccessLevel)),
@@ -385,8 +369,7 @@ fn group_grants(user_id: i64, today: NaiveDate) -> [Grant; 3] {
 fn project_grants(user_id: i64, today: NaiveDate) -> [Grant; 2] {
     let membership = Grant {
         tables: vec![named(members::Entity, MEMBER)],
-        rules: memberships(user_id, today)
-            .add(Expr::col((MEMBER, members::Column::ProjectId)).is_not_null()),
+        rules: memberships(user_id, today).add(Expr::col((MEMBER, members::Column::ProjectId)).is_not_null()),
         target: Expr::col((MEMBER, members::Column::ProjectId)),
         level: Expr::col((MEMBER, members::Column::AccessLevel)),
     };

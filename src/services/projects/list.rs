@@ -5,18 +5,19 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, Query, UnionType};
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
-    SelectTwo,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, Select, SelectTwo,
 };
 
 use super::Row;
 use super::row::decorate;
 use crate::api::types::{Page, PageRequest, Rest};
-use crate::entities::access::{TARGET, few, held_projects, passed_by, projects_with_level, visible_projects};
+use crate::entities::access::{held_projects, passed_by, projects_with_level, visible_projects};
+use crate::entities::few::{TARGET, few};
 use crate::entities::projects::{self, Column, FeatureAccess};
 use crate::entities::{
     AccessLevel, Visibility, custom_attributes, fold, namespace_ancestors, namespaces, now,
-    project_languages, project_shares, project_stars, unexpired,
+    project_languages, project_shares, project_stars, project_texts, unexpired,
 };
 use crate::error::{Error, Result};
 use crate::policy::Tier;
@@ -178,6 +179,7 @@ impl Filter {
             .filter(Condition::all().add_option(inside))
             .filter(self.of_stars(caller))
             .filter(self.of_project())
+            .filter(self.found(db).await?)
             .filter(self.of_features(caller))
             .filter(self.of_data(backend, caller));
         Ok(self.ordered(ids))
@@ -265,13 +267,12 @@ impl Filter {
                 self.last_activity_before
                     .map(|time| Column::LastActivityAt.lt(time)),
             )
-            .add(self.found())
     }
 
     /// Every word that is searched for stands in the name, path or description, or in those of a namespace above.
-    fn found(&self) -> Condition {
+    async fn found(&self, db: &impl ConnectionTrait) -> Result<Condition> {
         let text = self.search.as_deref().map(fold).unwrap_or_default();
-        text.split_whitespace().fold(Condition::all(), |all, word| {
+        let all = text.split_whitespace().fold(Condition::all(), |all, word| {
             let folded = |column: Column| Expr::col((projects::Entity, column)).like(containing(word));
             let anywhere = Condition::any()
                 .add(folded(Column::NameKey))
@@ -282,7 +283,13 @@ impl Filter {
                         .then(|| Column::NamespaceId.in_subquery(namespaces_below(word))),
                 );
             all.add(anywhere)
-        })
+        });
+        let longest = text.split_whitespace().max_by_key(|word| word.len());
+        let candidates = match longest.filter(|_| !self.search_namespaces) {
+            Some(word) => project_texts::candidates(db, word).await?,
+            None => None,
+        };
+        Ok(all.add_option(candidates.map(|ids| Column::Id.is_in(ids))))
     }
 
     /// Features that are on and that the caller may use.
@@ -330,10 +337,9 @@ impl Filter {
 /// The projects that lie in a group or are shared with it: looked up by their ids where they are few, otherwise picked
 /// from the list as it is read.
 async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup) -> Result<Condition> {
-    let namespaces = if wanted.with_subgroups {
-        namespace_ancestors::at_or_below(wanted.id)
-    } else {
-        Query::select().expr(Expr::val(wanted.id)).take()
+    let inside = |namespace: Expr| match wanted.with_subgroups {
+        true => namespace.in_subquery(namespace_ancestors::at_or_below(wanted.id)),
+        false => namespace.eq(wanted.id),
     };
     let shared = project_shares::Entity::find()
         .select_only()
@@ -342,16 +348,18 @@ async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup) -> Result<Conditio
         .filter(unexpired(project_shares::Column::ExpiresAt, now().date_naive()))
         .into_query();
     let shared = wanted.with_shared.then_some(shared);
-    let inside = projects::Entity::find()
+    let mut all = projects::Entity::find()
         .select_only()
         .column_as(Column::Id, TARGET)
-        .filter(Column::NamespaceId.in_subquery(namespaces.clone()))
+        .filter(inside(Column::NamespaceId.into_expr()))
         .into_query();
-    let all = shared.iter().cloned().fold(inside, |mut all, shared| all.union(UnionType::All, shared).take());
+    if let Some(shared) = &shared {
+        all.union(UnionType::All, shared.clone());
+    }
     Ok(match few(db, all).await? {
         Some(ids) => Condition::all().add(Column::Id.is_in(ids)),
         None => Condition::any()
-            .add(passed_by(Column::NamespaceId).in_subquery(namespaces))
+            .add(inside(passed_by(Column::NamespaceId)))
             .add_option(shared.map(|shared| passed_by(Column::Id).in_subquery(shared))),
     })
 }

@@ -35,8 +35,12 @@ impl Ids {
             let made = places::project(&root, &format!("made-{number}"), topics).await;
             places::project(&root, &format!("own-{number}"), json!({})).await;
             let share = json!({ "group_id": other, "group_access": 30 });
-            root.post(&format!("/projects/{made}/share"), share).await.expect(201);
-            root.post(&format!("/projects/{made}/star"), json!({})).await.expect(201);
+            root.post(&format!("/projects/{made}/share"), share)
+                .await
+                .expect(201);
+            root.post(&format!("/projects/{made}/star"), json!({}))
+                .await
+                .expect(201);
             let person = server.person(&format!("person-{number}")).await;
             for place in [
                 format!("/projects/{}", project.id),
@@ -45,7 +49,11 @@ impl Ids {
             ] {
                 places::join(&root, &place, person.id, 20).await;
             }
-            person.client.post(&format!("/projects/{}/star", project.id), json!({})).await.expect(201);
+            person
+                .client
+                .post(&format!("/projects/{}/star", project.id), json!({}))
+                .await
+                .expect(201);
             let address = json!({ "url": format!("http://127.0.0.1:1/{number}") });
             hook = places::id(&root.post(&hooks, address).await.expect(201).json());
         }
@@ -80,7 +88,10 @@ impl Ids {
 /// The lists that take too many statements.
 async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> {
     let mut costly = Vec::new();
-    for operation in OPERATIONS.iter().filter(|operation| operation.paging != Paging::None) {
+    for operation in OPERATIONS
+        .iter()
+        .filter(|operation| operation.paging != Paging::None)
+    {
         let path = format!("/{}?per_page=10", ids.path(operation));
         // What follows from a commit is remembered, and that is not what is looked at.
         client.get(&path).await;

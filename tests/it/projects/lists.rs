@@ -7,7 +7,7 @@ use holdfast::entities::{Visibility, fold, now, projects};
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::{Value, json};
 
-use crate::support::places::group;
+use crate::support::places::{group, join, project};
 use crate::support::{Answer, Client, TestServer, scenario};
 
 /// The row of a project without a repository.
@@ -27,7 +27,8 @@ fn row(namespace_id: i64, path: &str) -> projects::ActiveModel {
 }
 
 async fn add(server: &TestServer, rows: Vec<projects::ActiveModel>) {
-    let inserted = projects::Entity::insert_many(rows).exec_without_returning(server.backend.database.write());
+    let inserted =
+        projects::Entity::insert_many(rows).exec_without_returning(server.backend.database.write());
     inserted.await.expect("projects");
 }
 
@@ -65,13 +66,15 @@ async fn disturb(server: &TestServer, namespace: i64, goers: &[i64], stop: &Atom
         number += 1;
         let Some(goer) = goers.next() else { continue };
         let gone = projects::Entity::delete_many().filter(projects::Column::Id.eq(*goer));
-        gone.exec(server.backend.database.write()).await.expect("a removal");
+        gone.exec(server.backend.database.write())
+            .await
+            .expect("a removal");
     }
     assert!(number > 0, "nothing was disturbed");
 }
 
 /// Many projects, quickly.
-async fn crowd(server: &TestServer, namespace: i64, how_many: usize) {
+pub(super) async fn crowd(server: &TestServer, namespace: i64, how_many: usize) {
     let sql = format!(
         "INSERT INTO projects (namespace_id, name, name_key, path, path_key, description, visibility, last_activity_at, \
            created_at, updated_at) \
@@ -82,7 +85,9 @@ async fn crowd(server: &TestServer, namespace: i64, how_many: usize) {
     let db = server.backend.database.write();
     // The types of constants follow from the columns in SQLite, but not in PostgreSQL.
     let sql = match db.get_database_backend() {
-        sea_orm::DbBackend::Postgres => sql.replace("'2020-01-01T00:00:00+00:00'", "timestamptz '2020-01-01 00:00Z'"),
+        sea_orm::DbBackend::Postgres => {
+            sql.replace("'2020-01-01T00:00:00+00:00'", "timestamptz '2020-01-01 00:00Z'")
+        }
         _ => sql,
     };
     db.execute_unprepared(&sql).await.expect("projects");
@@ -163,5 +168,91 @@ scenario! {
             let answer = root.get(&format!("{list}&page={page}")).await.expect(200);
             assert_eq!((answer.header("x-total"), answer.header("x-total-pages")), ("", ""), "{page}");
         }
+    }
+
+    async fn many_projects_are_found_as_few_are(server) {
+        let root = server.root();
+        let ada = server.person("ada").await;
+        let crowded = group(&root, "crowd", json!({"visibility": "public"})).await;
+        let inner = group(&root, "inner", json!({"parent_id": crowded})).await;
+        let apart = group(&root, "apart", json!({})).await;
+        project(&root, "inside", json!({"namespace_id": inner})).await;
+        let shared = project(&root, "shared", json!({"namespace_id": apart})).await;
+        let share = json!({"group_id": crowded, "group_access": 20});
+        root.post(&format!("/projects/{shared}/share"), share).await.expect(201);
+        project(&ada.client, "own", json!({})).await;
+        project(&root, "strange", json!({"visibility": "public"})).await;
+        join(&root, &format!("/groups/{crowded}"), ada.id, 30).await;
+        let totals = async |client: &Client| {
+            let mut totals = Vec::new();
+            for list in [
+                "/projects?membership=true",
+                "/projects?min_access_level=30",
+                "/projects?owned=true",
+                "/projects?membership=true&search=many",
+                "/projects?search=many",
+                "/projects?search=p1",
+                "/groups/crowd/projects",
+                "/groups/crowd/projects?with_shared=false",
+                "/groups/crowd/projects?include_subgroups=true",
+                "/groups/crowd/projects?include_subgroups=true&min_access_level=30",
+            ] {
+                let answer = client.get(&format!("{list}{}per_page=3", if list.contains('?') { "&" } else { "?" })).await.expect(200);
+                totals.push(answer.header("x-total").parse::<i64>().expect("a total"));
+            }
+            totals
+        };
+        crowd(&server, crowded, 40).await;
+        let paths = root.get("/projects?search=p1&per_page=100").await.expect(200).pluck("path");
+        let p1 = i64::try_from(paths.len()).expect("a length");
+        assert_eq!(totals(&ada.client).await, [43, 42, 1, 40, 40, p1, 41, 40, 42, 41]);
+        let gone = projects::Entity::delete_many().filter(projects::Column::NamespaceId.eq(crowded));
+        gone.exec(server.backend.database.write()).await.expect("a removal");
+        // More than are looked up one by one.
+        crowd(&server, crowded, 700).await;
+        let p1 = (1..=700).filter(|number| number.to_string().starts_with('1')).count();
+        let p1 = i64::try_from(p1).expect("a length");
+        assert_eq!(totals(&ada.client).await, [703, 702, 1, 700, 700, p1, 701, 700, 702, 701]);
+        let walked = walk(&ada.client, "/projects?membership=true&pagination=keyset&order_by=id&per_page=100").await;
+        assert_eq!(walked.len(), 703);
+    }
+
+    async fn searches_follow_what_becomes_of_projects(server) {
+        let root = server.root();
+        let found = async |text: &str| {
+            let query = [("search", text), ("order_by", "id"), ("sort", "asc")];
+            let request = root.request(reqwest::Method::GET, "/projects").query(&query);
+            root.send(request).await.expect(200).pluck("path")
+        };
+        let none: [Value; 0] = [];
+        let brass = project(&root, "alpha", json!({"name": "Größe", "description": "Brass \"Steam\" AND 5% (NEAR*"})).await;
+        let other = project(&root, "beta", json!({"description": "brassy"})).await;
+        for (text, wanted) in [
+            ("BRASS", vec!["alpha", "beta"]),
+            ("\"steam\"", vec!["alpha"]),
+            ("near*", vec!["alpha"]),
+            ("(near", vec!["alpha"]),
+            ("5%", vec!["alpha"]),
+            ("steam alpha", vec!["alpha"]),
+            ("brassy alpha", vec![]),
+            ("al", vec!["alpha"]),
+            ("ß", vec!["alpha"]),
+            ("GRÖß", vec!["alpha"]),
+            ("brass OR beta", vec![]),
+            ("name_key:alpha", vec![]),
+            ("\"", vec!["alpha"]),
+            ("\"\"\"", vec![]),
+        ] {
+            assert_eq!(found(text).await, wanted, "{text}");
+        }
+        root.put(&format!("/projects/{brass}"), json!({"description": "copper"})).await.expect(200);
+        assert_eq!(found("steam").await, none);
+        assert_eq!(found("copper").await, ["alpha"]);
+        root.put(&format!("/projects/{other}"), json!({"name": "gamma", "path": "delta"})).await.expect(200);
+        assert_eq!(found("beta").await, none);
+        assert_eq!((found("gamma").await, found("delta").await), (vec![json!("delta")], vec![json!("delta")]));
+        root.delete(&format!("/projects/{other}")).await.expect(202);
+        server.finish_jobs().await;
+        assert_eq!(found("delta").await, none);
     }
 }

@@ -1,8 +1,9 @@
 //! How the databases go about lists of projects: by the indexes that are there for them.
 
-use sea_orm::{ConnectionTrait, DbBackend, Statement, TransactionTrait};
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, Statement, TransactionTrait};
 use serde_json::json;
 
+use super::lists::crowd;
 use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, scenario};
 
@@ -11,41 +12,59 @@ async fn statement(server: &TestServer, client: &Client, path: &str) -> String {
     let before = server.statements();
     client.get(path).await.expect(200);
     let texts = server.statement_texts(before);
-    let page = |text: &&String| text.contains("FROM \"projects\" LEFT JOIN \"namespaces\"") && text.contains("ORDER BY");
+    let page = |text: &&String| {
+        text.contains("FROM \"projects\" LEFT JOIN \"namespaces\"") && text.contains("ORDER BY")
+    };
     texts.iter().find(page).expect("a page of projects").clone()
 }
 
-/// The lines of the plan for a statement, whose values do not matter.
-async fn plan(server: &TestServer, sql: &str) -> Vec<String> {
+/// The lines of the plan for the statement of a page. In PostgreSQL every value but the limit is `value`, or unknown.
+async fn plan(server: &TestServer, sql: &str, value: Option<&str>) -> Vec<String> {
     let db = server.backend.database.read();
-    let lines = match db.get_database_backend() {
-        DbBackend::Postgres => {
-            // A table so small is read as a whole whatever indexes there are, so that is forbidden where it can be
-            // avoided; and how many rows are wanted is said, so that the order counts.
-            let (head, _) = sql.split_once(" LIMIT ").expect("a limit");
-            let tail = sql.split_once(") ORDER BY").expect("a subquery").1;
-            let sql = format!("{head} LIMIT 21) ORDER BY{tail}");
-            let values = (1..).take_while(|number| sql.contains(&format!("${number}")));
-            let nulls = values.map(|_| "NULL").collect::<Vec<_>>().join(", ");
-            let execute = if nulls.is_empty() { String::new() } else { format!("({nulls})") };
-            let transaction = db.begin().await.expect("a transaction");
-            for setting in ["enable_seqscan = off", "plan_cache_mode = force_generic_plan"] {
-                transaction.execute_unprepared(&format!("SET LOCAL {setting}")).await.expect("a setting");
-            }
-            transaction.execute_unprepared(&format!("PREPARE page AS {sql}")).await.expect("a statement");
-            let explain = Statement::from_string(DbBackend::Postgres, format!("EXPLAIN EXECUTE page{execute}"));
-            let rows = transaction.query_all_raw(explain).await.expect("a plan");
-            transaction.execute_unprepared("DEALLOCATE page").await.expect("an end");
-            transaction.rollback().await.expect("an end");
-            rows.iter().map(|row| row.try_get_by_index::<String>(0).expect("a line")).collect::<Vec<_>>()
-        }
-        backend => {
-            let explain = Statement::from_string(backend, format!("EXPLAIN QUERY PLAN {sql}"));
-            let rows = db.query_all_raw(explain).await.expect("a plan");
-            rows.iter().map(|row| row.try_get::<String>("", "detail").expect("a line")).collect()
-        }
+    if db.get_database_backend() == DbBackend::Postgres {
+        return plan_of_postgresql(db, sql, value).await;
+    }
+    let explain = Statement::from_string(DbBackend::Sqlite, format!("EXPLAIN QUERY PLAN {sql}"));
+    let rows = db.query_all_raw(explain).await.expect("a plan");
+    rows.iter()
+        .map(|row| row.try_get::<String>("", "detail").expect("a line"))
+        .collect()
+}
+
+async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&str>) -> Vec<String> {
+    // How many rows are wanted is said, so that the order counts.
+    let (head, _) = sql.split_once(" LIMIT ").expect("a limit");
+    let (_, tail) = sql.split_once(") ORDER BY").expect("a subquery");
+    let sql = format!("{head} LIMIT 21) ORDER BY{tail}");
+    let values = (1..).take_while(|number| sql.contains(&format!("${number}")));
+    let value_text = value.map_or("NULL".to_owned(), |value| format!("'{value}'"));
+    let values: Vec<String> = values.map(|_| value_text.clone()).collect();
+    let execute = match values.as_slice() {
+        [] => "page".to_owned(),
+        values => format!("page({})", values.join(", ")),
     };
-    lines
+    // A table so small is read as a whole whatever indexes there are, so without values that is forbidden where it can
+    // be avoided.
+    let settings = match value {
+        None => "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;",
+        Some(_) => "SET LOCAL plan_cache_mode = force_custom_plan;",
+    };
+    let transaction = db.begin().await.expect("a transaction");
+    let prepare = format!("{settings} PREPARE page AS {sql}");
+    transaction
+        .execute_unprepared(&prepare)
+        .await
+        .expect("a statement");
+    let explain = Statement::from_string(DbBackend::Postgres, format!("EXPLAIN EXECUTE {execute}"));
+    let rows = transaction.query_all_raw(explain).await.expect("a plan");
+    transaction
+        .execute_unprepared("DEALLOCATE page")
+        .await
+        .expect("an end");
+    transaction.rollback().await.expect("an end");
+    rows.iter()
+        .map(|row| row.try_get_by_index::<String>(0).expect("a line"))
+        .collect()
 }
 
 /// Whether a line reads the whole table of projects, or puts what it reads together from several indexes.
@@ -73,10 +92,27 @@ scenario! {
                 ("page=400&per_page=100", "ix_projects_created_at_id_visibility_namespace_id"),
             ] {
                 let sql = statement(&server, client, &format!("/projects?{query}")).await;
-                let plan = plan(&server, &sql).await;
+                let plan = plan(&server, &sql, None).await;
                 assert!(plan.iter().any(|line| line.contains(index)), "{query}: {plan:#?}");
                 assert!(!plan.iter().any(|line| is_costly(line)), "{query}: {plan:#?}");
             }
         }
+    }
+
+    async fn searches_are_answered_from_the_texts_of_projects(server) {
+        let root = server.root();
+        let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
+        crowd(&server, namespace, 3_000).await;
+        let db = server.backend.database.write();
+        db.execute_unprepared("ANALYZE").await.expect("statistics");
+        let sql = statement(&server, &root, "/projects?search=nowhere").await;
+        let plan = plan(&server, &sql, Some("%nowhere%")).await;
+        assert!(!plan.iter().any(|line| is_costly(line)), "{plan:#?}");
+        let index = match db.get_database_backend() {
+            DbBackend::Postgres => "ix_projects_texts",
+            _ => "SEARCH projects USING INTEGER PRIMARY KEY",
+        };
+        assert!(plan.iter().filter(|line| line.contains(index)).count() >= 1, "{plan:#?}");
+        assert!(!plan.iter().any(|line| line.starts_with("SCAN projects")), "{plan:#?}");
     }
 }
