@@ -25,7 +25,7 @@ impl Ids {
     async fn new(server: &TestServer, user: i64) -> Self {
         let root = server.root();
         let project = Sample::new(server).await;
-        let group = places::group(&root, "many", json!({})).await;
+        let group = places::group(&root, "many", json!({ "visibility": "public" })).await;
         let other = places::group(&root, "other", json!({})).await;
         let hooks = format!("/projects/{}/hooks", project.id);
         let mut hook = 0;
