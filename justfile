@@ -26,5 +26,5 @@ clients:
     tests/clients/run
 
 # Ratios to git and to the server's own liveness, side by side in one run
-bench:
-    benches/run
+bench *arguments:
+    benches/run {{ arguments }}

@@ -2,13 +2,16 @@
 //! Git operation beside the `git` program on the same repository, in one run on one machine. The figures that count
 //! are ratios, so they hold on any machine; absolute ones are shown for orientation.
 //!
-//! `just bench` runs it. It starts the release binary on loopback, on data below `target/bench-data`.
+//! `just bench` runs it. It starts the release binary on loopback, on data below `target/bench-data`. `just bench lists`
+//! measures lists on a large instance only, and `just bench generate` only makes that instance.
 
 mod commits;
 mod git;
 mod history;
 mod http;
 mod instance;
+mod lists;
+mod population;
 mod random;
 mod rates;
 mod reads;
@@ -30,25 +33,43 @@ const STARTS: usize = 5;
 const REST: Duration = Duration::from_secs(2);
 
 fn main() -> Result<()> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(measure(
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("target/bench-data")
-            .as_path(),
-    ))
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("target/bench-data");
+    std::fs::create_dir_all(&directory)?;
+    let wanted: Vec<String> = std::env::args()
+        .skip(1)
+        // Cargo's own.
+        .filter(|argument| argument != "--bench")
+        .collect();
+    let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
+    let mut report = Report::default();
+    match wanted.as_slice() {
+        [] => {
+            runtime(false)?.block_on(measure(&directory, &mut report))?;
+            runtime(true)?.block_on(lists::measure(&directory, &mut report))?;
+        }
+        ["lists"] => runtime(true)?.block_on(lists::measure(&directory, &mut report))?,
+        ["generate"] => return runtime(true)?.block_on(lists::generate(&directory)),
+        _ => return Err("what is wanted is nothing, `lists` or `generate`".into()),
+    }
+    report.end()
 }
 
-async fn measure(directory: &Path) -> Result<()> {
-    std::fs::create_dir_all(directory)?;
+/// The client takes one thread; a server within this process takes what servers take.
+fn runtime(with_server: bool) -> Result<tokio::runtime::Runtime> {
+    let mut builder = match with_server {
+        true => tokio::runtime::Builder::new_multi_thread(),
+        false => tokio::runtime::Builder::new_current_thread(),
+    };
+    Ok(builder.enable_all().build()?)
+}
+
+async fn measure(directory: &Path, report: &mut Report) -> Result<()> {
     let began = Instant::now();
     let history = history::repository(directory)?;
     let place = Place::new(&directory.join("instance"))?;
     let repository = place.fill(&history).await?;
     report::line(&format!("Prepared in {:.0} s.", began.elapsed().as_secs_f64()))?;
 
-    let mut report = Report::default();
     report.part("The process", "server", "")?;
     let mut starts = Vec::new();
     for _ in 0..STARTS {
@@ -73,10 +94,10 @@ async fn measure(directory: &Path) -> Result<()> {
         60.0,
     ))?;
 
-    reads::measure(server.address, &repository, &mut report).await?;
-    commits::measure(server.address, &repository, directory, &mut report).await?;
-    transfers::measure(server.address, &repository, directory, &mut report)?;
-    rates::measure(server.address, &mut report).await?;
+    reads::measure(server.address, &repository, report).await?;
+    commits::measure(server.address, &repository, directory, report).await?;
+    transfers::measure(server.address, &repository, directory, report)?;
+    rates::measure(server.address, report).await?;
 
     report.part("The process", "server", "")?;
     let after = server.resident()?;
@@ -87,6 +108,5 @@ async fn measure(directory: &Path) -> Result<()> {
         150.0,
     ))?;
     server.stop()?;
-    report.end()?;
     report::line(&format!("Took {:.0} s.", began.elapsed().as_secs_f64()))
 }

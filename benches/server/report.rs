@@ -42,7 +42,7 @@ impl fmt::Display for Target {
 pub struct Row {
     /// What was done.
     pub measure: String,
-    /// Over how many connections at a time.
+    /// Over how many connections at a time, or another number that the part's heading names.
     pub connections: usize,
     /// The server's figure with its unit.
     pub server: String,
@@ -101,9 +101,14 @@ pub struct Report {
 impl Report {
     /// Begins a part of the table.
     pub fn part(&self, title: &str, server: &str, reference: &str) -> Result<()> {
+        self.part_with(title, "conn.", server, reference)
+    }
+
+    /// The same, for rows whose number is of other things than connections.
+    pub fn part_with(&self, title: &str, number: &str, server: &str, reference: &str) -> Result<()> {
         line(&format!(
-            "\n{title}\n{:<38} {:>5} {server:>14} {reference:>14} {:>8} {:>8}",
-            "", "conn.", "ratio", "target"
+            "\n{title}\n{:<55} {number:>5} {server:>14} {reference:>14} {:>8} {:>8}",
+            "", "ratio", "target"
         ))
     }
 
@@ -127,7 +132,7 @@ impl Report {
             format!("{:.3}", row.figure)
         };
         line(&format!(
-            "{:<38} {connections:>5} {:>14} {:>14} {figure:>8} {:>8} {verdict}",
+            "{:<55} {connections:>5} {:>14} {:>14} {figure:>8} {:>8} {verdict}",
             row.measure, row.server, row.reference, row.target
         ))
     }

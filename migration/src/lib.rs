@@ -23,6 +23,9 @@ mod m20261121_000010_extend_users;
 mod m20261121_000011_create_user_keys_emails_and_statuses;
 mod m20261121_000012_create_project_bots;
 mod m20261121_000013_create_oauth;
+mod m20261121_000014_cover_lists_of_projects;
+mod m20261121_000015_index_texts_of_projects;
+mod m20261121_000016_cover_lists_of_groups_and_users;
 mod m20261121_000019_create_project_uploads;
 mod m20261121_000020_create_custom_attributes;
 mod m20261121_000021_create_code_analyses;
@@ -58,6 +61,9 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000019_create_project_uploads::Migration),
             Box::new(m20261121_000020_create_custom_attributes::Migration),
             Box::new(m20261121_000021_create_code_analyses::Migration),
+            Box::new(m20261121_000014_cover_lists_of_projects::Migration),
+            Box::new(m20261121_000015_index_texts_of_projects::Migration),
+            Box::new(m20261121_000016_cover_lists_of_groups_and_users::Migration),
         ]
     }
 }

@@ -5,14 +5,15 @@
 //! project comes from membership, from a share with such a group, or from its namespace. The highest counts.
 //! Memberships and shares grant nothing from the day they end.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use chrono::NaiveDate;
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, DbErr, ExprTrait, FromQueryResult, JoinType,
-    sea_query::{Expr, IntoColumnRef, Query, SelectStatement, UnionType},
+    ColumnTrait, Condition, ConnectionTrait, DbErr, ExprTrait, FromQueryResult,
+    sea_query::{Expr, IntoColumnRef, IntoTableRef, Query, SelectStatement, TableRef, UnionType},
 };
 
+use super::few::{TARGET, few};
 use super::{
     AccessLevel, Visibility, group_shares, members, namespace_ancestors, namespaces, project_shares,
     projects, unexpired,
@@ -44,28 +45,55 @@ pub async fn project_level(
     project_id: i64,
     today: NaiveDate,
 ) -> Result<Option<AccessLevel>, DbErr> {
-    Ok(project_levels(db, user_id, &[project_id], today)
-        .await?
-        .remove(&project_id))
+    let namespace = Query::select()
+        .column(projects::Column::NamespaceId)
+        .from(projects::Entity)
+        .and_where(Expr::col(projects::Column::Id).eq(project_id))
+        .take();
+    let own = project_grants(user_id, today).into_iter();
+    let inherited = group_grants(user_id, today).into_iter();
+    let rows = own
+        .map(|grant| grant.rows(|target| target.eq(project_id)))
+        .chain(inherited.map(|grant| grant.rows(|target| target.in_subquery(namespace.clone()))));
+    let levels = highest(db, rows).await?;
+    Ok(levels.into_values().max())
 }
 
-/// The user's roles on several projects in one statement; projects without one are absent.
+/// The roles of a user on the projects of a page and on the namespaces that they lie in, by their ids; what the user
+/// has no role on is absent.
+#[derive(Debug, Default)]
+pub struct Levels {
+    /// On the projects, from wherever.
+    pub projects: HashMap<i64, AccessLevel>,
+    /// On the namespaces.
+    pub namespaces: HashMap<i64, AccessLevel>,
+}
+
+/// The user's roles on several projects, each given with its namespace, in two statements.
 ///
 /// # Errors
 /// Whatever the database reports.
-pub async fn project_levels(
+pub async fn levels(
     db: &impl ConnectionTrait,
     user_id: i64,
-    project_ids: &[i64],
+    found: &[(i64, i64)],
     today: NaiveDate,
-) -> Result<HashMap<i64, AccessLevel>, DbErr> {
-    let inherited = group_grants(user_id, today).into_iter().map(Grant::on_projects);
-    highest(
-        db,
-        project_grants(user_id, today).into_iter().chain(inherited),
-        project_ids,
-    )
-    .await
+) -> Result<Levels, DbErr> {
+    let namespace_ids: Vec<i64> = found.iter().map(|(_, namespace)| *namespace).collect();
+    let namespaces = group_levels(db, user_id, &namespace_ids, today).await?;
+    let own = project_grants(user_id, today).into_iter();
+    let ids = || found.iter().map(|(project, _)| *project);
+    let mut projects = match found {
+        [] => HashMap::new(),
+        _ => highest(db, own.map(|grant| grant.rows(|target| target.is_in(ids())))).await?,
+    };
+    for (project, namespace) in found {
+        if let Some(inherited) = namespaces.get(namespace) {
+            let level = projects.entry(*project).or_insert(*inherited);
+            *level = Ord::max(*level, *inherited);
+        }
+    }
+    Ok(Levels { projects, namespaces })
 }
 
 /// The user's role on a group or personal namespace, if any.
@@ -93,26 +121,69 @@ pub async fn group_levels(
     namespace_ids: &[i64],
     today: NaiveDate,
 ) -> Result<HashMap<i64, AccessLevel>, DbErr> {
-    highest(db, group_grants(user_id, today), namespace_ids).await
+    if namespace_ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let ids: BTreeSet<i64> = namespace_ids.iter().copied().collect();
+    let grants = group_grants(user_id, today).into_iter();
+    highest(
+        db,
+        grants.map(|grant| grant.rows(|target| target.is_in(ids.iter().copied()))),
+    )
+    .await
 }
 
 /// Projects on which the user has at least a role, as a condition on `projects`.
 pub fn projects_with_level(user_id: i64, least: AccessLevel, today: NaiveDate) -> Condition {
-    let own = project_grants(user_id, today)
-        .into_iter()
-        .map(|grant| projects::Column::Id.in_subquery(grant.targets(least)));
-    let inherited = group_grants(user_id, today)
-        .into_iter()
-        .map(|grant| projects::Column::NamespaceId.in_subquery(grant.targets(least)));
-    own.chain(inherited).fold(Condition::any(), Condition::add)
+    let columns = [projects::Column::Id, projects::Column::NamespaceId];
+    held_by(user_id, least, today, columns.map(ColumnTrait::into_expr))
+}
+
+/// Projects on which the user has at least a role, as a condition for lists of them that a user may ask for at any
+/// time, in one statement more. Few projects are looked up by their ids; where there are many, the list is better
+/// read in its order, and each project looked at until the page is full. No database can tell which it is.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn held_projects(
+    db: &impl ConnectionTrait,
+    user_id: i64,
+    least: AccessLevel,
+    today: NaiveDate,
+) -> Result<Condition, DbErr> {
+    let own = project_grants(user_id, today).into_iter();
+    let inherited = group_grants(user_id, today).into_iter().map(Grant::on_projects);
+    let all = own.chain(inherited).map(|grant| grant.targets(least));
+    match few(db, together(UnionType::All, all)).await? {
+        Some(ids) => Ok(Condition::all().add(projects::Column::Id.is_in(ids))),
+        None => {
+            let columns = [projects::Column::Id, projects::Column::NamespaceId];
+            Ok(held_by(user_id, least, today, columns.map(passed_by)))
+        }
+    }
+}
+
+/// A column of `projects` that no index is to be chosen for.
+pub fn passed_by(column: projects::Column) -> Expr {
+    column.into_expr().add(0)
+}
+
+fn held_by(user_id: i64, least: AccessLevel, today: NaiveDate, [id, namespace_id]: [Expr; 2]) -> Condition {
+    let [groups, shared_groups, owned] = group_grants(user_id, today);
+    let [direct, shared] = project_grants(user_id, today);
+    // What is granted most often comes first: the rest is not looked at then.
+    Condition::any()
+        .add(namespace_id.clone().in_subquery(groups.targets(least)))
+        .add(namespace_id.clone().in_subquery(owned.targets(least)))
+        .add(id.clone().in_subquery(direct.targets(least)))
+        .add(namespace_id.in_subquery(shared_groups.targets(least)))
+        .add(id.in_subquery(shared.targets(least)))
 }
 
 /// Groups and personal namespaces on which the user has at least a role, as a condition on `namespaces`.
 pub fn groups_with_level(user_id: i64, least: AccessLevel, today: NaiveDate) -> Condition {
-    group_grants(user_id, today)
-        .into_iter()
-        .map(|grant| namespaces::Column::Id.in_subquery(grant.targets(least)))
-        .fold(Condition::any(), Condition::add)
+    let grants = group_grants(user_id, today).map(|grant| grant.targets(least));
+    Condition::all().add(namespaces::Column::Id.in_subquery(together(UnionType::Distinct, grants)))
 }
 
 /// Projects that somebody may see, as a condition on `projects`; never those being removed.
@@ -178,25 +249,17 @@ fn open_to(external: bool) -> Vec<Visibility> {
 
 /// The namespaces above projects on which the user has a role of their own.
 fn above_own_projects(user_id: i64, today: NaiveDate) -> SelectStatement {
-    let own = project_grants(user_id, today)
-        .into_iter()
-        .map(|grant| {
-            Expr::col((PROJECT, projects::Column::Id)).in_subquery(grant.targets(AccessLevel::Guest))
-        })
-        .fold(Condition::any(), Condition::add);
+    let own = project_grants(user_id, today).map(|grant| grant.targets(AccessLevel::Guest));
+    // Many projects lie in few namespaces, so each is looked up only once.
+    let within = Query::select()
+        .column((PROJECT, projects::Column::NamespaceId))
+        .from_as(projects::Entity, PROJECT)
+        .and_where(Expr::col((PROJECT, projects::Column::Id)).in_subquery(together(UnionType::Distinct, own)))
+        .take();
     Query::select()
         .column((ABOVE, namespace_ancestors::Column::AncestorId))
-        .from_as(projects::Entity, PROJECT)
-        .join_as(
-            JoinType::InnerJoin,
-            namespace_ancestors::Entity,
-            ABOVE,
-            same(
-                (ABOVE, namespace_ancestors::Column::NamespaceId),
-                (PROJECT, projects::Column::NamespaceId),
-            ),
-        )
-        .cond_where(own)
+        .from_as(namespace_ancestors::Entity, ABOVE)
+        .and_where(Expr::col((ABOVE, namespace_ancestors::Column::NamespaceId)).in_subquery(within))
         .take()
 }
 
@@ -208,42 +271,56 @@ const ABOVE: &str = "above";
 const OWNED: &str = "owned";
 const PROJECT: &str = "granted_project";
 
-/// One way by which a user comes to roles: a statement without columns, the column of it that says on what,
-/// and the role. Joins are flat, so that the database may start from the user or from the target.
+/// One way by which a user comes to roles: tables that lead from the user to what the role is on, what holds between
+/// their rows, the column that says on what, and the role.
+///
+/// SQLite joins in the order that is written, as it cannot know how much a user is a member of; PostgreSQL in the order
+/// that it likes.
 struct Grant {
-    from: SelectStatement,
+    tables: Vec<TableRef>,
+    rules: Condition,
     target: Expr,
     level: Expr,
 }
 
 impl Grant {
-    /// The rows `(target_id, access_level)` for some targets.
-    fn rows(mut self, targets: &[i64]) -> SelectStatement {
-        self.from
-            .expr_as(self.target.clone(), "target_id")
-            .expr_as(self.level, "access_level")
-            .and_where(self.target.is_in(targets.iter().copied()))
+    /// The rows `(target_id, access_level)` for the targets of a condition, which are looked up first.
+    fn rows(mut self, which: impl FnOnce(Expr) -> Expr) -> SelectStatement {
+        self.tables.reverse();
+        let wanted = which(self.target.clone());
+        let level = self.level.clone();
+        self.select()
+            .expr_as(level, "access_level")
+            .and_where(wanted)
             .take()
     }
 
     /// The targets on which at least a role is granted.
-    fn targets(mut self, least: AccessLevel) -> SelectStatement {
-        self.from
-            .expr(self.target)
-            .and_where(self.level.gte(i32::from(least)))
-            .take()
+    fn targets(self, least: AccessLevel) -> SelectStatement {
+        let level = self.level.clone();
+        self.select().and_where(level.gte(i32::from(least))).take()
+    }
+
+    fn select(self) -> SelectStatement {
+        let mut tables = self.tables.into_iter();
+        let mut select = Query::select();
+        select.expr_as(self.target, TARGET).cond_where(self.rules);
+        if let Some(first) = tables.next() {
+            select.from(first);
+        }
+        for table in tables {
+            select.cross_join(table);
+        }
+        select
     }
 
     /// The same grant, on the projects that lie in the granted namespaces.
     fn on_projects(mut self) -> Self {
-        self.from.join_as(
-            JoinType::InnerJoin,
-            projects::Entity,
-            PROJECT,
-            Expr::col((PROJECT, projects::Column::NamespaceId)).eq(self.target),
-        );
+        self.tables.push(named(projects::Entity, PROJECT));
+        let inside = Expr::col((PROJECT, projects::Column::NamespaceId)).eq(self.target);
         Self {
-            from: self.from,
+            tables: self.tables,
+            rules: self.rules.add(inside),
             target: Expr::col((PROJECT, projects::Column::Id)),
             level: self.level,
         }
@@ -254,41 +331,34 @@ impl Grant {
 fn group_grants(user_id: i64, today: NaiveDate) -> [Grant; 3] {
     use namespace_ancestors::Column as Ancestor;
 
-    let membership = Grant {
-        from: memberships_below(user_id, today),
-        target: Expr::col((HELD, Ancestor::NamespaceId)),
-        level: Expr::col((MEMBER, members::Column::AccessLevel)),
-    };
+    let membership = memberships_below(user_id, today);
+    let through = memberships_below(user_id, today);
     let shared = Grant {
-        from: memberships_below(user_id, today)
-            .join_as(
-                JoinType::InnerJoin,
-                group_shares::Entity,
-                SHARE,
-                same(
-                    (SHARE, group_shares::Column::WithGroupId),
-                    (HELD, Ancestor::NamespaceId),
-                ),
-            )
-            .join_as(
-                JoinType::InnerJoin,
-                namespace_ancestors::Entity,
-                ABOVE,
-                same(
-                    (ABOVE, Ancestor::AncestorId),
-                    (SHARE, group_shares::Column::NamespaceId),
-                ),
-            )
-            .cond_where(unexpired((SHARE, group_shares::Column::ExpiresAt), today))
-            .take(),
+        tables: [
+            through.tables,
+            vec![
+                named(group_shares::Entity, SHARE),
+                named(namespace_ancestors::Entity, ABOVE),
+            ],
+        ]
+        .concat(),
+        rules: through
+            .rules
+            .add(same(
+                (SHARE, group_shares::Column::WithGroupId),
+                (HELD, Ancestor::NamespaceId),
+            ))
+            .add(same(
+                (ABOVE, Ancestor::AncestorId),
+                (SHARE, group_shares::Column::NamespaceId),
+            ))
+            .add(unexpired((SHARE, group_shares::Column::ExpiresAt), today)),
         target: Expr::col((ABOVE, Ancestor::NamespaceId)),
         level: capped((SHARE, group_shares::Column::AccessLevel)),
     };
     let owned = Grant {
-        from: Query::select()
-            .from_as(namespaces::Entity, OWNED)
-            .and_where(Expr::col((OWNED, namespaces::Column::OwnerId)).eq(user_id))
-            .take(),
+        tables: vec![named(namespaces::Entity, OWNED)],
+        rules: Condition::all().add(Expr::col((OWNED, namespaces::Column::OwnerId)).eq(user_id)),
         target: Expr::col((OWNED, namespaces::Column::Id)),
         level: Expr::val(i32::from(AccessLevel::Owner)),
     };
@@ -298,25 +368,21 @@ fn group_grants(user_id: i64, today: NaiveDate) -> [Grant; 3] {
 /// The roles of a user on projects that do not come from their namespaces.
 fn project_grants(user_id: i64, today: NaiveDate) -> [Grant; 2] {
     let membership = Grant {
-        from: memberships(user_id, today)
-            .and_where(Expr::col((MEMBER, members::Column::ProjectId)).is_not_null())
-            .take(),
+        tables: vec![named(members::Entity, MEMBER)],
+        rules: memberships(user_id, today).add(Expr::col((MEMBER, members::Column::ProjectId)).is_not_null()),
         target: Expr::col((MEMBER, members::Column::ProjectId)),
         level: Expr::col((MEMBER, members::Column::AccessLevel)),
     };
+    let through = memberships_below(user_id, today);
     let shared = Grant {
-        from: memberships_below(user_id, today)
-            .join_as(
-                JoinType::InnerJoin,
-                project_shares::Entity,
-                SHARE,
-                same(
-                    (SHARE, project_shares::Column::GroupId),
-                    (HELD, namespace_ancestors::Column::NamespaceId),
-                ),
-            )
-            .cond_where(unexpired((SHARE, project_shares::Column::ExpiresAt), today))
-            .take(),
+        tables: [through.tables, vec![named(project_shares::Entity, SHARE)]].concat(),
+        rules: through
+            .rules
+            .add(same(
+                (SHARE, project_shares::Column::GroupId),
+                (HELD, namespace_ancestors::Column::NamespaceId),
+            ))
+            .add(unexpired((SHARE, project_shares::Column::ExpiresAt), today)),
         target: Expr::col((SHARE, project_shares::Column::ProjectId)),
         level: capped((SHARE, project_shares::Column::AccessLevel)),
     };
@@ -324,27 +390,31 @@ fn project_grants(user_id: i64, today: NaiveDate) -> [Grant; 2] {
 }
 
 /// The memberships of a user that have not ended.
-fn memberships(user_id: i64, today: NaiveDate) -> SelectStatement {
-    Query::select()
-        .from_as(members::Entity, MEMBER)
-        .and_where(Expr::col((MEMBER, members::Column::UserId)).eq(user_id))
-        .cond_where(unexpired((MEMBER, members::Column::ExpiresAt), today))
-        .take()
+fn memberships(user_id: i64, today: NaiveDate) -> Condition {
+    Condition::all()
+        .add(Expr::col((MEMBER, members::Column::UserId)).eq(user_id))
+        .add(unexpired((MEMBER, members::Column::ExpiresAt), today))
 }
 
-/// The same, once for each namespace at or below the group.
-fn memberships_below(user_id: i64, today: NaiveDate) -> SelectStatement {
-    memberships(user_id, today)
-        .join_as(
-            JoinType::InnerJoin,
-            namespace_ancestors::Entity,
-            HELD,
-            same(
-                (HELD, namespace_ancestors::Column::AncestorId),
-                (MEMBER, members::Column::NamespaceId),
-            ),
-        )
-        .take()
+/// The roles of a user on the groups that the user is a member of, and on all below.
+fn memberships_below(user_id: i64, today: NaiveDate) -> Grant {
+    Grant {
+        tables: vec![
+            named(members::Entity, MEMBER),
+            named(namespace_ancestors::Entity, HELD),
+        ],
+        rules: memberships(user_id, today).add(same(
+            (HELD, namespace_ancestors::Column::AncestorId),
+            (MEMBER, members::Column::NamespaceId),
+        )),
+        target: Expr::col((HELD, namespace_ancestors::Column::NamespaceId)),
+        level: Expr::col((MEMBER, members::Column::AccessLevel)),
+    }
+}
+
+/// A table by another name.
+fn named(table: impl IntoTableRef, name: &'static str) -> TableRef {
+    table.into_table_ref().alias(name)
 }
 
 fn same(left: impl IntoColumnRef, right: impl IntoColumnRef) -> Expr {
@@ -359,6 +429,15 @@ fn capped(share: impl IntoColumnRef + Clone) -> Expr {
         .into()
 }
 
+/// What statements find together; without a statement, one that finds nothing.
+fn together(how: UnionType, statements: impl IntoIterator<Item = SelectStatement>) -> SelectStatement {
+    let all = statements.into_iter().reduce(|mut all, one| {
+        all.union(how, one);
+        all
+    });
+    all.unwrap_or_default()
+}
+
 #[derive(FromQueryResult)]
 struct Highest {
     target_id: i64,
@@ -368,24 +447,13 @@ struct Highest {
 /// The highest role each target is granted.
 async fn highest(
     db: &impl ConnectionTrait,
-    grants: impl IntoIterator<Item = Grant>,
-    targets: &[i64],
+    grants: impl IntoIterator<Item = SelectStatement>,
 ) -> Result<HashMap<i64, AccessLevel>, DbErr> {
-    let union = grants
-        .into_iter()
-        .map(|grant| grant.rows(targets))
-        .reduce(|mut all, rows| {
-            all.union(UnionType::All, rows);
-            all
-        });
-    let Some(union) = union.filter(|_| !targets.is_empty()) else {
-        return Ok(HashMap::new());
-    };
     let statement = Query::select()
-        .column("target_id")
+        .column(TARGET)
         .expr_as(Expr::col("access_level").max(), "access_level")
-        .from_subquery(union, "grants")
-        .group_by_col("target_id")
+        .from_subquery(together(UnionType::All, grants), "grants")
+        .group_by_col(TARGET)
         .take();
     let rows = db.query_all(&statement).await?;
     rows.iter()

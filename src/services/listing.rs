@@ -9,12 +9,18 @@ use crate::error::Result;
 /// The character that takes wildcards their meaning.
 const ESCAPE: char = '!';
 
-/// How many rows a statement finds, counted to one more than [`MAX_COUNTED`] (specification 8).
+/// How many rows a statement finds, counted to one more than [`MAX_COUNTED`] (specification 8). The statement groups
+/// nothing and leaves no row out for being like another.
 ///
 /// # Errors
 /// Whatever the database reports.
 pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement) -> Result<u64> {
-    rows.clear_order_by().limit(MAX_COUNTED + 1).reset_offset();
+    // That a row is there is all that counts; what it holds might lie outside the index that tells so.
+    rows.clear_selects()
+        .expr_as(Expr::val(1), "found")
+        .clear_order_by()
+        .limit(MAX_COUNTED + 1)
+        .reset_offset();
     let statement = Query::select()
         .expr_as(Func::count(Expr::col(Asterisk)), "total")
         .from_subquery(rows, "counted")
@@ -27,6 +33,25 @@ pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement)
     Ok(u64::try_from(total).unwrap_or(0))
 }
 
+/// How long a list is of which a page was read, with one row more than the page holds: where the list ends on the page,
+/// the page tells; otherwise it is counted as by [`bounded_count`].
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn total_of(
+    db: &impl ConnectionTrait,
+    page: &PageRequest,
+    read: usize,
+    rows: SelectStatement,
+) -> Result<u64> {
+    let read = read as u64;
+    let begins = read > 0 || page.offset() == 0;
+    if begins && read <= page.limit() {
+        return Ok(page.offset().saturating_add(read));
+    }
+    bounded_count(db, rows).await
+}
+
 /// One page of what a query finds, in its order, with the total.
 ///
 /// # Errors
@@ -36,12 +61,13 @@ pub async fn page_of<E: EntityTrait>(
     wanted: Select<E>,
     page: &PageRequest,
 ) -> Result<Page<E::Model>> {
-    let total = bounded_count(db, wanted.clone().into_query()).await?;
     let found = wanted
+        .clone()
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
+    let total = total_of(db, page, found.len(), wanted.into_query()).await?;
     Ok(Page::new(page, found, total))
 }
 

@@ -167,28 +167,42 @@ async fn memberships_and_shares_grant_nothing_from_the_day_they_end() {
 }
 
 #[tokio::test]
-async fn roles_on_many_projects_take_one_statement_and_match_single_ones() {
+async fn roles_on_many_projects_match_single_ones() {
     on_each_database(async |db| {
         let world = World::new(&db).await;
         let ada = world.user("ada").await;
+        let bob = world.user("bob").await;
         let group = world.group("g", Private).await;
         world.member(Source::Group(group), ada, Reporter).await;
         let mine = world.project("ada", "mine").await;
         let ours = world.project("g", "ours").await;
-        world.user("bob").await;
+        let more = world.project("g", "more").await;
+        let less = world.project("g", "less").await;
         let theirs = world.project("bob", "theirs").await;
-        let levels = access::project_levels(db.read(), ada.id, &[mine, ours, theirs], today())
-            .await
-            .unwrap();
-        assert_eq!(levels.get(&mine), Some(&Owner));
-        assert_eq!(levels.get(&ours), Some(&Reporter));
-        assert_eq!(levels.get(&theirs), None);
-        assert!(
-            access::project_levels(db.read(), ada.id, &[], today())
-                .await
-                .unwrap()
-                .is_empty()
-        );
+        world.member(Source::Project(more), ada, Maintainer).await;
+        world.member(Source::Project(less), ada, Guest).await;
+        let found = [
+            (mine, ada.personal),
+            (ours, group),
+            (more, group),
+            (less, group),
+            (theirs, bob.personal),
+        ];
+        let levels = access::levels(db.read(), ada.id, &found, today()).await.unwrap();
+        for (project, wanted) in [
+            (mine, Some(Owner)),
+            (ours, Some(Reporter)),
+            (more, Some(Maintainer)),
+            (less, Some(Reporter)),
+            (theirs, None),
+        ] {
+            assert_eq!(levels.projects.get(&project).copied(), wanted);
+            assert_eq!(level(&db, ada, project).await, wanted);
+        }
+        assert_eq!(levels.namespaces.get(&group), Some(&Reporter));
+        assert_eq!(levels.namespaces.get(&ada.personal), Some(&Owner));
+        let none = access::levels(db.read(), ada.id, &[], today()).await.unwrap();
+        assert!(none.projects.is_empty() && none.namespaces.is_empty());
     })
     .await;
 }

@@ -10,7 +10,7 @@ use sea_orm::{
 
 use super::Row;
 use crate::api::types::{Page, PageRequest};
-use crate::entities::access::{groups_with_level, visible_groups};
+use crate::entities::access::{Viewer, groups_with_level, visible_groups};
 use crate::entities::namespaces::{self, Column};
 use crate::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
 use crate::error::Result;
@@ -115,9 +115,12 @@ impl Filter {
             Order::Path => Column::Path,
             Order::Id => Column::Id,
         };
+        let held = self.held(caller);
+        // Who has a role on a group sees it.
+        let viewer = held.as_ref().map_or(caller.viewer(), |_| Viewer::Admin);
         let select = namespaces::Entity::find()
-            .filter(visible_groups(caller.viewer(), now().date_naive()))
-            .filter(self.of_caller(caller))
+            .filter(visible_groups(viewer, now().date_naive()))
+            .filter(Condition::all().add_option(held))
             .filter(self.of_group())
             .order_by(column, direction);
         match self.order {
@@ -126,7 +129,8 @@ impl Filter {
         }
     }
 
-    fn of_caller(&self, caller: &Caller) -> Condition {
+    /// Those on which the caller has the role that is asked for, or any where not all are wanted.
+    fn held(&self, caller: &Caller) -> Option<Condition> {
         let level = self.min_access_level.and_then(AccessLevel::of_number);
         let least = if self.owned {
             Some(AccessLevel::Owner)
@@ -135,11 +139,11 @@ impl Filter {
         };
         let Some(user) = caller.as_user() else {
             let never = || Condition::all().add(Expr::val(1).eq(0));
-            return Condition::all().add_option(least.map(|_| never()));
+            return least.map(|_| never());
         };
         let all = self.all_available.unwrap_or(user.admin);
         let least = least.or((!all).then_some(AccessLevel::Guest));
-        Condition::all().add_option(least.map(|least| groups_with_level(user.id, least, now().date_naive())))
+        least.map(|least| groups_with_level(user.id, least, now().date_naive()))
     }
 
     fn of_group(&self) -> Condition {

@@ -3,25 +3,27 @@
 use std::collections::BTreeMap;
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::{Expr, Query};
+use sea_orm::sea_query::{Expr, Query, UnionType};
 use sea_orm::{
-    ColumnTrait, Condition, EntityTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect,
+    QueryTrait, Select, SelectTwo,
 };
 
 use super::Row;
 use super::row::decorate;
 use crate::api::types::{Page, PageRequest, Rest};
-use crate::entities::access::{projects_with_level, visible_projects};
+use crate::entities::access::{held_projects, passed_by, projects_with_level, visible_projects};
+use crate::entities::few::{TARGET, few};
 use crate::entities::projects::{self, Column, FeatureAccess};
 use crate::entities::{
     AccessLevel, Visibility, custom_attributes, fold, namespace_ancestors, namespaces, now,
-    project_languages, project_shares, project_stars, unexpired,
+    project_languages, project_shares, project_stars, project_texts, unexpired,
 };
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
-use crate::services::listing::{bounded_count, containing, lower_contains};
+use crate::services::listing::{containing, lower_contains, total_of};
 
 /// Records beyond which pages by number end (specification 8).
 const DEEPEST_OFFSET: i64 = 50_000;
@@ -117,15 +119,13 @@ pub async fn list(
         return Err(Error::parameter("custom_attributes is invalid"));
     }
     let db = backend.database.read();
-    let select = filter
-        .select(backend, caller)
-        .find_also_related(namespaces::Entity);
     if page.keyset {
         if filter.order != Order::Id {
             let text = "Keyset pagination is not yet available for this type of request";
             return Err(Error::NotAllowed(text.into()));
         }
-        let found = select.limit(page.limit()).all(db).await?;
+        let wanted = filter.select(backend, caller).await?.limit(page.limit());
+        let found = filter.whole(wanted).all(db).await?;
         let items = decorate(db, caller, with_namespace(found)).await?;
         let next = if filter.ascending { "id_after" } else { "id_before" };
         let last = items.last().map(|row| (next, row.project.id));
@@ -141,12 +141,10 @@ pub async fn list(
         );
         return Err(Error::NotAllowed(text.into()));
     }
-    let total = bounded_count(db, filter.select(backend, caller).into_query()).await?;
-    let found = select
-        .offset(page.offset())
-        .limit(page.limit() + 1)
-        .all(db)
-        .await?;
+    let all = filter.select(backend, caller).await?;
+    let wanted = all.clone().offset(page.offset()).limit(page.limit() + 1);
+    let found = filter.whole(wanted).all(db).await?;
+    let total = total_of(db, page, found.len(), all.into_query()).await?;
     let page = Page::new(page, with_namespace(found), total);
     Ok(Page {
         items: decorate(db, caller, page.items).await?,
@@ -162,50 +160,81 @@ fn with_namespace(found: Vec<(projects::Model, Option<namespaces::Model>)>) -> V
 }
 
 impl Filter {
-    fn select(&self, backend: &Backend, caller: &Caller) -> Select<projects::Entity> {
+    /// The ids of all that is wanted, in order.
+    async fn select(&self, backend: &Backend, caller: &Caller) -> Result<Select<projects::Entity>> {
+        let db = backend.database.read();
+        let seen = match self.held(db, caller).await? {
+            // Who has a role on a project sees it.
+            Some(held) => held.add(Column::DeletionStartedAt.is_null()),
+            None => visible_projects(caller.viewer(), now().date_naive()),
+        };
+        let inside = match self.of_group {
+            Some(group) => Some(of_group(db, group).await?),
+            None => None,
+        };
+        let ids = projects::Entity::find()
+            .select_only()
+            .column(Column::Id)
+            .filter(seen)
+            .filter(Condition::all().add_option(inside))
+            .filter(self.of_stars(caller))
+            .filter(self.of_project())
+            .filter(self.found(db).await?)
+            .filter(self.of_features(caller))
+            .filter(self.of_data(backend, caller));
+        Ok(self.ordered(ids))
+    }
+
+    /// The projects with these ids, with their namespaces. Rows are wide, so only those of the page are looked at: what
+    /// comes before it is passed by in the index of the order, which holds what [`visible_projects`] asks for.
+    fn whole(&self, ids: Select<projects::Entity>) -> SelectTwo<projects::Entity, namespaces::Entity> {
+        let rows = projects::Entity::find().filter(Column::Id.in_subquery(ids.into_query()));
+        self.ordered(rows.find_also_related(namespaces::Entity))
+    }
+
+    fn ordered<S: QueryOrder>(&self, rows: S) -> S {
         let direction = if self.ascending {
             sea_orm::Order::Asc
         } else {
             sea_orm::Order::Desc
         };
-        let select = projects::Entity::find()
-            .filter(visible_projects(caller.viewer(), now().date_naive()))
-            .filter(self.of_caller(caller))
-            .filter(self.of_project())
-            .filter(self.of_features(caller))
-            .filter(self.of_data(backend, caller))
-            .order_by(self.order.column(), direction.clone());
+        let rows = rows.order_by(self.order.column(), direction.clone());
         match self.order {
-            Order::Id => select,
-            _ => select.order_by(Column::Id, direction),
+            Order::Id => rows,
+            _ => rows.order_by(Column::Id, direction),
         }
     }
 
-    /// What is about the caller: `owned` prevails over `min_access_level`, which prevails over `membership`.
-    fn of_caller(&self, caller: &Caller) -> Condition {
-        let today = now().date_naive();
-        let condition = Condition::all();
-        let level = self.min_access_level.and_then(|level| i32::try_from(level).ok());
-        let level = level.and_then(|level| AccessLevel::try_from(level).ok());
+    /// Those on which the caller has the role that is asked for: `owned` prevails over `min_access_level`, which prevails
+    /// over `membership`.
+    async fn held(&self, db: &impl ConnectionTrait, caller: &Caller) -> Result<Option<Condition>> {
+        let level = self.min_access_level.and_then(AccessLevel::of_number);
         let least = match (self.owned, level, self.membership) {
-            (true, ..) => Some(AccessLevel::Owner),
-            (false, Some(level), _) => Some(level),
-            (false, None, true) => Some(AccessLevel::Guest),
-            (false, None, false) => None,
+            (true, ..) => AccessLevel::Owner,
+            (false, Some(level), _) => level,
+            (false, None, true) => AccessLevel::Guest,
+            (false, None, false) => return Ok(None),
         };
-        let Some(user) = caller.as_user() else {
-            return condition.add_option(least.map(|_| nothing()));
-        };
-        let stars = || {
+        match caller.as_user() {
+            None => Ok(Some(nothing())),
+            Some(user) => {
+                let held = held_projects(db, user.id, least, now().date_naive()).await?;
+                Ok(Some(Condition::all().add(held)))
+            }
+        }
+    }
+
+    /// Those that the caller starred, if that is asked for; without a caller it is ignored.
+    fn of_stars(&self, caller: &Caller) -> Condition {
+        let user = caller.as_user().filter(|_| self.starred);
+        let stars = user.map(|user| {
             project_stars::Entity::find()
                 .select_only()
                 .column(project_stars::Column::ProjectId)
                 .filter(project_stars::Column::UserId.eq(user.id))
                 .into_query()
-        };
-        condition
-            .add_option(least.map(|least| projects_with_level(user.id, least, today)))
-            .add_option(self.starred.then(|| Column::Id.in_subquery(stars())))
+        });
+        Condition::all().add_option(stars.map(|stars| Column::Id.in_subquery(stars)))
     }
 
     /// What is about the project itself.
@@ -222,7 +251,6 @@ impl Filter {
                 self.of_user
                     .map(|id| Column::NamespaceId.in_subquery(personal(id))),
             )
-            .add_option(self.of_group.map(of_group))
             .add_option(self.forked_from.map(|id| Column::ForkedFromId.eq(id)))
             .add_option(self.archived.map(|archived| Column::Archived.eq(archived)))
             .add_option(
@@ -239,13 +267,12 @@ impl Filter {
                 self.last_activity_before
                     .map(|time| Column::LastActivityAt.lt(time)),
             )
-            .add(self.found())
     }
 
     /// Every word that is searched for stands in the name, path or description, or in those of a namespace above.
-    fn found(&self) -> Condition {
+    async fn found(&self, db: &impl ConnectionTrait) -> Result<Condition> {
         let text = self.search.as_deref().map(fold).unwrap_or_default();
-        text.split_whitespace().fold(Condition::all(), |all, word| {
+        let all = text.split_whitespace().fold(Condition::all(), |all, word| {
             let folded = |column: Column| Expr::col((projects::Entity, column)).like(containing(word));
             let anywhere = Condition::any()
                 .add(folded(Column::NameKey))
@@ -256,7 +283,13 @@ impl Filter {
                         .then(|| Column::NamespaceId.in_subquery(namespaces_below(word))),
                 );
             all.add(anywhere)
-        })
+        });
+        let longest = text.split_whitespace().max_by_key(|word| word.len());
+        let candidates = match longest.filter(|_| !self.search_namespaces) {
+            Some(word) => project_texts::candidates(db, word).await?,
+            None => None,
+        };
+        Ok(all.add_option(candidates.map(|ids| Column::Id.is_in(ids))))
     }
 
     /// Features that are on and that the caller may use.
@@ -301,22 +334,34 @@ impl Filter {
     }
 }
 
-/// The projects that lie in a group or are shared with it.
-fn of_group(wanted: OfGroup) -> Condition {
-    let inside = if wanted.with_subgroups {
-        Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(wanted.id))
-    } else {
-        Column::NamespaceId.eq(wanted.id)
+/// The projects that lie in a group or are shared with it: looked up by their ids where they are few, otherwise picked
+/// from the list as it is read.
+async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup) -> Result<Condition> {
+    let inside = |namespace: Expr| match wanted.with_subgroups {
+        true => namespace.in_subquery(namespace_ancestors::at_or_below(wanted.id)),
+        false => namespace.eq(wanted.id),
     };
     let shared = project_shares::Entity::find()
         .select_only()
-        .column(project_shares::Column::ProjectId)
+        .column_as(project_shares::Column::ProjectId, TARGET)
         .filter(project_shares::Column::GroupId.eq(wanted.id))
         .filter(unexpired(project_shares::Column::ExpiresAt, now().date_naive()))
         .into_query();
-    Condition::any()
-        .add(inside)
-        .add_option(wanted.with_shared.then(|| Column::Id.in_subquery(shared)))
+    let shared = wanted.with_shared.then_some(shared);
+    let mut all = projects::Entity::find()
+        .select_only()
+        .column_as(Column::Id, TARGET)
+        .filter(inside(Column::NamespaceId.into_expr()))
+        .into_query();
+    if let Some(shared) = &shared {
+        all.union(UnionType::All, shared.clone());
+    }
+    Ok(match few(db, all).await? {
+        Some(ids) => Condition::all().add(Column::Id.is_in(ids)),
+        None => Condition::any()
+            .add(inside(passed_by(Column::NamespaceId)))
+            .add_option(shared.map(|shared| passed_by(Column::Id).in_subquery(shared))),
+    })
 }
 
 /// A condition that no row meets.

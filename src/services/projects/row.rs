@@ -151,9 +151,8 @@ struct Related {
     owners: HashMap<i64, users::Model>,
     topics: HashMap<i64, Vec<String>>,
     shares: HashMap<i64, Vec<(project_shares::Model, namespaces::Model)>>,
-    roles: HashMap<i64, AccessLevel>,
+    levels: levels::Levels,
     project_roles: HashMap<i64, AccessLevel>,
-    group_roles: HashMap<i64, AccessLevel>,
 }
 
 impl Related {
@@ -195,8 +194,8 @@ impl Related {
         let Some(user) = caller.as_user() else {
             return Ok(related);
         };
-        related.roles = levels::project_levels(db, user.id, &ids, today).await?;
-        related.group_roles = levels::group_levels(db, user.id, &namespace_ids, today).await?;
+        let places: Vec<(i64, i64)> = ids.iter().copied().zip(namespace_ids).collect();
+        related.levels = levels::levels(db, user.id, &places, today).await?;
         let direct = members::Entity::find()
             .filter(members::Column::UserId.eq(user.id))
             .filter(members::Column::ProjectId.is_in(ids))
@@ -221,10 +220,15 @@ impl Related {
             owner: namespace.owner_id.and_then(|id| self.owners.get(&id).cloned()),
             topics: self.topics.get(&project.id).cloned().unwrap_or_default(),
             shares: self.shares.get(&project.id).cloned().unwrap_or_default(),
-            standing: caller.standing(self.roles.get(&project.id).copied()),
+            standing: caller.standing(self.levels.projects.get(&project.id).copied()),
             // The owner of a personal project is shown as its Maintainer, with or without a membership.
             project_role: project_role.or(owned.then_some(AccessLevel::Maintainer)),
-            group_role: self.group_roles.get(&namespace.id).copied().filter(|_| !personal),
+            group_role: self
+                .levels
+                .namespaces
+                .get(&namespace.id)
+                .copied()
+                .filter(|_| !personal),
             project,
             namespace,
             forked_from,

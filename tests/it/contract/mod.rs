@@ -5,3 +5,4 @@ mod everywhere;
 mod layering;
 mod locks;
 mod routes;
+mod statements;

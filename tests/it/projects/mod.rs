@@ -7,6 +7,8 @@ mod delete;
 mod edit;
 mod features;
 mod list;
+mod lists;
+mod plans;
 mod read;
 mod restore;
 mod transfer;

@@ -1,0 +1,286 @@
+//! Lists on a large instance, on every database there is: SQLite, and PostgreSQL where `HOLDFAST_TEST_DATABASE_URL` names
+//! a server.
+//!
+//! The server runs within this process, so that statements can be counted and nothing is remembered: before each request
+//! it is told to forget what it knows, and so every figure is that of an answer from the database.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use holdfast::config::Options;
+use holdfast::database::Observer;
+use holdfast::secrets::Secret;
+use holdfast::server;
+use holdfast::services::Backend;
+use holdfast::services::setup::Chosen;
+use sea_orm::ConnectionTrait;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::Result;
+use crate::http::{Connection, Request};
+use crate::instance::TOKEN;
+use crate::population::{self, MEMBER, NEWCOMER};
+use crate::report::{self, Report, Row, Target};
+
+/// How often each list is asked for.
+const ROUNDS: usize = 15;
+/// The page that is held against the first, of 100 rows each.
+const FAR: usize = 400;
+/// How much longer the first page of projects may take for others than for administrators.
+const MOST_FOR_OTHERS: f64 = 10.0;
+/// How much longer a far page by keyset may take than the first.
+const MOST_FOR_FAR: f64 = 1.2;
+/// The most statements that a list may take.
+const MOST_STATEMENTS: f64 = 12.0;
+/// The name of the database in PostgreSQL.
+const DATABASE: &str = "holdfast_bench_lists";
+
+/// Measures all lists and adds them to the report.
+pub async fn measure(directory: &Path, report: &mut Report) -> Result<()> {
+    for (database, url) in databases().await? {
+        let instance = Instance::start(&directory.join("lists"), url).await?;
+        report.part_with(
+            &format!("Lists of a large instance, never remembered, on {database}"),
+            "stmts",
+            "list",
+            "reference",
+        )?;
+        instance.measure(report).await?;
+        instance.stop().await?;
+    }
+    Ok(())
+}
+
+/// Fills the instance on every database, where that has not been done.
+pub async fn generate(directory: &Path) -> Result<()> {
+    for (database, url) in databases().await? {
+        let began = Instant::now();
+        Instance::start(&directory.join("lists"), url)
+            .await?
+            .stop()
+            .await?;
+        report::line(&format!("{database}: {:.0} s", began.elapsed().as_secs_f64()))?;
+    }
+    Ok(())
+}
+
+/// The databases by name, with the address of each but the embedded one.
+async fn databases() -> Result<Vec<(&'static str, Option<String>)>> {
+    let mut databases = vec![("SQLite", None)];
+    let url = std::env::var("HOLDFAST_TEST_DATABASE_URL").unwrap_or_default();
+    if let Some((server, _)) = url.rsplit_once('/') {
+        let connection = sea_orm::Database::connect(&url).await?;
+        // That it is there already is all there is to fail.
+        let made = connection
+            .execute_unprepared(&format!("CREATE DATABASE {DATABASE}"))
+            .await;
+        if made.is_ok() {
+            report::line(&format!("Made the database {DATABASE}."))?;
+        }
+        connection.close().await?;
+        databases.push(("PostgreSQL", Some(format!("{server}/{DATABASE}"))));
+    }
+    Ok(databases)
+}
+
+/// A server on a large instance.
+struct Instance {
+    address: SocketAddr,
+    backend: Backend,
+    statements: Arc<AtomicUsize>,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<std::result::Result<(), server::Error>>,
+}
+
+/// A list, and what it is held against.
+struct List {
+    name: String,
+    request: Request,
+    reference: Request,
+    target: Target,
+}
+
+impl Instance {
+    async fn start(directory: &Path, url: Option<String>) -> Result<Self> {
+        let options = Options {
+            listen: Some(SocketAddr::from(([127, 0, 0, 1], 0))),
+            data_dir: Some(directory.to_owned()),
+            database_url: url,
+            no_worker: Some(true),
+            ..Options::default()
+        };
+        let statements = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&statements);
+        let observer: Observer = Arc::new(move |_, _| {
+            counted.fetch_add(1, Ordering::Relaxed);
+        });
+        let chosen = Chosen {
+            token: Some(Secret::new(TOKEN.to_owned())),
+            password: None,
+        };
+        let bound = server::bind(options.settings()?, chosen, Some(observer)).await?;
+        let (address, backend) = (bound.address, bound.backend.clone());
+        population::fill(&backend).await?;
+        let (stop, stopped) = oneshot::channel::<()>();
+        let task = tokio::spawn(bound.serve(async {
+            // Dropped without a word, the other end means the same.
+            let _ = stopped.await;
+        }));
+        Ok(Self {
+            address,
+            backend,
+            statements,
+            stop,
+            task,
+        })
+    }
+
+    async fn stop(self) -> Result<()> {
+        // The server may have ended by itself; the task tells.
+        let _ = self.stop.send(());
+        Ok(self.task.await??)
+    }
+
+    async fn measure(&self, report: &mut Report) -> Result<()> {
+        let mut connection = Connection::open(self.address).await?;
+        let mut most = 0_usize;
+        for list in lists(&mut connection).await? {
+            let (mut times, mut references) = (Vec::new(), Vec::new());
+            let mut statements = usize::MAX;
+            self.ask(&mut connection, &list.request).await?;
+            for _ in 0..ROUNDS {
+                references.push(self.ask(&mut connection, &list.reference).await?.0);
+                let (time, taken) = self.ask(&mut connection, &list.request).await?;
+                times.push(time);
+                statements = statements.min(taken);
+            }
+            most = most.max(statements);
+            let row = Row::times(&list.name, &mut times, &mut references, 0.0);
+            report.add(&Row {
+                connections: statements,
+                target: list.target,
+                ..row
+            })?;
+        }
+        let shown = format!("{most}");
+        report.add(&Row::alone(
+            "statements of the costliest list",
+            shown,
+            most as f64,
+            MOST_STATEMENTS,
+        ))
+    }
+
+    /// How long an answer takes, and how many statements.
+    async fn ask(&self, connection: &mut Connection, request: &Request) -> Result<(Duration, usize)> {
+        self.backend.database.forget();
+        let before = self.statements.load(Ordering::Relaxed);
+        let time = connection.succeed(request).await?;
+        Ok((time, self.statements.load(Ordering::Relaxed) - before))
+    }
+}
+
+/// Who asks.
+const CALLERS: [(&str, Option<&str>); 3] = [
+    ("admin", Some(TOKEN)),
+    ("member of 300 groups", Some(MEMBER.1)),
+    ("anonymous", None),
+];
+
+/// Everything that is asked for.
+async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
+    let get = |path: &str, token: Option<&str>| Request::new("GET", &format!("/api/v4{path}"), token);
+    let first = get("/projects", Some(TOKEN));
+    let mut lists = Vec::new();
+    for (who, token) in CALLERS {
+        lists.push(List {
+            name: format!("projects, {who}"),
+            request: get("/projects", token),
+            reference: first.clone(),
+            target: Target::AtMost(MOST_FOR_OTHERS),
+        });
+    }
+    for (who, token) in CALLERS {
+        let by_offset = "/projects?order_by=id&per_page=100";
+        let by_key = format!("{by_offset}&pagination=keyset");
+        lists.push(List {
+            name: format!("page {FAR} by offset, {who}"),
+            request: get(&format!("{by_offset}&page={FAR}"), token),
+            reference: get(by_offset, token),
+            target: Target::None,
+        });
+        let before = get(&format!("{by_offset}&page={}", FAR - 1), token);
+        let before = connection.json(&before).await?;
+        let last = before.as_array().and_then(|rows| rows.last());
+        let last = last.and_then(|row| row["id"].as_i64());
+        let last = last.ok_or("there are too few projects for so many pages")?;
+        lists.push(List {
+            name: format!("page {FAR} by keyset, {who}"),
+            request: get(&format!("{by_key}&id_before={last}"), token),
+            reference: get(&by_key, token),
+            target: Target::AtMost(MOST_FOR_FAR),
+        });
+    }
+    let mine = get("/projects?membership=true&per_page=1", Some(MEMBER.1));
+    let mine = connection.json(&mine).await?;
+    let mine = mine[0]["id"]
+        .as_i64()
+        .ok_or("the member is a member of nothing")?;
+    let (member, newcomer, admin) = (Some(MEMBER.1), Some(NEWCOMER.1), Some(TOKEN));
+    for (path, token) in [
+        ("/projects?order_by=last_activity_at", member),
+        ("/projects?order_by=name&sort=asc", member),
+        ("/projects?search=crimson-falcon", admin),
+        ("/projects?search=crimson-falcon", member),
+        ("/projects?search=nowhere", member),
+        ("/projects?search=crimson-falcon", None),
+        ("/projects?membership=true", member),
+        ("/projects?membership=true", newcomer),
+        ("/projects?owned=true", member),
+        ("/projects?owned=true", newcomer),
+        ("/projects?min_access_level=40", member),
+        ("/projects?min_access_level=40", newcomer),
+        ("/projects?starred=true", member),
+        ("/projects?starred=true", newcomer),
+        ("/groups", admin),
+        ("/groups", member),
+        ("/groups?all_available=true", member),
+        ("/groups", newcomer),
+        ("/groups", None),
+        ("/groups?search=falcon", member),
+        ("/groups/group-0/projects", admin),
+        ("/groups/group-0/projects?include_subgroups=true", admin),
+        ("/groups/group-0/subgroups", admin),
+        ("/groups/group-0/descendant_groups", admin),
+        ("/groups/group-0/members/all", admin),
+        ("/namespaces", member),
+        ("/namespaces?search=falcon", admin),
+        ("/users", admin),
+        ("/users?search=falcon", admin),
+        ("/users?search=falcon", member),
+        ("/users/user-00000/projects", admin),
+        ("/users/user-00000/projects", None),
+        ("/users/1/memberships", admin),
+        (&format!("/projects/{mine}/members/all"), member),
+        (&format!("/projects/{mine}/forks"), member),
+        (&format!("/projects/{mine}/starrers"), member),
+    ] {
+        let who = match token {
+            None => "anonymous",
+            Some(TOKEN) => "admin",
+            Some(token) if token == MEMBER.1 => "member",
+            Some(_) => "newcomer",
+        };
+        lists.push(List {
+            name: format!("{path}, {who}"),
+            request: get(path, token),
+            reference: first.clone(),
+            target: Target::None,
+        });
+    }
+    Ok(lists)
+}

@@ -1,0 +1,117 @@
+//! How many statements lists take: few, however many rows there are.
+
+use holdfast::api::contract::OPERATIONS;
+use holdfast::api::operation::{On, Operation, Paging};
+use serde_json::json;
+
+use crate::support::repository::Sample;
+use crate::support::{Client, TestServer, places, scenario};
+
+/// The most that a list may take, with finding out who asks.
+const MOST: usize = 12;
+/// How many there are of most things.
+const MANY: usize = 13;
+
+/// Things for the placeholders of paths, each with much in it.
+struct Ids {
+    project: i64,
+    commit: String,
+    group: i64,
+    user: i64,
+    hook: i64,
+}
+
+impl Ids {
+    async fn new(server: &TestServer, user: i64) -> Self {
+        let root = server.root();
+        let project = Sample::new(server).await;
+        let group = places::group(&root, "many", json!({ "visibility": "public" })).await;
+        let other = places::group(&root, "other", json!({})).await;
+        let hooks = format!("/projects/{}/hooks", project.id);
+        let mut hook = 0;
+        for number in 0..MANY {
+            let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
+            let topics = json!({ "namespace_id": group, "tag_list": "a,b", "visibility": "public" });
+            let made = places::project(&root, &format!("made-{number}"), topics).await;
+            places::project(&root, &format!("own-{number}"), json!({})).await;
+            let share = json!({ "group_id": other, "group_access": 30 });
+            root.post(&format!("/projects/{made}/share"), share)
+                .await
+                .expect(201);
+            root.post(&format!("/projects/{made}/star"), json!({}))
+                .await
+                .expect(201);
+            let person = server.person(&format!("person-{number}")).await;
+            for place in [
+                format!("/projects/{}", project.id),
+                format!("/groups/{group}"),
+                format!("/groups/{below}"),
+            ] {
+                places::join(&root, &place, person.id, 20).await;
+            }
+            person
+                .client
+                .post(&format!("/projects/{}/star", project.id), json!({}))
+                .await
+                .expect(201);
+            let address = json!({ "url": format!("http://127.0.0.1:1/{number}") });
+            hook = places::id(&root.post(&hooks, address).await.expect(201).json());
+        }
+        places::join(&root, &format!("/groups/{group}"), user, 40).await;
+        places::join(&root, &format!("/projects/{}", project.id), user, 40).await;
+        Self {
+            project: project.id,
+            commit: project.id_of("main"),
+            group,
+            user,
+            hook,
+        }
+    }
+
+    /// A path of a list, in something that has much in it.
+    fn path(&self, operation: &Operation) -> String {
+        let segments = operation.path.split('/').map(|part| match part.split_once('{') {
+            None => part.to_owned(),
+            Some((_, name)) => match (name.trim_end_matches('}'), operation.access.on) {
+                ("id", On::Project) => self.project.to_string(),
+                ("id", On::Group) => self.group.to_string(),
+                ("id" | "user_id", _) => self.user.to_string(),
+                ("sha", _) => self.commit.clone(),
+                ("hook_id", _) => self.hook.to_string(),
+                (other, _) => panic!("{}: give {other} a value here", operation.id),
+            },
+        });
+        segments.collect::<Vec<_>>().join("/")
+    }
+}
+
+/// The lists that take too many statements.
+async fn costly(server: &TestServer, client: &Client, ids: &Ids) -> Vec<String> {
+    let mut costly = Vec::new();
+    for operation in OPERATIONS
+        .iter()
+        .filter(|operation| operation.paging != Paging::None)
+    {
+        let path = format!("/{}?per_page=10", ids.path(operation));
+        // What follows from a commit is remembered, and that is not what is looked at.
+        client.get(&path).await;
+        let before = server.statements();
+        client.get(&path).await;
+        let taken = server.statements() - before;
+        if taken > MOST {
+            costly.push(format!("{}: {taken}", operation.id));
+        }
+    }
+    costly
+}
+
+scenario! {
+    async fn no_list_takes_many_statements(server) {
+        let ann = server.person("ann").await;
+        let ids = Ids::new(&server, ann.id).await;
+        let none: [String; 0] = [];
+        for client in [server.root(), ann.client, server.anonymous()] {
+            assert_eq!(costly(&server, &client, &ids).await, none);
+        }
+    }
+}

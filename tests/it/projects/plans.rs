@@ -1,0 +1,119 @@
+//! How the databases go about lists of projects: by the indexes that are there for them.
+
+use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, Statement, TransactionTrait};
+use serde_json::json;
+
+use super::lists::crowd;
+use crate::support::places::{group, join, project};
+use crate::support::{Client, TestServer, scenario};
+
+/// The statement that finds the projects of a page.
+async fn statement(server: &TestServer, client: &Client, path: &str) -> String {
+    let before = server.statements();
+    client.get(path).await.expect(200);
+    let texts = server.statement_texts(before);
+    let page = |text: &&String| {
+        text.contains("FROM \"projects\" LEFT JOIN \"namespaces\"") && text.contains("ORDER BY")
+    };
+    texts.iter().find(page).expect("a page of projects").clone()
+}
+
+/// The lines of the plan for the statement of a page. In PostgreSQL every value but the limit is `value`, or unknown.
+async fn plan(server: &TestServer, sql: &str, value: Option<&str>) -> Vec<String> {
+    let db = server.backend.database.read();
+    if db.get_database_backend() == DbBackend::Postgres {
+        return plan_of_postgresql(db, sql, value).await;
+    }
+    let explain = Statement::from_string(DbBackend::Sqlite, format!("EXPLAIN QUERY PLAN {sql}"));
+    let rows = db.query_all_raw(explain).await.expect("a plan");
+    rows.iter()
+        .map(|row| row.try_get::<String>("", "detail").expect("a line"))
+        .collect()
+}
+
+async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&str>) -> Vec<String> {
+    // How many rows are wanted is said, so that the order counts.
+    let (head, limit) = sql.split_once(" LIMIT ").expect("a limit");
+    let (_, tail) = limit.split_once(')').expect("a subquery");
+    let sql = format!("{head} LIMIT 21){tail}");
+    let values = (1..).take_while(|number| sql.contains(&format!("${number}")));
+    let value_text = value.map_or("NULL".to_owned(), |value| format!("'{value}'"));
+    let values: Vec<String> = values.map(|_| value_text.clone()).collect();
+    let execute = match values.as_slice() {
+        [] => "page".to_owned(),
+        values => format!("page({})", values.join(", ")),
+    };
+    // A table so small is read as a whole whatever indexes there are, so without values that is forbidden where it can
+    // be avoided.
+    let settings = match value {
+        None => "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;",
+        Some(_) => "SET LOCAL plan_cache_mode = force_custom_plan;",
+    };
+    let transaction = db.begin().await.expect("a transaction");
+    let prepare = format!("{settings} PREPARE page AS {sql}");
+    transaction
+        .execute_unprepared(&prepare)
+        .await
+        .expect("a statement");
+    let explain = Statement::from_string(DbBackend::Postgres, format!("EXPLAIN EXECUTE {execute}"));
+    let rows = transaction.query_all_raw(explain).await.expect("a plan");
+    transaction
+        .execute_unprepared("DEALLOCATE page")
+        .await
+        .expect("an end");
+    transaction.rollback().await.expect("an end");
+    rows.iter()
+        .map(|row| row.try_get_by_index::<String>(0).expect("a line"))
+        .collect()
+}
+
+/// Whether a line reads the whole table of projects, or puts what it reads together from several indexes.
+fn is_costly(line: &str) -> bool {
+    let line = line.trim();
+    line == "SCAN projects" || line.contains("Seq Scan on projects") || line.contains("MULTI-INDEX OR")
+}
+
+scenario! {
+    async fn pages_are_read_in_the_index_of_their_order(server) {
+        let root = server.root();
+        let ada = server.person("ada").await;
+        let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+        join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
+        project(&root, "one", json!({"namespace_id": engines, "visibility": "public"})).await;
+        for client in [&root, &ada.client, &server.anonymous()] {
+            for (query, index) in [
+                ("", "ix_projects_created_at_id_visibility_namespace_id"),
+                ("order_by=updated_at", "ix_projects_updated_at_id_visibility_namespace_id"),
+                ("order_by=last_activity_at", "ix_projects_last_activity_at_id_visibility_namespace_id"),
+                ("order_by=name&sort=asc", "ix_projects_name_id_visibility_namespace_id"),
+                ("order_by=path", "ix_projects_path_id_visibility_namespace_id"),
+                ("order_by=id", "ix_projects_id_visibility_namespace_id"),
+                ("order_by=id&pagination=keyset&id_before=9", "ix_projects_id_visibility_namespace_id"),
+                ("page=400&per_page=100", "ix_projects_created_at_id_visibility_namespace_id"),
+            ] {
+                let sql = statement(&server, client, &format!("/projects?{query}")).await;
+                let plan = plan(&server, &sql, None).await;
+                assert!(plan.iter().any(|line| line.contains(index)), "{query}: {plan:#?}");
+                assert!(!plan.iter().any(|line| is_costly(line)), "{query}: {plan:#?}");
+            }
+        }
+    }
+
+    async fn searches_are_answered_from_the_texts_of_projects(server) {
+        let root = server.root();
+        let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
+        crowd(&server, namespace, 3_000).await;
+        project(&root, "needle", json!({})).await;
+        let db = server.backend.database.write();
+        db.execute_unprepared("ANALYZE").await.expect("statistics");
+        let sql = statement(&server, &root, "/projects?search=needle").await;
+        let plan = plan(&server, &sql, Some("%needle%")).await;
+        assert!(!plan.iter().any(|line| is_costly(line)), "{plan:#?}");
+        let index = match db.get_database_backend() {
+            DbBackend::Postgres => "ix_projects_texts",
+            _ => "SEARCH projects USING INTEGER PRIMARY KEY",
+        };
+        assert!(plan.iter().filter(|line| line.contains(index)).count() >= 1, "{plan:#?}");
+        assert!(!plan.iter().any(|line| line.starts_with("SCAN projects")), "{plan:#?}");
+    }
+}
