@@ -177,7 +177,7 @@ async fn what_fails_in_passing_is_tried_again() {
     let count = Arc::clone(&seen);
     let bucket = Bucket::with(move |line| {
         let trouble = line.contains("partNumber=2") || line.contains("?uploads");
-        match trouble && count.fetch_add(1, Ordering::SeqCst) % 2 == 0 {
+        match trouble && count.fetch_add(1, Ordering::SeqCst).is_multiple_of(2) {
             true => Fate::Refused(503),
             false => Fate::Answered,
         }
