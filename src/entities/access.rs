@@ -65,6 +65,8 @@ pub async fn project_level(
 pub struct Levels {
     /// On the projects, from wherever.
     pub projects: HashMap<i64, AccessLevel>,
+    /// On the projects, as a member of them.
+    pub direct: HashMap<i64, AccessLevel>,
     /// On the namespaces.
     pub namespaces: HashMap<i64, AccessLevel>,
 }
@@ -79,21 +81,39 @@ pub async fn levels(
     found: &[(i64, i64)],
     today: NaiveDate,
 ) -> Result<Levels, DbErr> {
+    if found.is_empty() {
+        return Ok(Levels::default());
+    }
     let namespace_ids: Vec<i64> = found.iter().map(|(_, namespace)| *namespace).collect();
     let namespaces = group_levels(db, user_id, &namespace_ids, today).await?;
-    let own = project_grants(user_id, today).into_iter();
+    let [direct, shared] = project_grants(user_id, today);
     let ids = || found.iter().map(|(project, _)| *project);
-    let mut projects = match found {
-        [] => HashMap::new(),
-        _ => highest(db, own.map(|grant| grant.rows(|target| target.is_in(ids())))).await?,
-    };
+    let mut direct = direct.rows(|target| target.is_in(ids()));
+    direct.expr_as(Expr::col((MEMBER, members::Column::AccessLevel)), "direct");
+    let mut shared = shared.rows(|target| target.is_in(ids()));
+    shared.expr_as(Expr::val(0), "direct");
+    let statement = highest_of([direct, shared])
+        .expr_as(Expr::col("direct").max(), "direct")
+        .take();
+    let (mut projects, mut direct) = (HashMap::new(), HashMap::new());
+    for row in db.query_all(&statement).await? {
+        let found = Highest::from_query_result(&row, "")?;
+        projects.insert(found.target_id, found.access_level);
+        if let Ok(level) = AccessLevel::try_from(row.try_get::<i32>("", "direct")?) {
+            direct.insert(found.target_id, level);
+        }
+    }
     for (project, namespace) in found {
         if let Some(inherited) = namespaces.get(namespace) {
             let level = projects.entry(*project).or_insert(*inherited);
             *level = Ord::max(*level, *inherited);
         }
     }
-    Ok(Levels { projects, namespaces })
+    Ok(Levels {
+        projects,
+        direct,
+        namespaces,
+    })
 }
 
 /// The user's role on a group or personal namespace, if any.
@@ -449,14 +469,17 @@ async fn highest(
     db: &impl ConnectionTrait,
     grants: impl IntoIterator<Item = SelectStatement>,
 ) -> Result<HashMap<i64, AccessLevel>, DbErr> {
-    let statement = Query::select()
+    let rows = db.query_all(&highest_of(grants)).await?;
+    rows.iter()
+        .map(|row| Highest::from_query_result(row, "").map(|found| (found.target_id, found.access_level)))
+        .collect()
+}
+
+fn highest_of(grants: impl IntoIterator<Item = SelectStatement>) -> SelectStatement {
+    Query::select()
         .column(TARGET)
         .expr_as(Expr::col("access_level").max(), "access_level")
         .from_subquery(together(UnionType::All, grants), "grants")
         .group_by_col(TARGET)
-        .take();
-    let rows = db.query_all(&statement).await?;
-    rows.iter()
-        .map(|row| Highest::from_query_result(row, "").map(|found| (found.target_id, found.access_level)))
-        .collect()
+        .take()
 }

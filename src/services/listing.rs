@@ -34,7 +34,7 @@ pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement)
 }
 
 /// How long a list is of which a page was read, with one row more than the page holds: where the list ends on the page,
-/// the page tells; otherwise it is counted as by [`bounded_count`].
+/// the page tells; otherwise it is counted as by [`bounded_count`]. It is for lists that are long to look through.
 ///
 /// # Errors
 /// Whatever the database reports.
@@ -61,13 +61,12 @@ pub async fn page_of<E: EntityTrait>(
     wanted: Select<E>,
     page: &PageRequest,
 ) -> Result<Page<E::Model>> {
+    let total = bounded_count(db, wanted.clone().into_query()).await?;
     let found = wanted
-        .clone()
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
-    let total = total_of(db, page, found.len(), wanted.into_query()).await?;
     Ok(Page::new(page, found, total))
 }
 

@@ -199,6 +199,11 @@ async fn roles_on_many_projects_match_single_ones() {
             assert_eq!(levels.projects.get(&project).copied(), wanted);
             assert_eq!(level(&db, ada, project).await, wanted);
         }
+        let direct = |project| levels.direct.get(&project).copied();
+        assert_eq!(
+            [mine, ours, more, less].map(direct),
+            [None, None, Some(Maintainer), Some(Guest)]
+        );
         assert_eq!(levels.namespaces.get(&group), Some(&Reporter));
         assert_eq!(levels.namespaces.get(&ada.personal), Some(&Owner));
         let none = access::levels(db.read(), ada.id, &[], today()).await.unwrap();

@@ -15,7 +15,7 @@ use crate::entities::{
 };
 use crate::error::{Error, Result};
 use crate::services::Backend;
-use crate::services::listing::{containing, lower_contains, total_of};
+use crate::services::listing::{bounded_count, containing, lower_contains};
 
 /// Which members are wanted.
 #[derive(Debug, Clone, Default)]
@@ -58,13 +58,12 @@ pub async fn list(
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
     let select = members::of(place.source, now().date_naive()).filter(filter.condition());
+    let total = bounded_count(db, select.clone().into_query()).await?;
     let rows = select
-        .clone()
         .offset(page.offset())
         .limit(page.limit() + 1)
         .all(db)
         .await?;
-    let total = total_of(db, page, rows.len(), select.into_query()).await?;
     let found = rows
         .into_iter()
         .filter_map(|(member, user)| Some(Membership::new(member, user?)));
@@ -93,13 +92,12 @@ pub async fn list_all(
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
     let mut wanted = with_nearest_role(place, filter, now().date_naive());
-    let all = wanted.clone();
+    let total = bounded_count(db, wanted.clone()).await?;
     wanted
         .order_by((users::Entity, users::Column::Id), Order::Asc)
         .offset(page.offset())
         .limit(page.limit() + 1);
     let rows = db.query_all(&wanted).await?;
-    let total = total_of(db, page, rows.len(), all).await?;
     let found = rows.iter().map(|row| {
         let nearest = Nearest::from_query_result(row, NEAREST_PREFIX)?;
         Ok(Membership {

@@ -7,8 +7,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter};
 use crate::entities::access::{self as levels, Viewer};
 use crate::entities::projects::{self, FeatureAccess, Found};
 use crate::entities::{
-    AccessLevel, custom_attributes, members, namespaces, now, project_shares, project_topics, unexpired,
-    users,
+    AccessLevel, custom_attributes, namespaces, now, project_shares, project_topics, unexpired, users,
 };
 use crate::error::Result;
 use crate::policy::Standing;
@@ -152,7 +151,6 @@ struct Related {
     topics: HashMap<i64, Vec<String>>,
     shares: HashMap<i64, Vec<(project_shares::Model, namespaces::Model)>>,
     levels: levels::Levels,
-    project_roles: HashMap<i64, AccessLevel>,
 }
 
 impl Related {
@@ -196,25 +194,13 @@ impl Related {
         };
         let places: Vec<(i64, i64)> = ids.iter().copied().zip(namespace_ids).collect();
         related.levels = levels::levels(db, user.id, &places, today).await?;
-        let direct = members::Entity::find()
-            .filter(members::Column::UserId.eq(user.id))
-            .filter(members::Column::ProjectId.is_in(ids))
-            .all(db)
-            .await?;
-        for member in direct {
-            if member.expires_at.is_none_or(|day| day > today)
-                && let Some(project_id) = member.project_id
-            {
-                related.project_roles.insert(project_id, member.access_level);
-            }
-        }
         Ok(related)
     }
 
     fn row(&self, caller: &Caller, (project, namespace): Found, forked_from: Option<Box<Row>>) -> Row {
         let personal = namespace.owner_id.is_some();
         let owned = personal && namespace.owner_id == caller.as_user().map(|user| user.id);
-        let project_role = self.project_roles.get(&project.id).copied();
+        let project_role = self.levels.direct.get(&project.id).copied();
         Row {
             namespace_name: self.names.get(&namespace.id).cloned().unwrap_or_default(),
             owner: namespace.owner_id.and_then(|id| self.owners.get(&id).cloned()),

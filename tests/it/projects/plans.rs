@@ -102,7 +102,7 @@ scenario! {
     async fn searches_are_answered_from_the_texts_of_projects(server) {
         let root = server.root();
         let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
-        crowd(&server, namespace, 3_000).await;
+        crowd(&server, namespace, 20_000).await;
         project(&root, "needle", json!({})).await;
         let db = server.backend.database.write();
         db.execute_unprepared("ANALYZE").await.expect("statistics");
