@@ -83,6 +83,22 @@ pub struct DiffEntry {
     pub too_large: bool,
 }
 
+impl DiffEntry {
+    /// What a changed line is known by: the SHA-1 of the path, and where the counters of both sides stand at it.
+    /// `line` is its number on its own side; none when the patch does not change it.
+    #[must_use]
+    pub fn line_code(&self, line: u32, side: LineSide) -> Option<String> {
+        let (old, new) = parse::first_changed(&self.diff, side, |old, new| match side {
+            LineSide::Old => old == line,
+            LineSide::New => new == line,
+        })?;
+        let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha1);
+        hasher.update(self.new_path.as_bytes());
+        let path = hasher.try_finalize().ok()?;
+        Some(format!("{path}_{old}_{new}"))
+    }
+}
+
 /// How many lines a commit adds and takes away.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {

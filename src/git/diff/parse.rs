@@ -201,24 +201,40 @@ pub(super) fn numstat(output: &[u8]) -> Vec<(Oid, Stats)> {
 
 /// The number to show for a line of a patch: see [`super::Repository::line_in_diff`].
 pub(super) fn line_in(patch: &str, wanted: u32, side: LineSide) -> Option<u32> {
+    let (old, new) = first_changed(patch, side, |_, new| new == wanted)?;
+    Some(match side {
+        LineSide::Old => old,
+        LineSide::New => new,
+    })
+}
+
+/// Where both counters stand at the first line taken away (or added) that `fits` them, the old one first.
+pub(super) fn first_changed(
+    patch: &str,
+    side: LineSide,
+    fits: impl Fn(u32, u32) -> bool,
+) -> Option<(u32, u32)> {
     let (mut old, mut new) = (0_u32, 0_u32);
     for line in patch.split('\n') {
-        match line.as_bytes().first() {
-            Some(b'@') => (old, new) = hunk_start(line)?,
-            Some(b'-') => {
-                if side == LineSide::Old && new == wanted {
-                    return Some(old);
-                }
-                old += 1;
+        let changed = match line.as_bytes().first() {
+            Some(b'@') => {
+                (old, new) = hunk_start(line)?;
+                continue;
             }
-            Some(b'+') => {
-                if side == LineSide::New && new == wanted {
-                    return Some(new);
-                }
-                new += 1;
+            Some(b'-') => LineSide::Old,
+            Some(b'+') => LineSide::New,
+            Some(b' ') => {
+                (old, new) = (old + 1, new + 1);
+                continue;
             }
-            Some(b' ') => (old, new) = (old + 1, new + 1),
-            _ => {}
+            _ => continue,
+        };
+        if changed == side && fits(old, new) {
+            return Some((old, new));
+        }
+        match changed {
+            LineSide::Old => old += 1,
+            LineSide::New => new += 1,
         }
     }
     None
