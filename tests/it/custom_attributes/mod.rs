@@ -91,7 +91,7 @@ scenario! {
         let wanted = of(format!("/groups/{inner}"));
         for list in ["subgroups", "descendant_groups", "descendants"] {
             let path = format!("/groups/{outer}/{list}");
-            assert_eq!(root.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"), [wanted.clone()]);
+            assert_eq!(root.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"), std::slice::from_ref(&wanted));
             assert_eq!(ada.client.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"), [Value::Null]);
             assert_eq!(root.get(&path).await.expect(200).pluck("custom_attributes"), [Value::Null]);
         }
