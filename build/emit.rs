@@ -402,7 +402,7 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
     let min = format_ident!("{}", access.min.to_upper_camel_case());
     let tier = format_ident!("{}", operation.tier.to_upper_camel_case());
     let (anonymous, archived, first) = (access.anonymous, access.archived, access.first);
-    let (scopes, statuses) = (&operation.scopes, &operation.statuses);
+    let (scopes, jobs, statuses) = (&operation.scopes, operation.jobs, &operation.statuses);
     let status = operation.success.status;
     let flag = match &operation.flag {
         Some((name, default)) => quote!(Some(Flag { name: #name, default: #default })),
@@ -446,6 +446,7 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
             path: #path,
             access: Access { on: On::#on, min: Minimum::#min, anonymous: #anonymous, archived: #archived, first: #first },
             scopes: &[#(#scopes),*],
+            jobs: #jobs,
             tier: Tier::#tier,
             flag: #flag,
             paging: Paging::#paging,

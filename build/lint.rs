@@ -10,9 +10,10 @@ use crate::contract::load::{Document, Fault, escape};
 use crate::contract::lower::{METHODS, is_file};
 use crate::contract::words;
 
-const EXTENSIONS: [&str; 6] = [
+const EXTENSIONS: [&str; 7] = [
     "x-access",
     "x-scope",
+    "x-job-token",
     "x-tier",
     "x-flag",
     "x-page",
@@ -444,6 +445,7 @@ impl Linter<'_> {
                 format!("nobody reads `{name}`; see EXTENSIONS.md"),
             );
         }
+        self.job_token(pointer, operation);
         let tier = operation["x-tier"].as_str().unwrap_or("free");
         let known = matches!(tier, "free" | "starter" | "premium" | "ultimate");
         self.require(
@@ -458,6 +460,32 @@ impl Linter<'_> {
             pointer,
             "page",
             "x-page: offset or keyset",
+        );
+    }
+
+    /// A job has one project and no more, and whoever may call with its token can read so.
+    fn job_token(&mut self, pointer: &str, operation: &Value) {
+        let said = &operation["x-job-token"];
+        let taken = *said == Value::Bool(true);
+        self.require(
+            taken || said.is_null(),
+            pointer,
+            "job-token",
+            "x-job-token is `true`, or not there",
+        );
+        self.require(
+            !taken || operation["x-access"]["on"] == "project",
+            pointer,
+            "job-token-project",
+            "the token of a job is good for its project only: x-access must be on a project",
+        );
+        let mut listed = operation["security"].as_array().into_iter().flatten();
+        let listed = listed.any(|one| !one["job_token_header"].is_null());
+        self.require(
+            taken == listed,
+            pointer,
+            "job-token-security",
+            "x-job-token and the security requirement `job_token_header` go together",
         );
     }
 

@@ -152,6 +152,7 @@ impl Lowering<'_> {
                 first: flag(access, "first"),
             },
             scopes,
+            jobs: flag(operation, "x-job-token"),
             tier: operation
                 .get("x-tier")
                 .and_then(Value::as_str)

@@ -46,6 +46,8 @@ pub struct Operation {
     pub access: Access,
     /// Token scopes that are accepted.
     pub scopes: Vec<String>,
+    /// Whether the token of a job is accepted.
+    pub jobs: bool,
     /// The lowest plan that has it.
     pub tier: String,
     /// Feature gate and its default.

@@ -29,9 +29,12 @@ mod m20261121_000016_cover_lists_of_groups_and_users;
 mod m20261121_000019_create_project_uploads;
 mod m20261121_000020_create_custom_attributes;
 mod m20261121_000021_create_code_analyses;
+mod m20261121_000022_create_job_tokens;
+mod m20261121_000023_create_taken_emails;
 mod m20261121_000024_create_project_hooks;
 mod m20261121_000025_create_events;
 mod m20261121_000026_create_hook_deliveries;
+mod m20261121_000027_create_spent_actions;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -64,6 +67,9 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000014_cover_lists_of_projects::Migration),
             Box::new(m20261121_000015_index_texts_of_projects::Migration),
             Box::new(m20261121_000016_cover_lists_of_groups_and_users::Migration),
+            Box::new(m20261121_000022_create_job_tokens::Migration),
+            Box::new(m20261121_000023_create_taken_emails::Migration),
+            Box::new(m20261121_000027_create_spent_actions::Migration),
         ]
     }
 }

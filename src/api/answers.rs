@@ -42,6 +42,7 @@ impl Memorable {
         let mut question = Sha256::new();
         question.update(user.to_le_bytes());
         question.update(token.to_le_bytes());
+        question.update(caller.only_project().unwrap_or_default().to_le_bytes());
         question.update(caller.scopes().unwrap_or("*"));
         // Hashed also because a query may hold a token.
         question.update(exchange.request().original_uri().to_string());

@@ -19,12 +19,12 @@ pub const CSRF_HEADER: &str = "X-CSRF-Token";
 /// 400 for a query that is no UTF-8.
 pub fn of(request: &Request) -> Result<Credentials> {
     let query = parameters::query(request.uri().query().unwrap_or_default())?;
-    Ok(read(request, Some(&query)))
+    Ok(read(request, Some(&query), false))
 }
 
-/// What a request says of its sender.
+/// What a request says of its sender; tokens of jobs are overlooked unless `takes_jobs`.
 #[must_use]
-pub fn read(request: &Request, query: Option<&Map<String, Value>>) -> Credentials {
+pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: bool) -> Credentials {
     // What is no text stays in its place and fits nothing: to skip it would let the caller in as somebody else.
     let header = |name: &str| {
         let value = request.headers().get(name)?;
@@ -48,6 +48,8 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>) -> Credential
     let token = private
         .or_else(|| filled(bearer()))
         .or_else(|| filled(parameter("access_token")));
+    let job = || filled(parameter("job_token")).or_else(|| filled(header("Job-Token")));
+    let job = if takes_jobs { job() } else { None };
     let session = || {
         let secret = cookie(&header(COOKIE.as_str())?, SESSION_COOKIE)?.to_owned();
         let read_only = matches!(request.method().as_str(), "GET" | "HEAD");
@@ -57,19 +59,25 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>) -> Credential
             read_only,
         })
     };
-    let session = if token.is_none() { session() } else { None };
+    let session = if token.is_none() && job.is_none() {
+        session()
+    } else {
+        None
+    };
     // Basic and the like are no way to sign in here, and neither is a scheme without a token. Beside other credentials
     // they are those of a proxy in between; alone they are the caller's, and to overlook them would answer as if nobody
     // had tried.
     let foreign = || {
         filled(header(AUTHORIZATION.as_str()))?;
         // Whatever it says fits no token: a token without a scheme is not one either.
-        session.is_none().then(String::new)
+        (session.is_none() && job.is_none()).then(String::new)
     };
     let token = token.or_else(foreign);
     Credentials {
         token,
         bearer: open,
+        job,
+        takes_jobs,
         session,
         sudo: filled(parameter("sudo")).or_else(|| filled(header("Sudo"))),
     }

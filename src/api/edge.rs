@@ -88,7 +88,8 @@ impl<H> Edge<H> {
 
     async fn identify(&self, exchange: &Exchange<'_>) -> Result<Caller> {
         let query = parameters::query(exchange.raw_query());
-        let credentials = credentials::read(exchange.request(), query.as_ref().ok());
+        let jobs = exchange.operation().jobs;
+        let credentials = credentials::read(exchange.request(), query.as_ref().ok(), jobs);
         authentication::identify(&self.inner.backend, credentials).await
     }
 
@@ -130,6 +131,7 @@ impl<H> Edge<H> {
             scopes: operation.scopes,
             tier: operation.tier,
             flag: operation.flag.as_ref().map(|flag| (flag.name, flag.default)),
+            jobs: operation.jobs,
             read: operation.is_read(),
         };
         A::admit(&self.inner.backend, caller, key, &rule).await

@@ -17,6 +17,8 @@ pub struct Operation {
     pub access: Access,
     /// Token scopes that are accepted.
     pub scopes: &'static [&'static str],
+    /// Whether the token of a job is accepted.
+    pub jobs: bool,
     /// The lowest plan that has it.
     pub tier: Tier,
     /// The feature gate it hides behind.

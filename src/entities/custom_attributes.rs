@@ -80,8 +80,23 @@ pub async fn of_projects(
     db: &impl ConnectionTrait,
     ids: impl IntoIterator<Item = i64>,
 ) -> Result<Vec<Model>, DbErr> {
+    all(db, Column::ProjectId.is_in(ids)).await
+}
+
+/// The attributes of several groups in one statement, by key.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn of_groups(
+    db: &impl ConnectionTrait,
+    ids: impl IntoIterator<Item = i64>,
+) -> Result<Vec<Model>, DbErr> {
+    all(db, Column::NamespaceId.is_in(ids)).await
+}
+
+async fn all(db: &impl ConnectionTrait, which: Expr) -> Result<Vec<Model>, DbErr> {
     Entity::find()
-        .filter(Column::ProjectId.is_in(ids))
+        .filter(which)
         .order_by_asc(Column::Key)
         .all(db)
         .await

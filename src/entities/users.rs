@@ -1,6 +1,7 @@
 //! People and bots who may sign in.
 
 use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::QuerySelect;
 use sea_orm::entity::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -134,6 +135,14 @@ pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<
         Some(id) => live().filter(Column::Id.eq(id)).one(db).await,
         None => by_username(db, reference).await,
     }
+}
+
+/// Locks a user until the transaction ends; none when there is none.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
+    live().filter(Column::Id.eq(id)).lock_exclusive().one(db).await
 }
 
 /// All users that are not being removed.

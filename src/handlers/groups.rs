@@ -11,8 +11,10 @@ use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{GroupAccess, InstanceAccess};
 use crate::services::authentication::Caller;
+use crate::services::avatars;
 use crate::services::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};
 use crate::services::projects::{self, OfGroup};
+use crate::services::uploads::UploadedFile;
 use crate::views::group::{detail, group};
 use crate::views::project::{Parts, project};
 
@@ -67,15 +69,22 @@ impl App {
         page: PageRequest,
         attributes: bool,
     ) -> Result<Page<Group>> {
-        let attributes = attributes && caller.is_admin();
         let page = groups::list(&self.backend, caller, &filter, &page).await?;
-        Ok(page.map(|row| group(&self.backend.instance, row, attributes)))
+        let ids = page.items.iter().map(|row| row.group.id);
+        let mut attached = match attributes {
+            true => groups::custom_attributes(&self.backend, caller, ids).await?,
+            false => None,
+        };
+        Ok(page.map(|row| {
+            let own = attached.as_mut().map(|all| all.remove(&row.group.id));
+            group(&self.backend.instance, row, own.map(Option::unwrap_or_default))
+        }))
     }
 
     /// A group as it is now, for whoever made or changed it.
     async fn group(&self, access: GroupAccess) -> Result<Group> {
         let read = groups::read(&self.backend, access, true).await?;
-        Ok(detail(&self.backend.instance, read, false))
+        Ok(detail(&self.backend.instance, read, None))
     }
 }
 
@@ -152,11 +161,20 @@ impl GroupsApi for App {
             custom_attributes: request.with_custom_attributes,
             ..Parts::default()
         };
-        let page = projects::list(&self.backend, &access.caller, &filter, &request.page).await?;
+        let mut page = projects::list(&self.backend, &access.caller, &filter, &request.page).await?;
+        if parts.custom_attributes {
+            projects::add_custom_attributes(&self.backend, &access.caller, &mut page.items).await?;
+        }
         Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
     }
 
-    async fn create_group(&self, access: InstanceAccess, request: CreateGroupRequest) -> Result<Group> {
+    async fn create_group(
+        &self,
+        access: InstanceAccess,
+        request: CreateGroupRequest,
+        picture: Option<UploadedFile>,
+    ) -> Result<Group> {
+        let picture = avatars::checked(picture).await?;
         let body = request.body;
         let new = NewGroup {
             settings: settings!(body),
@@ -165,25 +183,44 @@ impl GroupsApi for App {
             parent_id: body.parent_id,
             visibility: body.visibility.map(Into::into),
         };
-        let made = groups::create(&self.backend, &access.caller, new).await?;
+        let mut made = groups::create(&self.backend, &access.caller, new).await?;
+        if picture.is_some() {
+            made = groups::set_avatar(&self.backend, made, picture).await?;
+        }
         self.group(made).await
     }
 
     async fn get_group(&self, access: GroupAccess, request: GetGroupRequest) -> Result<Group> {
-        let attributes = request.with_custom_attributes && access.caller.is_admin();
+        let id = access.group.id;
+        let attached = match request.with_custom_attributes {
+            true => groups::custom_attributes(&self.backend, &access.caller, [id]).await?,
+            false => None,
+        };
+        let own = attached.map(|mut all| all.remove(&id).unwrap_or_default());
         let read = groups::read(&self.backend, access, request.with_projects).await?;
-        Ok(detail(&self.backend.instance, read, attributes))
+        Ok(detail(&self.backend.instance, read, own))
     }
 
-    async fn update_group(&self, access: GroupAccess, request: UpdateGroupRequest) -> Result<Group> {
+    async fn update_group(
+        &self,
+        access: GroupAccess,
+        request: UpdateGroupRequest,
+        picture: Option<UploadedFile>,
+    ) -> Result<Group> {
+        let picture = avatars::checked(picture).await?;
         let body = request.body;
+        // An empty text in its place takes the picture away.
+        let pictured = picture.is_some() || body.avatar.is_some();
         let change = Change {
             settings: settings!(body),
             name: body.name,
             path: body.path,
             visibility: body.visibility.map(Into::into),
         };
-        let changed = groups::edit(&self.backend, access, change).await?;
+        let mut changed = groups::edit(&self.backend, access, change).await?;
+        if pictured {
+            changed = groups::set_avatar(&self.backend, changed, picture).await?;
+        }
         self.group(changed).await
     }
 

@@ -9,7 +9,9 @@ use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, UserAccess};
+use crate::services::avatars;
 use crate::services::preconditions;
+use crate::services::uploads::UploadedFile;
 use crate::services::users::listing::{self, Filter, Sorting};
 use crate::services::users::memberships::{self, Wanted};
 use crate::services::users::{self, Changes, Details, NewUser, Password, deletion};
@@ -32,10 +34,19 @@ impl UsersApi for App {
         Ok(found.map(|profile| views::users::user(profile, &self.backend.instance.base_url)))
     }
 
-    async fn create_user(&self, access: InstanceAccess, request: CreateUserRequest) -> Result<User> {
+    async fn create_user(
+        &self,
+        access: InstanceAccess,
+        request: CreateUserRequest,
+        picture: Option<UploadedFile>,
+    ) -> Result<User> {
+        let picture = avatars::checked(picture).await?;
         let creator = access.caller.as_user().map(|user| user.id);
         let (new, details) = new_user(request.body, creator)?;
-        let made = users::register(&self.backend, new, details).await?;
+        let mut made = users::register(&self.backend, new, details).await?;
+        if picture.is_some() {
+            made = users::set_avatar(&self.backend, made, picture).await?;
+        }
         let profile = listing::whole(&self.backend, made).await?;
         Ok(views::users::user(profile, &self.backend.instance.base_url))
     }
@@ -45,8 +56,19 @@ impl UsersApi for App {
         Ok(views::users::user(profile, &self.backend.instance.base_url))
     }
 
-    async fn update_user(&self, access: UserAccess, request: UpdateUserRequest) -> Result<User> {
-        let changed = users::update(&self.backend, access.user, changes(request.body)).await?;
+    async fn update_user(
+        &self,
+        access: UserAccess,
+        request: UpdateUserRequest,
+        picture: Option<UploadedFile>,
+    ) -> Result<User> {
+        let picture = avatars::checked(picture).await?;
+        // An empty text in its place takes the picture away.
+        let pictured = picture.is_some() || request.body.avatar.is_some();
+        let mut changed = users::update(&self.backend, access.user, changes(request.body)).await?;
+        if pictured {
+            changed = users::set_avatar(&self.backend, changed, picture).await?;
+        }
         let profile = listing::whole(&self.backend, changed).await?;
         Ok(views::users::user(profile, &self.backend.instance.base_url))
     }

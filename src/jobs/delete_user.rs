@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{Failure, Job};
 use crate::entities::{commit_comments, namespaces, users};
 use crate::services::Backend;
+use crate::services::avatars;
 use crate::services::namespaces::remove_tree;
 
 /// Removes a user for good. Every step finds what earlier ones left, so it may be killed at any point.
@@ -52,6 +53,7 @@ pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
             .exec(backend.database.write())
             .await?;
     }
+    avatars::remove(&backend, avatars::Owner::User(job.user_id)).await?;
     users::Entity::delete_by_id(job.user_id)
         .exec(backend.database.write())
         .await?;

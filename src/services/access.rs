@@ -6,7 +6,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use crate::entities::access::{self as levels, Viewer};
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+
+use crate::entities::access::{self as levels, Viewer, visible_groups};
 use crate::entities::{namespaces, now, projects, users};
 use crate::error::{Error, Result};
 use crate::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
@@ -25,6 +27,8 @@ pub struct Rule<'a> {
     pub tier: Tier,
     /// `x-flag`: name and default.
     pub flag: Option<(&'a str, bool)>,
+    /// `x-job-token`.
+    pub jobs: bool,
     /// The operation only reads.
     pub read: bool,
 }
@@ -68,6 +72,8 @@ pub struct GroupAccess {
     pub group: namespaces::Model,
     /// The caller's role in it, inherited ones counted.
     pub role: Option<Role>,
+    /// The caller sees it without a role, because of a project below that is theirs.
+    pub above: bool,
 }
 
 /// Access to a project.
@@ -160,7 +166,8 @@ impl ProjectAccess {
             namespace,
             role,
         } = Arc::unwrap_or_clone(seen.await?);
-        if !caller.standing(role).sees(project.visibility) {
+        let elsewhere = caller.only_project().is_some_and(|only| only != project.id);
+        if elsewhere || !caller.standing(role).sees(project.visibility) {
             return Err(hidden());
         }
         Ok(Self {
@@ -189,15 +196,32 @@ impl GroupAccess {
                 Some(user) => levels::group_level(db, user, group.id, now().date_naive()).await?,
                 None => None,
             };
-            Ok::<_, Error>(Arc::new(SeenGroup { group, role }))
+            // Who has a project below may see what it lies in, as lists show it, and that is all.
+            let above = match user {
+                Some(_) if !caller.standing(role).sees(group.visibility) => {
+                    let seen = visible_groups(caller.viewer(), now().date_naive());
+                    let this = namespaces::Column::Id.eq(group.id);
+                    let found = namespaces::Entity::find().filter(seen).filter(this);
+                    found.count(db).await? > 0
+                }
+                _ => false,
+            };
+            Ok::<_, Error>(Arc::new(SeenGroup { group, role, above }))
         };
         let question = (user, reference.to_owned());
         let seen = backend.memory.groups.recall(&backend.database, question, look_up);
-        let SeenGroup { group, role } = Arc::unwrap_or_clone(seen.await?);
-        if !caller.standing(role).sees(group.visibility) {
+        let SeenGroup { group, role, above } = Arc::unwrap_or_clone(seen.await?);
+        // A job has one project, and no group.
+        let job = caller.only_project().is_some();
+        if job || !(above || caller.standing(role).sees(group.visibility)) {
             return Err(hidden());
         }
-        Ok(Self { caller, group, role })
+        Ok(Self {
+            caller,
+            group,
+            role,
+            above,
+        })
     }
 }
 
@@ -228,14 +252,12 @@ impl Admission for UserAccess {
 impl Admission for GroupAccess {
     async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
-        decide(
-            backend,
-            &access.caller,
-            rule,
-            access.role,
-            access.group.visibility,
-            false,
-        )?;
+        // What a group shows to everybody who sees it, it shows to those who have a project below.
+        let visibility = match access.above {
+            true => Visibility::Public,
+            false => access.group.visibility,
+        };
+        decide(backend, &access.caller, rule, access.role, visibility, false)?;
         Ok(access)
     }
 }
@@ -265,7 +287,11 @@ fn decide(
     visibility: Visibility,
     archived: bool,
 ) -> Result<()> {
-    if !caller.covers(rule.scopes) {
+    let covered = match caller.only_project() {
+        Some(_) => rule.jobs,
+        None => caller.covers(rule.scopes),
+    };
+    if !covered {
         return Err(Error::InsufficientScope(rule.scopes.to_vec()));
     }
     if !caller.standing(role).may(rule.access, visibility) {

@@ -1,7 +1,11 @@
 //! Failed attempts to prove a password, counted so that nobody can try for long.
 
+use std::sync::LazyLock;
+
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::entities::{now, sign_in_failures};
 use crate::error::{Error, Result};
@@ -12,6 +16,28 @@ use crate::services::Backend;
 const WINDOW: TimeDelta = TimeDelta::minutes(10);
 /// How many failures an account or an address may have in that time.
 const MAX_FAILURES: u64 = 10;
+
+/// Passwords that are hashed at a time, each of which takes a processor and 19 MiB for a while.
+const HASHES: usize = 4;
+static HASHING: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(HASHES));
+
+/// Waits for a place among those whose passwords are looked at. Whoever holds it until the outcome is noted lets no more
+/// attempts slip through than there are places.
+///
+/// # Errors
+/// None in a server that runs.
+pub async fn turn() -> Result<SemaphorePermit<'static>> {
+    HASHING.acquire().await.map_err(Error::internal)
+}
+
+/// Whether a password is the one of a hash; takes as long without one.
+///
+/// # Errors
+/// For a hash that is none.
+pub async fn fits(password: String, hash: Option<String>) -> Result<bool> {
+    let check = tokio::task::spawn_blocking(move || secrets::verify_password(&password, hash.as_deref()));
+    Ok(check.await.map_err(Error::internal)??)
+}
 
 /// What failures are counted by: the account, whether it exists or not, and the address, which has a count of its
 /// own for each `place` where passwords are taken.

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use subtle::ConstantTimeEq;
 
 use crate::entities::users::State;
-use crate::entities::{access_tokens, now, oauth_tokens, sessions, users};
+use crate::entities::{access_tokens, job_tokens as job_token_rows, now, oauth_tokens, sessions, users};
 use crate::error::{Error, Result, TokenFault};
 use crate::secrets;
-use crate::services::{Backend, oauth, settings};
+use crate::services::{Backend, job_tokens, oauth, settings};
 
 /// What a request says of its sender.
 #[derive(Default)]
@@ -17,6 +17,10 @@ pub struct Credentials {
     pub token: Option<String>,
     /// The token stood where those of OAuth applications may stand.
     pub bearer: bool,
+    /// A token of a job, in a place of its own. None where such tokens count for nothing.
+    pub job: Option<String>,
+    /// Tokens of jobs count here, so that a bearer's may be one.
+    pub takes_jobs: bool,
     /// A browser session.
     pub session: Option<Session>,
     /// Id or name of the user to act as.
@@ -49,7 +53,12 @@ enum Reach {
     Scopes(Arc<access_tokens::Model>),
     /// What a user granted an OAuth application.
     Granted(Box<oauth_tokens::Model>),
+    /// One project, as far as the contract lets jobs go.
+    Job(job_token_rows::Model),
 }
+
+/// What a job may do where scopes are asked for, and not the contract: on Git's own protocol.
+const SCOPES_OF_JOBS: &str = "read_repository";
 
 impl Caller {
     /// Nobody.
@@ -107,7 +116,7 @@ impl Caller {
     #[must_use]
     pub fn access_token(&self) -> Option<&access_tokens::Model> {
         match &self.reach {
-            Reach::Whole | Reach::Granted(_) => None,
+            Reach::Whole | Reach::Granted(_) | Reach::Job(_) => None,
             Reach::Scopes(token) => Some(token),
         }
     }
@@ -119,6 +128,16 @@ impl Caller {
             Reach::Whole => None,
             Reach::Scopes(token) => Some(&token.scopes),
             Reach::Granted(token) => Some(&token.scopes),
+            Reach::Job(_) => Some(SCOPES_OF_JOBS),
+        }
+    }
+
+    /// The only project that the credentials are good for, when they are a job's.
+    #[must_use]
+    pub fn only_project(&self) -> Option<i64> {
+        match &self.reach {
+            Reach::Job(token) => Some(token.project_id),
+            Reach::Whole | Reach::Scopes(_) | Reach::Granted(_) => None,
         }
     }
 
@@ -136,11 +155,15 @@ impl Caller {
 /// 401 for credentials that are unknown or no longer good, also where none are needed; 403 for accounts that
 /// are shut out and for sudo that is not allowed; 404 for a sudo target that does not exist.
 pub async fn identify(backend: &Backend, credentials: Credentials) -> Result<Caller> {
-    let caller = match (credentials.token, credentials.session) {
-        (Some(token), _) if credentials.bearer => by_token(backend, &token).await?,
-        (Some(token), _) => by_access_token(backend, &token).await?,
-        (None, Some(session)) => by_session(backend, &session).await?,
-        (None, None) => Caller::anonymous(),
+    let caller = match (credentials.token, credentials.job, credentials.session) {
+        (Some(token), _, _) if credentials.bearer => match by_token(backend, &token).await {
+            Err(Error::Unauthorized) if credentials.takes_jobs => by_job_token(backend, &token).await?,
+            known => known?,
+        },
+        (Some(token), _, _) => by_access_token(backend, &token).await?,
+        (None, Some(job), _) => by_job_token(backend, &job).await?,
+        (None, None, Some(session)) => by_session(backend, &session).await?,
+        (None, None, None) => Caller::anonymous(),
     };
     if let Some(user) = caller.as_user() {
         refuse_shut_out(user)?;
@@ -206,6 +229,18 @@ async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
     }
     access_tokens::touch(backend.database.write(), &token, now()).await?;
     Ok(Caller::token(&user, &token))
+}
+
+/// The caller a job's token stands for.
+///
+/// # Errors
+/// 401 when the token is unknown or has ended.
+pub async fn by_job_token(backend: &Backend, token: &str) -> Result<Caller> {
+    let (token, user) = job_tokens::find(backend.database.read(), token).await?;
+    Ok(Caller {
+        user: Some(Arc::new(user)),
+        reach: Reach::Job(token),
+    })
 }
 
 /// A session counts for reads, and for writes that carry its token against cross-site requests; a cookie that

@@ -3,32 +3,23 @@
 //! A client that sends no credentials is asked for them wherever something is not open to everybody, the same
 //! whether it exists or not; one that sent good ones is told that what it may not see is not there.
 
-use std::sync::LazyLock;
-
-use tokio::sync::Semaphore;
-
 use crate::entities::users;
 use crate::error::{Error, Result};
 use crate::git::Service;
 use crate::policy::Role;
-use crate::secrets;
 use crate::services::access::ProjectAccess;
-use crate::services::authentication::{Caller, by_token, refuse_shut_out};
+use crate::services::authentication::{Caller, by_job_token, by_token, refuse_shut_out};
 use crate::services::{Backend, attempts, settings};
 
 /// The name and password of HTTP's Basic scheme.
 pub struct Basic {
-    /// A user name or address; of no matter when the password is a token.
+    /// A user name or address; of no matter when the password is a token, be it that of a job.
     pub name: String,
     /// A token, or the user's password.
     pub password: String,
     /// The network address that sent them, as text.
     pub address: Option<String>,
 }
-
-/// Passwords that are hashed at a time, each of which takes a processor and 19 MiB for a while.
-const HASHES: usize = 4;
-static HASHING: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(HASHES));
 
 /// The longest password that is looked at, in bytes.
 const LONGEST_PASSWORD: usize = 1024;
@@ -47,7 +38,10 @@ pub async fn identify(backend: &Backend, credentials: Option<Basic>) -> Result<C
         return Err(Error::Unauthorized);
     }
     let caller = match by_token(backend, &basic.password).await {
-        Err(Error::Unauthorized) => by_password(backend, basic).await?,
+        Err(Error::Unauthorized) => match by_job_token(backend, &basic.password).await {
+            Err(Error::Unauthorized) => by_password(backend, basic).await?,
+            found => found?,
+        },
         found => found?,
     };
     if let Some(user) = caller.as_user() {
@@ -75,7 +69,7 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
     let sources = attempts::sources(&name, "git", address.as_deref());
     // Held until the outcome is noted, so that no more attempts than these can slip through at a time. Nothing is
     // noted before: one client may open many good requests at once.
-    let permit = HASHING.acquire().await.map_err(Error::internal)?;
+    let permit = attempts::turn().await?;
     attempts::refuse_excess(backend, &sources).await?;
     let database = backend.database.read();
     let user = match users::by_username(database, &name).await? {
@@ -83,9 +77,7 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
         None => users::by_email(database, &name).await?,
     };
     let hash = user.as_ref().and_then(|user| user.password_hash.clone());
-    let verified =
-        tokio::task::spawn_blocking(move || secrets::verify_password(&password, hash.as_deref())).await;
-    let outcome = match (verified.map_err(Error::internal)??, user) {
+    let outcome = match (attempts::fits(password, hash).await?, user) {
         (true, Some(user)) if user.password_change_required => Err(Error::forbidden_because(
             "Your password must be changed. Sign in with a web browser and choose a new one, or use a token.",
         )),

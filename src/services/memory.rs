@@ -43,6 +43,7 @@ pub(super) struct SeenProject {
 pub(super) struct SeenGroup {
     pub(super) group: namespaces::Model,
     pub(super) role: Option<Role>,
+    pub(super) above: bool,
 }
 
 impl Default for Memory {

@@ -11,7 +11,7 @@ use sea_orm::{
 
 use crate::api::types::{Page, PageRequest};
 use crate::entities::access_tokens::{Column, Entity, Kind, Model};
-use crate::entities::{AccessLevel, fold, members, now, project_bots, users};
+use crate::entities::{AccessLevel, fold, members, now, project_bots, taken_emails, users};
 use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::services::Backend;
@@ -110,6 +110,7 @@ pub async fn create(
         .database
         .transaction(async |transaction| {
             let bot = bot(project_id, name, creator_id).insert(transaction).await?;
+            taken_emails::take(transaction, &bot.email_key, bot.id).await?;
             let home = project_bots::ActiveModel {
                 project_id: Set(project_id),
                 user_id: Set(bot.id),

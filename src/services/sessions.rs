@@ -55,7 +55,9 @@ pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
         false => users::by_username(db, &attempt.login).await?,
     };
     let hash = found.as_ref().and_then(|user| user.password_hash.clone());
-    let fits = fits(attempt.password.clone(), hash).await?;
+    let permit = attempts::turn().await?;
+    let fits = attempts::fits(attempt.password.clone(), hash).await?;
+    drop(permit);
     let Some(user) = found.filter(|user| fits && !user.bot) else {
         return Ok(Outcome::Wrong);
     };
@@ -74,11 +76,6 @@ pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
     begin(backend, user, attempt.replaces)
         .await
         .map(Outcome::SignedIn)
-}
-
-async fn fits(password: String, hash: Option<String>) -> Result<bool> {
-    let check = tokio::task::spawn_blocking(move || secrets::verify_password(&password, hash.as_deref()));
-    Ok(check.await.map_err(Error::internal)??)
 }
 
 /// Begins a session with an id of its own; the one before it ends, as do those whose time is over.

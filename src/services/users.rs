@@ -7,12 +7,13 @@ use sea_orm::{
 
 use crate::database::Violation;
 use crate::entities::{
-    Visibility, fold, namespace_ancestors, namespaces, now, sessions, user_identities, users,
+    Visibility, fold, namespace_ancestors, namespaces, now, sessions, taken_emails, user_identities, users,
 };
 use crate::error::{Error, Result};
 use crate::secrets;
 use crate::services::{Backend, settings};
 
+mod avatar;
 pub mod deletion;
 pub mod emails;
 pub mod keys;
@@ -22,6 +23,7 @@ pub mod names;
 mod states;
 pub mod status;
 
+pub use avatar::{avatar, set_avatar};
 pub use states::{activate, block, deactivate, unblock};
 
 /// Fewest characters of a password.
@@ -199,7 +201,6 @@ pub async fn register(backend: &Backend, new: NewUser, details: Details) -> Resu
     backend
         .database
         .transaction(async |transaction| {
-            emails::give_way(transaction, row.email_key.as_ref(), None).await?;
             let user = insert(transaction, row).await?;
             identify(transaction, user.id, identity).await?;
             Ok(user)
@@ -209,6 +210,9 @@ pub async fn register(backend: &Backend, new: NewUser, details: Details) -> Resu
 
 async fn insert(transaction: &DatabaseTransaction, row: users::ActiveModel) -> Result<users::Model> {
     let user = row.insert(transaction).await.map_err(taken)?;
+    taken_emails::take(transaction, &user.email_key, user.id)
+        .await
+        .map_err(taken)?;
     let namespace = namespaces::ActiveModel {
         kind: Set(namespaces::Kind::User),
         owner_id: Set(Some(user.id)),
@@ -240,7 +244,7 @@ fn named(user: &users::Model) -> namespaces::ActiveModel {
 /// # Errors
 /// As [`register`].
 pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> Result<users::Model> {
-    let id = user.id;
+    let (id, former) = (user.id, user.email_key.clone());
     let mut row = user.into_active_model();
     if let Some(username) = changes.username {
         names::check_username(&username)?;
@@ -269,10 +273,13 @@ pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> 
     backend
         .database
         .transaction(async |transaction| {
-            if let Some(key) = row.email_key.try_as_ref() {
-                emails::give_way(transaction, key, Some(id)).await?;
-            }
             let user = row.update(transaction).await.map_err(taken)?;
+            if user.email_key != former {
+                emails::make_primary(transaction, id, &user.email_key)
+                    .await
+                    .map_err(taken)?;
+                taken_emails::release(transaction, &former, id).await?;
+            }
             namespaces::Entity::update_many()
                 .set(named(&user))
                 .filter(namespaces::Column::OwnerId.eq(id))

@@ -2,15 +2,17 @@
 
 use crate::api::contract::{Group, GroupStatistics, SharedGroup};
 use crate::api::types::MaybeUndefined;
+use crate::entities::custom_attributes::Model;
 use crate::policy::Tier;
 use crate::services::Instance;
 use crate::services::groups::{Detail, Row, Sizes};
+use crate::views::custom_attribute::custom_attribute;
 use crate::views::links;
 use crate::views::project::{Parts, project};
 
 /// A group as lists show it; `custom_attributes` when they were asked for by an administrator.
 #[must_use]
-pub fn group(instance: &Instance, row: Row, custom_attributes: bool) -> Group {
+pub fn group(instance: &Instance, row: Row, custom_attributes: Option<Vec<Model>>) -> Group {
     let base = &instance.base_url;
     let group = row.group;
     Group {
@@ -47,8 +49,7 @@ pub fn group(instance: &Instance, row: Row, custom_attributes: bool) -> Group {
         runners_token: None,
         projects: None,
         shared_projects: None,
-        // Nobody can attach any yet.
-        custom_attributes: custom_attributes.then(Vec::new),
+        custom_attributes: custom_attributes.map(|rows| rows.iter().map(custom_attribute).collect()),
     }
 }
 
@@ -66,7 +67,7 @@ fn statistics(sizes: Sizes) -> GroupStatistics {
 
 /// A group as a single read shows it.
 #[must_use]
-pub fn detail(instance: &Instance, detail: Detail, custom_attributes: bool) -> Group {
+pub fn detail(instance: &Instance, detail: Detail, custom_attributes: Option<Vec<Model>>) -> Group {
     let shares = detail.shares.into_iter().map(|(share, group)| SharedGroup {
         group_id: group.id,
         group_name: group.name,

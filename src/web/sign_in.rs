@@ -232,7 +232,7 @@ fn sent_cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
 }
 
 /// What failures are counted by: the address, or the network that one customer has with IPv6.
-pub(super) fn network(address: &std::net::SocketAddr) -> String {
+pub(in crate::web) fn network(address: &std::net::SocketAddr) -> String {
     match address.ip().to_canonical() {
         std::net::IpAddr::V4(address) => address.to_string(),
         std::net::IpAddr::V6(address) => {

@@ -1,6 +1,6 @@
-//! Uploaded files at `/<namespace>/<project>/uploads/<secret>/<name>`, and pictures of projects at
-//! `/uploads/-/system/project/avatar/<id>/<name>`, under the project's own rules: whoever may see the project may read
-//! them.
+//! Uploaded files at `/<namespace>/<project>/uploads/<secret>/<name>`, and pictures at
+//! `/uploads/-/system/<kind>/avatar/<id>/<name>`, under the rules of what they belong to: whoever may see the project or
+//! group may read them. Pictures of users are for everybody.
 
 use percent_encoding::percent_decode_str;
 use poem::http::{Method, StatusCode};
@@ -8,8 +8,8 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::{credentials, download, failure};
 use crate::error::Error;
-use crate::services::access::ProjectAccess;
-use crate::services::{Backend, authentication, projects, uploads};
+use crate::services::access::{GroupAccess, ProjectAccess};
+use crate::services::{Backend, authentication, groups, projects, uploads, users};
 
 /// Answers requests for uploaded files, and passes on all others.
 pub struct Uploads {
@@ -54,11 +54,21 @@ impl<E> UploadsEndpoint<E> {
         if !caller.covers(&["api", "read_api"]) {
             return Err(Error::InsufficientScope(vec!["api", "read_api"]));
         }
-        let (backend, project) = (&self.backend, &target.project);
-        let access = ProjectAccess::find(backend, caller, project).await?;
-        let found = match &target.secret {
-            Some(secret) => uploads::open(backend, &access, secret, &target.file_name).await?,
-            None => projects::avatar(backend, &access, &target.file_name).await?,
+        let (backend, name) = (&self.backend, &target.file_name);
+        let found = match &target.what {
+            What::File { project, secret } => {
+                let access = ProjectAccess::find(backend, caller, project).await?;
+                uploads::open(backend, &access, secret, name).await?
+            }
+            What::ProjectPicture(id) => {
+                let access = ProjectAccess::find(backend, caller, &id.to_string()).await?;
+                projects::avatar(backend, &access, name).await?
+            }
+            What::GroupPicture(id) => {
+                let access = GroupAccess::find(backend, caller, &id.to_string()).await?;
+                groups::avatar(backend, &access, name).await?
+            }
+            What::UserPicture(id) => users::avatar(backend, *id, name).await?,
         };
         Ok(download::render(found, StatusCode::OK, request.headers()))
     }
@@ -67,11 +77,26 @@ impl<E> UploadsEndpoint<E> {
 /// What a path names.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
-    /// Number or full path of the project.
-    project: String,
-    /// The secret of an uploaded file; absent for the picture of the project.
-    secret: Option<String>,
+    what: What,
     file_name: String,
+}
+
+/// What a file belongs to.
+#[derive(Debug, PartialEq, Eq)]
+enum What {
+    /// To a project, to which it was uploaded.
+    File {
+        /// Full path of the project.
+        project: String,
+        /// The secret of the file.
+        secret: String,
+    },
+    /// To the project with this id, as its picture.
+    ProjectPicture(i64),
+    /// To the group with this id, as its picture.
+    GroupPicture(i64),
+    /// To the user with this id, as their picture.
+    UserPicture(i64),
 }
 
 impl Target {
@@ -81,13 +106,16 @@ impl Target {
         let (rest, file_name) = path.strip_prefix('/')?.rsplit_once('/')?;
         let file_name = decoded(file_name).filter(|name| !name.is_empty())?;
         let (rest, last) = rest.rsplit_once('/')?;
-        if rest == "uploads/-/system/project/avatar" {
-            let number = !last.is_empty() && last.bytes().all(|byte| byte.is_ascii_digit());
-            return number.then(|| Self {
-                project: last.to_owned(),
-                secret: None,
-                file_name,
-            });
+        if let Some(place) = rest.strip_prefix("uploads/-/system/") {
+            let id: fn(i64) -> What = match place {
+                "project/avatar" => What::ProjectPicture,
+                "group/avatar" => What::GroupPicture,
+                "user/avatar" => What::UserPicture,
+                _ => return None,
+            };
+            let digits = last.bytes().all(|byte| byte.is_ascii_digit());
+            let what = last.parse().ok().filter(|_| digits).map(id)?;
+            return Some(Self { what, file_name });
         }
         let project = rest.strip_suffix("/uploads")?;
         let hexadecimal = last.len() == 32 && last.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -95,9 +123,9 @@ impl Target {
             return None;
         }
         let project = decoded(project).filter(|path| path.contains('/') && !path.contains('\0'))?;
+        let secret = last.to_owned();
         Some(Self {
-            project,
-            secret: Some(last.to_owned()),
+            what: What::File { project, secret },
             file_name,
         })
     }
@@ -112,13 +140,19 @@ mod tests {
     #[test]
     fn a_path_names_project_secret_and_file() {
         let found = Target::of(&format!("/a/b%20c/d/uploads/{SECRET}/%C3%BC.png")).expect("a file");
+        let (project, secret) = ("a/b c/d".to_owned(), SECRET.to_owned());
         assert_eq!(
-            (found.project.as_str(), found.file_name.as_str()),
-            ("a/b c/d", "ü.png")
+            (found.what, found.file_name.as_str()),
+            (What::File { project, secret }, "ü.png")
         );
-        assert_eq!(found.secret.as_deref(), Some(SECRET));
-        let picture = Target::of("/uploads/-/system/project/avatar/13/a.png").expect("a picture");
-        assert_eq!((picture.project.as_str(), picture.secret), ("13", None));
+        for (kind, what) in [
+            ("project", What::ProjectPicture(13)),
+            ("group", What::GroupPicture(13)),
+            ("user", What::UserPicture(13)),
+        ] {
+            let picture = Target::of(&format!("/uploads/-/system/{kind}/avatar/13/a.png"));
+            assert_eq!(picture.expect("a picture").what, what);
+        }
     }
 
     #[test]
@@ -133,7 +167,9 @@ mod tests {
             format!("/api/v4/uploads/{SECRET}/a"),
             format!("/a/b%00/uploads/{SECRET}/a"),
             "/uploads/-/system/project/avatar/x/a.png".to_owned(),
-            "/uploads/-/system/user/avatar/1/a.png".to_owned(),
+            "/uploads/-/system/note/avatar/1/a.png".to_owned(),
+            "/uploads/-/system/user/avatar/+1/a.png".to_owned(),
+            "/uploads/-/system/user/avatar/99999999999999999999/a.png".to_owned(),
         ] {
             assert_eq!(Target::of(&path), None, "{path}");
         }

@@ -51,6 +51,12 @@ lints! {
     hidden_things_are_documented: "paths/keys.yaml",
         "      '404': {$ref: '#/components/responses/Fault'}\n" => "", "status-404";
     anonymous_access_and_security_agree: "paths/keys.yaml", ", anonymous: true" => "", "access-security";
+    tokens_of_jobs_are_taken_or_not_spoken_of: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+        "    x-access: {'on': project, min: maintainer}\n    x-job-token: no\n", "job-token";
+    tokens_of_jobs_and_security_agree: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+        "    x-access: {'on': project, min: maintainer}\n    x-job-token: true\n", "job-token-security";
+    tokens_of_jobs_are_for_projects: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
+        "    x-access: {'on': instance, min: maintainer}\n    x-job-token: true\n", "job-token-project";
     arrays_never_say_explode_false: "paths/keys.yaml",
         "{name: 'ids[]', in: query," => "{name: 'ids[]', in: query, explode: false,", "explode";
     arrays_are_named_with_brackets: "paths/keys.yaml", "'ids[]'" => "ids", "array-name";

@@ -89,6 +89,17 @@ impl DiffEntry {
         self.diff = String::new();
         self.too_large = true;
     }
+
+    /// What a changed line is known by: the SHA-1 of the path, and where the counters of both sides stand at it.
+    /// `line` is its number on its own side; none when the patch does not change it.
+    #[must_use]
+    pub fn line_code(&self, line: u32, side: LineSide) -> Option<String> {
+        let (old, new) = parse::changed_line(&self.diff, line, side)?;
+        let mut hasher = gix::hash::hasher(gix::hash::Kind::Sha1);
+        hasher.update(self.new_path.as_bytes());
+        let path = hasher.try_finalize().ok()?;
+        Some(format!("{path}_{old}_{new}"))
+    }
 }
 
 /// How many lines a commit adds and takes away.
@@ -223,20 +234,12 @@ impl Repository {
             .collect())
     }
 
-    /// The number of a commented line as the caller shall see it; `None` when the commit's diff has no such line.
-    ///
-    /// Only added and removed lines count: an added line is asked for by its number in the new file, a removed one by
-    /// that in the old file. `path` is the path after the commit.
+    /// Whether a commit changes a line, so that it can be commented on: an added line has its number in the new file, a
+    /// removed one that in the old file. `path` is the path after the commit.
     ///
     /// # Errors
     /// As [`Self::diff_commit`].
-    pub async fn line_in_diff(
-        &self,
-        commit: Oid,
-        path: &str,
-        line: u32,
-        side: LineSide,
-    ) -> Result<Option<u32>> {
+    pub async fn changes_line(&self, commit: Oid, path: &str, line: u32, side: LineSide) -> Result<bool> {
         /// A patch that is searched for a line may be this large, in bytes.
         const SEARCHED: usize = 16 * 1024 * 1024;
         let limits = Limits {
@@ -250,7 +253,7 @@ impl Repository {
         Ok(diff
             .entries
             .iter()
-            .find_map(|entry| parse::line_in(&entry.diff, line, side)))
+            .any(|entry| parse::changed_line(&entry.diff, line, side).is_some()))
     }
 
     /// What a commit is compared with: its first parent, else the empty tree, which Git knows without having it.

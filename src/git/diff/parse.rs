@@ -214,26 +214,34 @@ pub(super) fn numstat(output: &[u8]) -> Vec<(Oid, Stats)> {
     sums
 }
 
-/// The number to show for a line of a patch: see [`super::Repository::line_in_diff`].
-pub(super) fn line_in(patch: &str, wanted: u32, side: LineSide) -> Option<u32> {
+/// Where both counters stand at the line taken away (or added) that has a number on its own side, the old one first;
+/// none when the patch does not change it.
+pub(super) fn changed_line(patch: &str, number: u32, side: LineSide) -> Option<(u32, u32)> {
     let (mut old, mut new) = (0_u32, 0_u32);
     for line in patch.split('\n') {
-        match line.as_bytes().first() {
-            Some(b'@') => (old, new) = hunk_start(line)?,
-            Some(b'-') => {
-                if side == LineSide::Old && old == wanted {
-                    return Some(old);
-                }
-                old += 1;
+        let changed = match line.as_bytes().first() {
+            Some(b'@') => {
+                (old, new) = hunk_start(line)?;
+                continue;
             }
-            Some(b'+') => {
-                if side == LineSide::New && new == wanted {
-                    return Some(new);
-                }
-                new += 1;
+            Some(b'-') => LineSide::Old,
+            Some(b'+') => LineSide::New,
+            Some(b' ') => {
+                (old, new) = (old + 1, new + 1);
+                continue;
             }
-            Some(b' ') => (old, new) = (old + 1, new + 1),
-            _ => {}
+            _ => continue,
+        };
+        let own = match changed {
+            LineSide::Old => old,
+            LineSide::New => new,
+        };
+        if changed == side && own == number {
+            return Some((old, new));
+        }
+        match changed {
+            LineSide::Old => old += 1,
+            LineSide::New => new += 1,
         }
     }
     None
@@ -253,19 +261,20 @@ mod tests {
     const PATCH: &str = "@@ -1,3 +1,3 @@ fn\n one\n-two\n+zwei\n three\n@@ -10,2 +10,1 @@\n ten\n-eleven\n";
 
     #[test]
-    fn finds_added_lines_by_the_new_number() {
-        assert_eq!(line_in(PATCH, 2, LineSide::New), Some(2));
-        assert_eq!(line_in(PATCH, 1, LineSide::New), None);
-        assert_eq!(line_in(PATCH, 3, LineSide::New), None);
-    }
-
-    #[test]
-    fn finds_removed_lines_by_the_old_number() {
+    fn changed_lines_are_found_by_the_number_on_their_side() {
         let moved = "@@ -1,3 +1,4 @@\n+zero\n+half\n one\n-two\n three\n";
-        assert_eq!(line_in(moved, 2, LineSide::Old), Some(2));
-        assert_eq!(line_in(moved, 4, LineSide::Old), None);
-        assert_eq!(line_in(PATCH, 2, LineSide::Old), Some(2));
-        assert_eq!(line_in(PATCH, 11, LineSide::Old), Some(11));
-        assert_eq!(line_in(PATCH, 10, LineSide::Old), None);
+        for (patch, number, side, found) in [
+            (PATCH, 2, LineSide::New, Some((3, 2))),
+            (PATCH, 1, LineSide::New, None),
+            (PATCH, 3, LineSide::New, None),
+            (PATCH, 2, LineSide::Old, Some((2, 2))),
+            (PATCH, 11, LineSide::Old, Some((11, 11))),
+            (PATCH, 10, LineSide::Old, None),
+            (moved, 1, LineSide::New, Some((1, 1))),
+            (moved, 2, LineSide::Old, Some((2, 4))),
+            (moved, 4, LineSide::Old, None),
+        ] {
+            assert_eq!(changed_line(patch, number, side), found, "{number} {side:?}");
+        }
     }
 }

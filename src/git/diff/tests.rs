@@ -268,14 +268,14 @@ async fn comments_find_changed_lines_only() {
             ("100644", "other", "p\n"),
         ],
     );
-    let line = |path: &'static str, line, side| sample.repository.line_in_diff(commit, path, line, side);
-    assert_eq!(line("file", 1, LineSide::New).await.unwrap(), Some(1));
-    assert_eq!(line("file", 2, LineSide::New).await.unwrap(), None);
-    assert_eq!(line("file", 4, LineSide::New).await.unwrap(), Some(4));
-    assert_eq!(line("file", 2, LineSide::Old).await.unwrap(), Some(2));
-    assert_eq!(line("file", 3, LineSide::Old).await.unwrap(), None);
-    assert_eq!(line("file", 99, LineSide::New).await.unwrap(), None);
-    assert_eq!(line("absent", 1, LineSide::New).await.unwrap(), None);
+    let line = |path: &'static str, line, side| sample.repository.changes_line(commit, path, line, side);
+    assert!(line("file", 1, LineSide::New).await.unwrap());
+    assert!(!line("file", 2, LineSide::New).await.unwrap());
+    assert!(line("file", 4, LineSide::New).await.unwrap());
+    assert!(line("file", 2, LineSide::Old).await.unwrap());
+    assert!(!line("file", 3, LineSide::Old).await.unwrap());
+    assert!(!line("file", 99, LineSide::New).await.unwrap());
+    assert!(!line("absent", 1, LineSide::New).await.unwrap());
 }
 
 #[tokio::test]

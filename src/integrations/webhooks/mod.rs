@@ -53,6 +53,8 @@ pub struct Request {
     pub body: String,
     /// Whether the certificate must be valid.
     pub verify: bool,
+    /// Whether loopback and private addresses may be reached.
+    pub local: bool,
 }
 
 /// What a receiver answered.
@@ -78,10 +80,19 @@ pub struct Outcome {
 /// Sends webhooks. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct Client {
-    verifying: reqwest::Client,
-    trusting: reqwest::Client,
+    /// For public addresses only.
+    public: Pair,
+    /// For local ones as well.
+    everywhere: Pair,
     local: bool,
     waited_for: Arc<Semaphore>,
+}
+
+/// Two clients that reach the same addresses.
+#[derive(Debug, Clone)]
+struct Pair {
+    verifying: reqwest::Client,
+    trusting: reqwest::Client,
 }
 
 /// The client cannot be made.
@@ -90,39 +101,21 @@ pub struct Client {
 pub struct Unavailable(#[from] reqwest::Error);
 
 impl Client {
-    /// A client; `local` lets it reach loopback and private addresses.
+    /// A client; `local` lets every request reach loopback and private addresses, and not only those that say so.
     ///
     /// # Errors
     /// When TLS cannot be set up.
     pub fn new(local: bool) -> Result<Self, Unavailable> {
-        Self::with(Resolver::system(local), local)
-    }
-
-    fn with(resolver: Resolver, local: bool) -> Result<Self, Unavailable> {
         tls::choose();
-        let build = |trusting: bool| {
-            reqwest::Client::builder()
-                .no_proxy()
-                .redirect(Policy::none())
-                .http1_only()
-                .pool_max_idle_per_host(0)
-                .connect_timeout(TIME_LIMIT)
-                .timeout(TIME_LIMIT)
-                .dns_resolver(resolver.clone())
-                .tls_danger_accept_invalid_certs(trusting)
-                .tls_danger_accept_invalid_hostnames(trusting)
-                .user_agent(concat!("Holdfast/", env!("CARGO_PKG_VERSION")))
-                .build()
-        };
         Ok(Self {
-            verifying: build(false)?,
-            trusting: build(true)?,
+            public: Pair::new(&Resolver::system(false))?,
+            everywhere: Pair::new(&Resolver::system(true))?,
             local,
             waited_for: Arc::new(Semaphore::new(WAITED_FOR)),
         })
     }
 
-    /// Whether loopback and private addresses may be reached.
+    /// Whether every request may reach loopback and private addresses.
     #[must_use]
     pub fn is_local_allowed(&self) -> bool {
         self.local
@@ -163,15 +156,17 @@ impl Client {
                 .iter()
                 .map(|(name, value)| (*name, value.expose().as_str())),
         );
+        let local = self.local || request.local;
+        let pair = if local { &self.everywhere } else { &self.public };
         let client = if request.verify {
-            &self.verifying
+            &pair.verifying
         } else {
-            &self.trusting
+            &pair.trusting
         };
         let body = Bytes::from(request.body);
         let mut url = first.url;
         for _ in 0..=REDIRECTS {
-            target::check(&url, self.local).map_err(|_| NOT_ALLOWED)?;
+            target::check(&url, local).map_err(|_| NOT_ALLOWED)?;
             let mut post = client
                 .post(url.clone())
                 .headers(plain.clone())
@@ -190,6 +185,29 @@ impl Client {
             }
         }
         Err("the receiver redirects too often")
+    }
+}
+
+impl Pair {
+    fn new(resolver: &Resolver) -> Result<Self, reqwest::Error> {
+        let build = |trusting: bool| {
+            reqwest::Client::builder()
+                .no_proxy()
+                .redirect(Policy::none())
+                .http1_only()
+                .pool_max_idle_per_host(0)
+                .connect_timeout(TIME_LIMIT)
+                .timeout(TIME_LIMIT)
+                .dns_resolver(resolver.clone())
+                .tls_danger_accept_invalid_certs(trusting)
+                .tls_danger_accept_invalid_hostnames(trusting)
+                .user_agent(concat!("Holdfast/", env!("CARGO_PKG_VERSION")))
+                .build()
+        };
+        Ok(Self {
+            verifying: build(false)?,
+            trusting: build(true)?,
+        })
     }
 }
 

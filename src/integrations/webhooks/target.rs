@@ -129,6 +129,13 @@ mod tests {
             "http://[::ffff:7f00:1]/",
             "http://169.254.169.254/latest/meta-data",
             "http://0/",
+            "http://user@127.0.0.1/",
+            "http://example.com@127.0.0.1/",
+            "http://127\u{3002}0\u{3002}0\u{3002}1/",
+            "http://\u{24db}\u{24de}\u{24d2}\u{24d0}\u{24db}\u{24d7}\u{24de}\u{24e2}\u{24e3}/",
+            "http://%6c%6f%63%61%6c%68%6f%73%74/",
+            "http://[fe80::1%25lo]/",
+            "http://127.0.0.1.:80/",
         ] {
             assert!(Target::parse(text, false).is_err(), "{text}");
         }

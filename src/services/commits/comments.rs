@@ -118,7 +118,7 @@ pub async fn create(
     Ok((comment, Some(author.clone())))
 }
 
-/// The number that a commented line is shown by; none when the commit does not change it.
+/// The number of a commented line; none when the commit does not change it.
 async fn line_of(
     repository: &Repository,
     commit: Oid,
@@ -126,13 +126,13 @@ async fn line_of(
     line: i64,
     side: LineType,
 ) -> Result<Option<i32>> {
-    let Ok(line) = u32::try_from(line) else {
+    let (Ok(number), Ok(shown)) = (u32::try_from(line), i32::try_from(line)) else {
         return Ok(None);
     };
     let side = match side {
         LineType::New => LineSide::New,
         LineType::Old => LineSide::Old,
     };
-    let found = repository.line_in_diff(commit, path, line, side).await?;
-    Ok(found.and_then(|line| i32::try_from(line).ok()))
+    let changed = repository.changes_line(commit, path, number, side).await?;
+    Ok(changed.then_some(shown))
 }

@@ -66,6 +66,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result
         caller: caller.clone(),
         group,
         role: Some(AccessLevel::Owner),
+        above: false,
     })
 }
 

@@ -32,7 +32,12 @@ pub struct Change {
 /// # Errors
 /// 400 for what does not do, 404 when the group is being removed.
 pub async fn edit(backend: &Backend, access: GroupAccess, change: Change) -> Result<GroupAccess> {
-    let GroupAccess { caller, group, role } = access;
+    let GroupAccess {
+        caller,
+        group,
+        role,
+        above,
+    } = access;
     let group_id = group.id;
     let group = backend
         .database
@@ -52,7 +57,12 @@ pub async fn edit(backend: &Backend, access: GroupAccess, change: Change) -> Res
             changed(backend, transaction, &caller, parent.as_ref(), current, change).await
         })
         .await?;
-    Ok(GroupAccess { caller, group, role })
+    Ok(GroupAccess {
+        caller,
+        group,
+        role,
+        above,
+    })
 }
 
 async fn changed(

@@ -1,5 +1,7 @@
 //! Groups that hold projects and other groups.
 
+mod attributes;
+mod avatar;
 mod create;
 mod delete;
 mod edit;
@@ -9,6 +11,8 @@ mod rules;
 mod share;
 mod transfer;
 
+pub use attributes::custom_attributes;
+pub use avatar::{avatar, set_avatar};
 pub use create::{NewGroup, create};
 pub use delete::{delete, erase, restore};
 pub use edit::{Change, edit};

@@ -122,7 +122,8 @@ pub(super) async fn attempt(
     if body.len() > payloads::LARGEST {
         return Ok(Attempt::unmade("the payload is larger than 25 MiB"));
     }
-    match request(backend, hook, delivery.kind, &delivery.uuid, body.clone()) {
+    let local = super::may_be_local(backend).await?;
+    match request(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
         Ok(request) => Ok(Attempt::sent(body, backend.webhooks.send(request).await)),
         Err(error) => {
             tracing::error!(%error, hook = hook.id, "cannot read a webhook's secrets");
@@ -153,7 +154,8 @@ pub(super) async fn once(
     sent: OutOfTurn,
 ) -> Result<(hook_deliveries::ActiveModel, Verdict)> {
     let uuid = sent.uuid.unwrap_or_else(outbox::uuid);
-    let request = request(backend, hook, sent.kind, &uuid, sent.body.clone())?;
+    let local = super::may_be_local(backend).await?;
+    let request = request(backend, hook, sent.kind, &uuid, sent.body.clone(), local)?;
     let outcome = backend.webhooks.send_now(request).await;
     let attempt = Attempt::sent(sent.body, outcome.ok_or(Error::RateLimited(PAUSE))?);
     let verdict = attempt.verdict(1);
@@ -193,6 +195,7 @@ fn request(
     kind: Kind,
     uuid: &str,
     body: String,
+    local: bool,
 ) -> Result<Request> {
     let names = if backend.instance.compat { 2 } else { 1 };
     let token = opened(backend, hook.token_encrypted.as_deref(), &token_place(hook.id))?;
@@ -214,6 +217,7 @@ fn request(
         secrets,
         body,
         verify: hook.enable_ssl_verification,
+        local,
     })
 }
 

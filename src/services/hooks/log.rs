@@ -6,6 +6,7 @@ use sea_orm::{ColumnTrait, Condition, EntityTrait, Iterable, QueryFilter, QueryO
 
 use super::attempt::OutOfTurn;
 use super::delivery::send_now;
+use super::trial::TRIALS;
 use crate::api::types::{Page, PageRequest};
 pub use crate::entities::hook_deliveries::State;
 use crate::entities::hook_deliveries::{Column, Entity, Model};
@@ -14,6 +15,7 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
+use crate::services::throttle;
 
 /// How long the log keeps what is done.
 const KEPT: TimeDelta = TimeDelta::days(7);
@@ -65,7 +67,8 @@ fn of_hook(hook_id: i64) -> Select<Entity> {
 /// Sends once more what was delivered or given up, by the hook's present settings and with the same id.
 ///
 /// # Errors
-/// 404, 409 for what is still to be delivered, 429 when too many callers wait for receivers.
+/// 404, 409 for what is still to be delivered, 429 for a user who does so too often, and when too many callers wait for
+/// receivers.
 pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
     let hook = super::get(backend, access, hook_id).await?;
     let delivery = get(backend, access, hook_id, id).await?;
@@ -74,6 +77,7 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
         return Err(pending());
     }
     let body = delivery.request_body.ok_or_else(pending)?;
+    throttle::spend(backend, access.caller.signed_in()?.id, TRIALS).await?;
     let again = OutOfTurn {
         kind: delivery.kind,
         event_id: delivery.event_id,

@@ -23,7 +23,7 @@ use crate::secrets::Secret;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
-use crate::services::preconditions;
+use crate::services::{preconditions, settings as instance_settings};
 
 /// How many hooks a project may have.
 const MOST: u64 = 100;
@@ -96,7 +96,7 @@ async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Res
 /// 422 for an address, token or filter that does not do, and for more hooks than a project may have.
 pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Settings) -> Result<Model> {
     let project_id = access.project.id;
-    let target = target(backend, &settings.url)?;
+    let target = target(backend, &settings.url).await?;
     let token = token(settings.token.clone())?;
     let mut row = ActiveModel {
         project_id: Set(project_id),
@@ -138,7 +138,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Setting
 /// # Errors
 /// 404, and 422 as [`create`]; also for a hidden password with an address that is not the one it was shown with.
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, settings: Settings) -> Result<Model> {
-    let target = target(backend, &settings.url)?;
+    let target = target(backend, &settings.url).await?;
     let token = token(settings.token.clone())?;
     backend
         .database
@@ -229,8 +229,19 @@ fn invalid(text: &'static str) -> Error {
     Error::Unprocessable(text.into())
 }
 
-fn target(backend: &Backend, url: &str) -> Result<Target> {
-    Target::parse(url.trim(), backend.webhooks.is_local_allowed()).map_err(|_| invalid("Invalid url given"))
+async fn target(backend: &Backend, url: &str) -> Result<Target> {
+    let local = may_be_local(backend).await?;
+    Target::parse(url.trim(), local).map_err(|_| invalid("Invalid url given"))
+}
+
+/// Whether hooks may reach loopback and private addresses: where the operator allows it, or the administrators do at
+/// the moment.
+async fn may_be_local(backend: &Backend) -> Result<bool> {
+    if backend.webhooks.is_local_allowed() {
+        return Ok(true);
+    }
+    let in_force = instance_settings::read(backend).await?;
+    Ok(in_force.allow_local_requests_from_hooks_and_services)
 }
 
 /// The token to keep, if anything is said of it.

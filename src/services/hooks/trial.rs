@@ -1,5 +1,6 @@
 //! Trying a hook: it is sent at once what it would be told, made from what the project has.
 
+use chrono::TimeDelta;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 
 use super::attempt::OutOfTurn;
@@ -14,9 +15,18 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits;
 use crate::services::events::pushes::{Change, PushData, RefType, between};
+use crate::services::throttle::{self, Allowance};
 
 /// How many commits the push of a trial brings.
 const COMMITS: usize = 3;
+
+/// How often a user may have something sent at once, by trials and repetitions together: whoever answers need not be
+/// one who asked to be called.
+pub(super) const TRIALS: Allowance = Allowance {
+    action: "hook_trial",
+    most: 10,
+    within: TimeDelta::minutes(1),
+};
 
 /// Which kind of thing a trial tells of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,7 +42,8 @@ pub enum Trigger {
 /// Tries a hook.
 ///
 /// # Errors
-/// 404, 422 when the project has nothing to tell of, 429 when too many callers wait for receivers.
+/// 404, 422 when the project has nothing to tell of, 429 for a user who does so too often, and when too many callers wait
+/// for receivers.
 pub async fn run(
     backend: &Backend,
     access: &ProjectAccess,
@@ -40,11 +51,12 @@ pub async fn run(
     trigger: Trigger,
 ) -> Result<hook_deliveries::Model> {
     let hook = super::get(backend, access, hook_id).await?;
+    let user_id = access.caller.signed_in()?.id;
     let repository = commits::open(backend, access);
     let plain = events::Model {
         id: 0,
         project_id: Some(access.project.id),
-        author_id: Some(access.caller.signed_in()?.id),
+        author_id: Some(user_id),
         action: Action::Pushed,
         target_type: None,
         target_id: None,
@@ -73,6 +85,7 @@ pub async fn run(
             (Kind::Note, event)
         }
     };
+    throttle::spend(backend, user_id, TRIALS).await?;
     let sent = OutOfTurn {
         kind,
         event_id: None,

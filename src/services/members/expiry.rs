@@ -1,13 +1,17 @@
 //! Sweeping away memberships and shares that have ended.
 
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use chrono::NaiveDate;
+use sea_orm::{
+    ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+};
 
 use crate::entities::{group_shares, members, now, project_shares};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::events::{self, Action, NewEvent};
 
 /// Most rows that one statement removes, so that no writer waits long.
-const BATCH: u64 = 1_000;
+const BATCH: u64 = 500;
 
 /// Removes the memberships and shares that have ended; gives their number.
 ///
@@ -16,6 +20,13 @@ const BATCH: u64 = 1_000;
 pub async fn sweep_expired(backend: &Backend) -> Result<u64> {
     let today = now().date_naive();
     let mut swept = 0;
+    loop {
+        let removed = sweep_members(backend, today).await?;
+        swept += removed;
+        if removed < BATCH {
+            break;
+        }
+    }
     macro_rules! sweep {
         ($($table:ident),*) => {$(
             loop {
@@ -38,6 +49,40 @@ pub async fn sweep_expired(backend: &Backend) -> Result<u64> {
             }
         )*};
     }
-    sweep!(members, group_shares, project_shares);
+    sweep!(group_shares, project_shares);
     Ok(swept)
+}
+
+/// Removes some memberships that have ended, and records so where they were of projects; gives their number.
+async fn sweep_members(backend: &Backend, today: NaiveDate) -> Result<u64> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let ended = members::Entity::find()
+                .select_only()
+                .column(members::Column::Id)
+                .filter(members::Column::ExpiresAt.lte(today))
+                .order_by_asc(members::Column::ExpiresAt)
+                .limit(BATCH)
+                .into_query();
+            // Whoever removes a row tells of it, and nobody else: other nodes sweep as well.
+            let removed = members::Entity::delete_many()
+                .filter(members::Column::Id.in_subquery(ended))
+                .exec_with_returning(transaction)
+                .await?;
+            for member in &removed {
+                record_expired(transaction, member).await?;
+            }
+            u64::try_from(removed.len()).map_err(Error::internal)
+        })
+        .await
+}
+
+/// Records that a membership has ended by its date, where it was of a project. Nobody did anything there, so it is no
+/// activity of the project.
+pub(super) async fn record_expired(transaction: &DatabaseTransaction, member: &members::Model) -> Result<()> {
+    match member.project_id {
+        Some(id) => events::write(transaction, NewEvent::new(id, member.user_id, Action::Expired)).await,
+        None => Ok(()),
+    }
 }

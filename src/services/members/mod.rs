@@ -126,11 +126,15 @@ pub async fn add(
                 // One that has ended is only waiting to be swept away.
                 Some(ended) if ended.expires_at.is_some_and(|day| day <= now().date_naive()) => {
                     members::Entity::delete_by_id(ended.id).exec(transaction).await?;
+                    expiry::record_expired(transaction, &ended).await?;
                 }
                 Some(_) => return Err(already()),
                 None => {}
             }
-            let user = users::Entity::find_by_id(user_id).one(transaction).await?;
+            let user = users::live()
+                .filter(users::Column::Id.eq(user_id))
+                .one(transaction)
+                .await?;
             let user = user.ok_or_else(|| Error::not_found("User"))?;
             refuse_foreign_bot(transaction, place.source, &user).await?;
             let level = place.level(level)?;

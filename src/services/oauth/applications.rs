@@ -13,6 +13,7 @@ use crate::policy::SCOPES;
 use crate::secrets::{self, Token};
 use crate::services::Backend;
 use crate::services::access_tokens::checked_scopes;
+use crate::services::attempts;
 use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
 
@@ -151,20 +152,30 @@ pub async fn of_token(backend: &Backend, token: &oauth_tokens::Model) -> Result<
 /// The application that these credentials are of. One that can keep a secret must prove it; another need not, but a
 /// wrong secret is refused.
 ///
+/// Failures are counted by application and by address. Secrets are random and long, so nobody comes upon one by trying,
+/// and the right one is taken whatever others have tried: to lock an application out is no more than to know its id.
+///
 /// # Errors
-/// [`Fault::InvalidClient`].
-pub async fn authenticate(backend: &Backend, uid: &str, secret: Option<&str>) -> Result<Application, Fault> {
+/// [`Fault::InvalidClient`]; [`Error::RateLimited`] in its place after too many.
+pub async fn authenticate(
+    backend: &Backend,
+    uid: &str,
+    secret: Option<&str>,
+    address: Option<&str>,
+) -> Result<Application, Fault> {
     let found = oauth_applications::by_uid(backend.database.read(), uid).await?;
-    let application = found.ok_or(Fault::InvalidClient)?;
-    let proven = match secret {
+    let proven = found.filter(|application| match secret {
         Some(secret) => secrets::constant_time_eq(&secrets::digest(secret), &application.secret_digest),
         None => !application.confidential,
-    };
-    if proven {
-        Ok(application)
-    } else {
-        Err(Fault::InvalidClient)
+    });
+    if let Some(application) = proven {
+        return Ok(application);
     }
+    // No user name has a space in it.
+    let sources = attempts::sources(&format!("application {uid}"), "oauth", address);
+    attempts::refuse_excess(backend, &sources).await?;
+    attempts::note_failure(backend, &sources).await?;
+    Err(Fault::InvalidClient)
 }
 
 #[cfg(test)]

@@ -8,8 +8,9 @@ use sea_orm::{
 };
 
 use crate::entities::{
-    AccessLevel, access_tokens, members, namespaces, now, oauth_grants, oauth_tokens, project_stars,
-    projects, sessions, unexpired, user_emails, user_identities, user_keys, user_statuses, users,
+    AccessLevel, access_tokens, job_tokens, members, namespaces, now, oauth_grants, oauth_tokens,
+    project_stars, projects, sessions, taken_emails, unexpired, user_emails, user_identities, user_keys,
+    user_statuses, users,
 };
 use crate::error::{Error, Result};
 use crate::jobs;
@@ -109,8 +110,10 @@ async fn disarm(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
         oauth_grants,
         oauth_tokens,
         sessions,
+        job_tokens,
         members,
         user_emails,
+        taken_emails,
         user_identities,
         user_keys,
         user_statuses,

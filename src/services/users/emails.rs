@@ -1,19 +1,22 @@
 //! Addresses of users beside the primary one. Nobody signs in with them.
 
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
-    PaginatorTrait, QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait,
+    QueryFilter,
 };
 
 use super::names;
 use crate::api::types::{Page, PageRequest};
 use crate::database::Violation;
 use crate::entities::user_emails::{self, Column, Entity, Model};
-use crate::entities::{fold, now, users};
+use crate::entities::{fold, now, taken_emails, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
+
+/// How many further addresses a user may have.
+const MOST: u64 = 100;
 
 /// A page of a user's further addresses, in the order they were added.
 ///
@@ -38,20 +41,25 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// Adds an address to a user.
 ///
 /// # Errors
-/// 400 for what is none, and for one that somebody has, as primary address or beside it.
+/// 400 for what is none, for one that somebody has, as primary address or beside it, and for more than a user may have.
 pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool) -> Result<Model> {
     names::check_email(&email)?;
-    let taken = || Error::attribute("email", "has already been taken");
+    let taken = |error: DbErr| match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::attribute("email", "has already been taken"),
+        _ => error.into(),
+    };
     backend
         .database
         .transaction(async |transaction| {
-            let primary = users::Entity::find()
-                .filter(users::Column::EmailKey.eq(fold(&email)))
-                .count(transaction)
-                .await?;
-            if primary > 0 {
-                return Err(taken());
+            // One at a time, so that two cannot both be the last.
+            users::lock(transaction, user_id).await?;
+            if user_emails::of_user(user_id).count(transaction).await? >= MOST {
+                let text = format!("are too many (maximum is {MOST})");
+                return Err(Error::attribute("emails", text));
             }
+            taken_emails::take(transaction, &fold(&email), user_id)
+                .await
+                .map_err(taken)?;
             let row = user_emails::ActiveModel {
                 user_id: Set(user_id),
                 email_key: Set(fold(&email)),
@@ -60,12 +68,7 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
                 created_at: Set(now()),
                 ..Default::default()
             };
-            row.insert(transaction)
-                .await
-                .map_err(|error| match Violation::of(&error) {
-                    Some(Violation::Unique(_)) => taken(),
-                    _ => error.into(),
-                })
+            row.insert(transaction).await.map_err(taken)
         })
         .await
 }
@@ -77,34 +80,34 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
 pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
     let email = get(backend, user_id, id).await?;
     unmodified_since(since, email.created_at)?;
-    let done = Entity::delete_by_id(email.id)
-        .exec(backend.database.write())
-        .await?;
-    match done.rows_affected {
-        0 => Err(Error::not_found("Email")),
-        _ => Ok(()),
-    }
+    backend
+        .database
+        .transaction(async |transaction| {
+            let done = Entity::delete_by_id(email.id).exec(transaction).await?;
+            if done.rows_affected == 0 {
+                return Err(Error::not_found("Email"));
+            }
+            Ok(taken_emails::release(transaction, &email.email_key, user_id).await?)
+        })
+        .await
 }
 
-/// Makes room for a primary address: it is no further address of another user, and no longer one of this user.
+/// Gives a user an address that becomes the primary one, and is no longer one beside it.
 ///
 /// # Errors
-/// 409 when another user has it.
-pub(super) async fn give_way(
+/// The violation of a unique key when somebody else has it.
+pub(super) async fn make_primary(
     transaction: &DatabaseTransaction,
+    user_id: i64,
     email_key: &str,
-    user_id: Option<i64>,
-) -> Result<()> {
-    let Some(found) = by_key(transaction, email_key).await? else {
-        return Ok(());
-    };
-    if Some(found.user_id) != user_id {
-        return Err(Error::Conflict("Email has already been taken".into()));
+) -> Result<(), DbErr> {
+    let own = Entity::delete_many()
+        .filter(Column::UserId.eq(user_id))
+        .filter(Column::EmailKey.eq(email_key))
+        .exec(transaction)
+        .await?;
+    match own.rows_affected {
+        0 => taken_emails::take(transaction, email_key, user_id).await,
+        _ => Ok(()),
     }
-    Entity::delete_by_id(found.id).exec(transaction).await?;
-    Ok(())
-}
-
-async fn by_key(db: &impl ConnectionTrait, key: &str) -> Result<Option<Model>> {
-    Ok(Entity::find().filter(Column::EmailKey.eq(key)).one(db).await?)
 }

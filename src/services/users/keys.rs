@@ -1,16 +1,19 @@
 //! SSH keys of users.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 
 use crate::api::types::{Page, PageRequest};
 use crate::database::Violation;
-use crate::entities::now;
 use crate::entities::user_keys::{self, Column, Entity, Model};
+use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
 use crate::services::ssh_keys::PublicKey;
+
+/// How many keys a user may have.
+const MOST: u64 = 100;
 
 /// A page of a user's keys, in the order they were added.
 ///
@@ -35,7 +38,7 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// Adds a key to a user.
 ///
 /// # Errors
-/// 400 for what is no key, and for one that somebody has.
+/// 400 for what is no key, for one that somebody has, and for more than a user may have.
 pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> Result<Model> {
     let key = PublicKey::parse(key)?;
     let row = user_keys::ActiveModel {
@@ -46,11 +49,22 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
         created_at: Set(now()),
         ..Default::default()
     };
-    let made = row.insert(backend.database.write()).await;
-    made.map_err(|error| match Violation::of(&error) {
-        Some(Violation::Unique(_)) => Error::attribute("fingerprint", "has already been taken"),
-        _ => error.into(),
-    })
+    backend
+        .database
+        .transaction(async |transaction| {
+            // One at a time, so that two cannot both be the last.
+            users::lock(transaction, user_id).await?;
+            if user_keys::of_user(user_id).count(transaction).await? >= MOST {
+                let text = format!("are too many (maximum is {MOST})");
+                return Err(Error::attribute("keys", text));
+            }
+            let made = row.insert(transaction).await;
+            made.map_err(|error| match Violation::of(&error) {
+                Some(Violation::Unique(_)) => Error::attribute("fingerprint", "has already been taken"),
+                _ => error.into(),
+            })
+        })
+        .await
 }
 
 /// Removes a key of a user.

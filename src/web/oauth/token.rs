@@ -16,6 +16,7 @@ use crate::error::Error;
 use crate::services::Backend;
 use crate::services::oauth::applications::{self, Application};
 use crate::services::oauth::{Fault, tokens};
+use crate::web::sign_in::network;
 
 /// `POST /oauth/token`.
 #[handler]
@@ -106,7 +107,7 @@ pub(super) async fn info(request: &Request, Data(backend): Data<&Backend>) -> Re
 
 async fn told(request: &Request, backend: &Backend) -> Result<Value, Error> {
     let query = parameters::query(request.original_uri().query().unwrap_or_default())?;
-    let sent = credentials::read(request, Some(&query));
+    let sent = credentials::read(request, Some(&query), false);
     let token = sent.token.filter(|_| sent.bearer).ok_or(Error::Unauthorized)?;
     let (token, _) = tokens::find(backend, &token).await?;
     let application = applications::of_token(backend, &token).await?;
@@ -145,11 +146,13 @@ async fn client(
     sent: &Map<String, Value>,
     backend: &Backend,
 ) -> Result<Application, Fault> {
+    let address = request.remote_addr().as_socket_addr().map(network);
+    let address = address.as_deref();
     if let Some((uid, secret)) = basic(request)? {
-        return applications::authenticate(backend, &uid, Some(&secret)).await;
+        return applications::authenticate(backend, &uid, Some(&secret), address).await;
     }
     let uid = text(sent, "client_id").ok_or(Fault::InvalidClient)?;
-    applications::authenticate(backend, uid, text(sent, "client_secret")).await
+    applications::authenticate(backend, uid, text(sent, "client_secret"), address).await
 }
 
 fn basic(request: &Request) -> Result<Option<(String, String)>, Fault> {

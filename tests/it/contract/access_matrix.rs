@@ -13,6 +13,7 @@ use holdfast::api::operation::{Minimum, On, Operation, Place as Where};
 use holdfast::entities::access_tokens::Kind;
 use holdfast::entities::{AccessLevel, Visibility};
 use holdfast::services::access_tokens::{NewToken, create as create_token};
+use holdfast::services::job_tokens;
 use reqwest::Method;
 use serde_json::{Value, json};
 
@@ -58,6 +59,8 @@ enum Standing {
     Heir(AccessLevel),
     /// An owner of a group with which the group two levels above it is shared at this level.
     Invited(AccessLevel),
+    /// A job of the private project, run for an owner.
+    Job,
     /// The user that the path names.
     Themself,
     /// An administrator.
@@ -123,6 +126,13 @@ fn level(minimum: Minimum) -> Option<AccessLevel> {
 
 fn expected(operation: &Operation, standing: Standing, visibility: Visibility) -> Expected {
     let access = operation.access;
+    let standing = match standing {
+        // Where tokens of jobs count for nothing, a job is nobody.
+        Standing::Job if !operation.jobs => Standing::Nobody,
+        Standing::Job if visibility == Visibility::Private => return Expected::Admitted,
+        Standing::Job => return Expected::Hidden,
+        other => other,
+    };
     let on_place = matches!(access.on, On::Project | On::Group);
     let role = match standing {
         Standing::Nobody if !access.anonymous => return Expected::Unauthorized,
@@ -133,7 +143,9 @@ fn expected(operation: &Operation, standing: Standing, visibility: Visibility) -
         Standing::Member(role) | Standing::Heir(role) | Standing::Invited(role) => Some(role),
         Standing::WrongScope if on_place => Some(AccessLevel::Owner),
         Standing::Themself => Some(AccessLevel::Owner),
-        Standing::Nobody | Standing::Stranger | Standing::Expired | Standing::WrongScope => None,
+        Standing::Nobody | Standing::Stranger | Standing::Expired | Standing::WrongScope | Standing::Job => {
+            None
+        }
     };
     let open = match visibility {
         Visibility::Public => true,
@@ -161,6 +173,7 @@ fn callers(operation: &Operation) -> Vec<Standing> {
         Standing::Nobody,
         Standing::WrongScope,
         Standing::Stranger,
+        Standing::Job,
         Standing::Admin,
     ];
     match operation.access.on {
@@ -191,6 +204,7 @@ struct Stage<'a> {
     wrong_scope: Client,
     stranger: Client,
     expired: Client,
+    job: Client,
     members: Vec<Person>,
     heirs: Vec<Person>,
     invited: Vec<Person>,
@@ -246,11 +260,16 @@ impl<'a> Stage<'a> {
             built.push(place(server, visibility, name, &members, &heirs, &guests, &expired).await);
         }
         attach(server, &format!("/users/{}", target.id)).await;
+        let (place, hour) = (&built[0], chrono::TimeDelta::hours(1));
+        let (_, job) = job_tokens::create(server.backend.database.write(), owner.id, place.project.id, hour)
+            .await
+            .expect("a token");
         Self {
             nobody: server.anonymous(),
             wrong_scope: server.with_token(&narrow),
             stranger: server.person("stranger").await.client,
             expired: expired.client,
+            job: server.anonymous().header("Job-Token", &job),
             members,
             heirs,
             invited,
@@ -269,6 +288,7 @@ impl<'a> Stage<'a> {
             Standing::WrongScope => &self.wrong_scope,
             Standing::Stranger => &self.stranger,
             Standing::Expired => &self.expired,
+            Standing::Job => &self.job,
             Standing::Member(role) => &self.members[index(role)].client,
             Standing::Heir(role) => &self.heirs[index(role)].client,
             Standing::Invited(role) => &self.invited[index(role)].client,

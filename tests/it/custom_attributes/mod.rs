@@ -76,6 +76,44 @@ scenario! {
         assert_eq!(user[0]["path"], "a");
     }
 
+    async fn administrators_see_those_of_groups_and_of_their_projects_in_lists(server) {
+        let (root, ada) = (server.root(), server.person("ada").await);
+        let outer = group(&ada.client, "outer", json!({})).await;
+        let inner = group(&ada.client, "inner", json!({ "parent_id": outer })).await;
+        let work = project(&ada.client, "work", json!({ "namespace_id": outer })).await;
+        for path in [format!("/groups/{outer}"), format!("/groups/{inner}"), format!("/projects/{work}")] {
+            for key in ["centre", "area"] {
+                root.put(&format!("{path}/custom_attributes/{key}"), json!({"value": path})).await.expect(200);
+            }
+        }
+        let of = |path: String| json!([{"key": "area", "value": path}, {"key": "centre", "value": path}]);
+        let with = "with_custom_attributes=true";
+        let wanted = of(format!("/groups/{inner}"));
+        for list in ["subgroups", "descendant_groups", "descendants"] {
+            let path = format!("/groups/{outer}/{list}");
+            assert_eq!(root.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"), std::slice::from_ref(&wanted));
+            assert_eq!(ada.client.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"), [Value::Null]);
+            assert_eq!(root.get(&path).await.expect(200).pluck("custom_attributes"), [Value::Null]);
+        }
+        let all = root.get(&format!("/groups?{with}&order_by=id")).await.expect(200).pluck("custom_attributes");
+        assert_eq!(all, [of(format!("/groups/{outer}")), wanted]);
+        let one = root.get(&format!("/groups/{outer}?{with}")).await.expect(200).json();
+        assert_eq!(one["custom_attributes"], of(format!("/groups/{outer}")));
+        assert!(ada.client.get(&format!("/groups/{outer}?{with}")).await.json().get("custom_attributes").is_none());
+        let projects = root.get(&format!("/groups/{outer}/projects?{with}")).await.expect(200);
+        assert_eq!(projects.pluck("custom_attributes"), [of(format!("/projects/{work}"))]);
+        let cost = async || {
+            let before = server.statements();
+            root.get(&format!("/groups?{with}")).await.expect(200);
+            server.statements() - before
+        };
+        let few = cost().await;
+        for name in ["a", "b", "c"] {
+            group(&ada.client, name, json!({})).await;
+        }
+        assert_eq!(cost().await, few);
+    }
+
     async fn there_are_at_most_a_hundred_and_races_lose_nothing(server) {
         let root = server.root();
         let work = project(&root, "work", json!({})).await;

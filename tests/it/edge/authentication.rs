@@ -198,8 +198,10 @@ scenario! {
     async fn credentials_come_before_parameters_and_those_before_rights(server) {
         let ada = server.person("ada").await;
         assert_eq!(server.anonymous().get("/users/x").await.status, 401);
-        assert_eq!(ada.client.put("/users/4711", json!({ "external": "x" })).await.status, 400);
-        assert_eq!(ada.client.put("/users/4711", json!({})).await.status, 404);
-        assert_eq!(ada.client.put("/users/1", json!({})).await.status, 403);
+        assert_eq!(ada.client.delete("/users/4711?hard_delete=x").await.status, 400);
+        assert_eq!(ada.client.delete("/users/4711").await.status, 404);
+        assert_eq!(ada.client.delete("/users/1").await.status, 403);
+        // Where a file may be sent, it is read only from those who may.
+        assert_eq!(ada.client.put("/users/1", json!({ "external": "x" })).await.status, 403);
     }
 }

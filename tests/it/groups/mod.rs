@@ -1,5 +1,7 @@
 //! Groups.
 
+mod above;
+mod avatar;
 mod create;
 mod delete;
 mod edit;

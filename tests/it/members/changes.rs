@@ -66,6 +66,16 @@ scenario! {
         root.post(&format!("/groups/{inner}/members"), owner).await.expect(201);
     }
 
+    async fn who_is_being_removed_is_added_nowhere(server) {
+        let root = server.root();
+        let engines = group(&root, "engines", json!({})).await;
+        let ada = server.person("ada").await;
+        root.delete(&format!("/users/{}", ada.id)).await.expect(204);
+        let body = json!({ "user_id": ada.id, "access_level": 30 });
+        let refused = root.post(&format!("/groups/{engines}/members"), body).await.expect(404);
+        assert_eq!(refused.message(), "404 User Not Found");
+    }
+
     async fn editing_changes_the_role_and_keeps_or_clears_the_day(server) {
         let root = server.root();
         let work = project(&root, "work", json!({})).await;

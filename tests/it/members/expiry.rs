@@ -61,6 +61,32 @@ scenario! {
         ada.client.delete(&format!("{list}/{}", ada.id)).await.expect(403);
     }
 
+    async fn a_membership_of_a_project_that_ends_is_an_event(server) {
+        let root = server.root();
+        let engines = group(&root, "engines", json!({})).await;
+        let work = project(&root, "work", json!({"namespace_id": engines})).await;
+        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+        let today = now().date_naive();
+        for (id, place) in [(ada.id, format!("/projects/{work}")), (bob.id, format!("/groups/{engines}"))] {
+            let ended = json!({"user_id": id, "access_level": 30, "expires_at": today});
+            root.post(&format!("{place}/members"), ended).await.expect(201);
+        }
+        let before = root.get(&format!("/projects/{work}")).await.expect(200).json()["last_activity_at"].clone();
+        let names = async || root.get(&format!("/projects/{work}/events")).await.expect(200).pluck("action_name");
+        for _ in 0..2 {
+            sweep_expired_access::run(server.backend.clone(), SweepExpiredAccess {}).await.expect("a sweep");
+            assert_eq!(names().await, ["removed due to membership expiration from", "joined", "created"]);
+        }
+        let events = root.get(&format!("/projects/{work}/events")).await.expect(200).json();
+        assert_eq!(events[0]["author_username"], "ada");
+        assert_eq!(root.get(&format!("/projects/{work}")).await.expect(200).json()["last_activity_at"], before);
+        // Who comes back before the sweep has gone in between as well.
+        let ended = json!({"user_id": ada.id, "access_level": 30, "expires_at": today});
+        root.post(&format!("/projects/{work}/members"), ended).await.expect(201);
+        join(&root, &format!("/projects/{work}"), ada.id, 30).await;
+        assert_eq!(names().await[..3], ["joined", "removed due to membership expiration from", "joined"]);
+    }
+
     async fn the_sweep_removes_what_has_ended_and_nothing_else(server) {
         let root = server.root();
         let engines = group(&root, "engines", json!({})).await;

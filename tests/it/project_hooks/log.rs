@@ -1,7 +1,7 @@
 //! The log of deliveries: listed, read, sent again, swept; and trials.
 
 use chrono::TimeDelta;
-use holdfast::entities::{AccessLevel, Visibility, hook_deliveries, now};
+use holdfast::entities::{AccessLevel, Visibility, hook_deliveries, now, spent_actions};
 use holdfast::services::hooks::log::sweep;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
@@ -109,6 +109,37 @@ scenario! {
         // What was out of turn is not tried again.
         server.finish_jobs().await;
         assert_eq!(server.root().get(&format!("/projects/{}/hooks/{id}/events", project.id)).await.pluck("id").len(), 1);
+    }
+
+    async fn a_user_tries_and_repeats_only_so_often(server) {
+        let project = Project::filled(&server, "p", Visibility::Private).await;
+        let receiver = Receiver::start().await;
+        let root = server.root();
+        let id = hook(&root, project.id, &receiver.url, json!({})).await;
+        let url = format!("/projects/{}/hooks/{id}", project.id);
+        let test = format!("{url}/test/push_events");
+        let first = root.post(&test, json!({})).await.expect(201).json();
+        let again = format!("{url}/events/{}/resend", first["id"]);
+        for _ in 0..8 {
+            root.post(&test, json!({})).await.expect(201);
+        }
+        root.post(&again, json!({})).await.expect(201);
+        for path in [&test, &again] {
+            let refused = root.post(path, json!({})).await.expect(429);
+            let text = "This endpoint has been requested too many times. Try again later.";
+            assert_eq!(refused.json(), json!({ "message": { "error": text } }));
+            let wait: u64 = refused.header("retry-after").parse().expect("seconds");
+            assert!((1..=61).contains(&wait), "{wait}");
+        }
+        // Others are none the worse for it, and after a minute it is forgotten.
+        let maintainer = project.member("ada", AccessLevel::Maintainer).await;
+        maintainer.post(&test, json!({})).await.expect(201);
+        spent_actions::Entity::update_many()
+            .col_expr(spent_actions::Column::DoneAt, Expr::value(now() - TimeDelta::seconds(61)))
+            .exec(server.backend.database.write())
+            .await
+            .expect("an update");
+        root.post(&test, json!({})).await.expect(201);
     }
 
     async fn only_maintainers_see_the_log(server) {

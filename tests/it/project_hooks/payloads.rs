@@ -211,6 +211,9 @@ scenario! {
         assert_eq!((&note["commit_id"], &note["system"], &note["author_id"]), (&json!(sha), &json!(false), &json!(1)));
         assert_eq!(note["url"], format!("{web}/-/commit/{sha}#note_{}", note["id"]));
         assert_eq!(note["st_diff"]["new_path"], "README.md");
+        // The SHA-1 of "README.md", and where the counters stand at the line.
+        let line_code = note["line_code"].as_str().expect("a code");
+        assert!(line_code.starts_with("8ec9a00bfd09b3190ac6b22251dbb1aa95a0579d_"), "{line_code}");
         let written = note["created_at"].as_str().expect("a date");
         assert!(written.ends_with(" UTC") && written.len() == 23, "{written}");
         for key in [

@@ -2,11 +2,12 @@
 
 use holdfast::config::Options;
 use holdfast::entities::{Visibility, project_hooks};
+use holdfast::services::hooks::delivery::deliver;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
 
-use super::hook;
+use super::{commit, hook};
 use crate::support::code::Project;
 use crate::support::receiver::{Receiver, Reply};
 use crate::support::{TestServer, scenario};
@@ -76,6 +77,43 @@ scenario! {
             let told = root.post(&url, json!({})).await.expect(201).json();
             assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!(reason)), "{address}");
         }
+        assert_eq!(receiver.rest().len(), 0);
+    }
+
+    async fn administrators_let_hooks_reach_local_addresses_and_take_it_back(server with Options {
+        allow_local_webhooks: Some(false), ..Options::default()
+    }) {
+        let project = Project::filled(&server, "p", Visibility::Private).await;
+        let mut receiver = Receiver::start().await;
+        let root = server.root();
+        let url = format!("/projects/{}/hooks", project.id);
+        let body = json!({ "url": receiver.url });
+        let set = async |allowed: bool| {
+            let change = json!({ "allow_local_requests_from_hooks_and_services": allowed });
+            server.root().put("/application/settings", change).await.expect(200);
+        };
+        root.post(&url, body.clone()).await.expect(422);
+        set(true).await;
+        let id = hook(&root, project.id, &receiver.url, json!({})).await;
+        let test = format!("{url}/{id}/test/push_events");
+        assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
+        assert_eq!(receiver.rest().len(), 1);
+        // By a name that leads here, and by redirection, as well; never to what no hook is for.
+        let named = receiver.url.replace("127.0.0.1", "localhost");
+        root.put(&format!("{url}/{id}"), json!({ "url": named })).await.expect(200);
+        assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
+        assert_eq!(receiver.rest().len(), 1);
+        root.post(&url, json!({ "url": "http://169.254.169.254/" })).await.expect(422);
+        set(false).await;
+        for refused in [root.post(&url, body.clone()).await, root.put(&format!("{url}/{id}"), body.clone()).await] {
+            assert_eq!(refused.expect(422).message(), "Invalid url given");
+        }
+        let told = root.post(&test, json!({})).await.expect(201).json();
+        assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the address may not be called")));
+        commit(&root, project.id, "main", "a").await;
+        deliver(&server.backend, id).await.expect("a turn");
+        let log = root.get(&format!("{url}/{id}/events")).await.expect(200).json();
+        assert_eq!((&log[0]["state"], &log[0]["error"]), (&json!("pending"), &json!("the address may not be called")));
         assert_eq!(receiver.rest().len(), 0);
     }
 

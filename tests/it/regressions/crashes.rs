@@ -3,10 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use rand::RngExt;
+use serde_json::json;
 use tokio::sync::{Mutex, Notify};
 
+use crate::support::Client;
 use crate::support::git::Work;
-use crate::support::process::site_scenario;
+use crate::support::process::{TOKEN, descendants, site_scenario};
 
 /// How often the server is killed.
 const ROUNDS: u64 = 3;
@@ -60,5 +63,57 @@ site_scenario! {
             assert_eq!(said, "Projects: 1. Problems: 0.\n");
         }
         assert!(pushed > 0, "no push was ever acknowledged");
+    }
+
+    async fn an_import_that_is_killed_is_finished_by_the_next(site, _kind) {
+        site.serve(&[]).await.stop().await;
+        let work = Work::new().await;
+        for number in 0..8 {
+            // What is random takes its time, since nothing makes it smaller.
+            let mut bytes = vec![0_u8; 2 << 20];
+            rand::rng().fill(&mut bytes[..]);
+            std::fs::write(work.path.join(format!("file{number}")), bytes).unwrap();
+            let tip = work.commit("README", &number.to_string()).await;
+            work.git(&["tag", &format!("v{number}"), &tip]).await;
+            work.git(&["branch", &format!("b{number}"), &tip]).await;
+        }
+        let path = work.path.to_str().unwrap();
+        let mut cut = 0;
+        for round in 0..ROUNDS {
+            let mut import = site.command(&["admin", "import-repo", "--project", "root/p", path]).spawn().unwrap();
+            let id = import.id().expect("a running process");
+            let started = async {
+                // It has ended before anybody looked, or Git is at work for it.
+                while import.try_wait().unwrap().is_none() && descendants(id).is_empty() {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(60), started).await.expect("an import");
+            tokio::time::sleep(Duration::from_millis(3 + 90 * round)).await;
+            let left = descendants(id);
+            cut += u64::from(import.try_wait().unwrap().is_none());
+            import.kill().await.unwrap();
+            // What it started may live on for a moment, as it would after a real kill.
+            let gone = async {
+                while left.iter().any(|(id, _)| std::path::Path::new(&format!("/proc/{id}")).exists()) {
+                    tokio::task::yield_now().await;
+                }
+            };
+            tokio::time::timeout(Duration::from_secs(60), gone).await.expect("the end of what it started");
+        }
+        assert!(cut > 0, "no import was killed");
+        site.import("p", &work.path).await;
+        let server = site.serve(&[]).await;
+        let listed = work.git(&["ls-remote", "--heads", "--tags", &server.address("p")]).await;
+        let own = work.git(&["ls-remote", "--heads", "--tags", "."]).await;
+        assert_eq!(listed, own);
+        let clones = Work::empty();
+        clones.git(&["clone", "--quiet", "--bare", &server.address("p"), "c"]).await;
+        clones.below("c").git(&["fsck", "--full"]).await;
+        let root = Client::new(&server.base, Some(TOKEN));
+        let project = root.get("/projects/root%2Fp").await.expect(200).json();
+        assert_eq!((&project["default_branch"], &project["empty_repo"]), (&json!("main"), &json!(false)));
+        server.stop().await;
+        assert_eq!(site.succeeds(&["doctor"]).await, "Projects: 1. Problems: 0.\n");
     }
 }

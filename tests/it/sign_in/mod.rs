@@ -1,5 +1,7 @@
 //! Signing in and out with a browser.
 
+mod limits;
+
 use chrono::TimeDelta;
 use holdfast::entities::{now, sessions, users};
 use holdfast::services::users::{Changes, Password, update};

@@ -1,5 +1,8 @@
 //! Further e-mail addresses.
 
+use holdfast::entities::taken_emails;
+use holdfast::services::users::emails::add;
+use sea_orm::EntityTrait;
 use serde_json::json;
 
 use crate::support::scenario;
@@ -37,6 +40,62 @@ scenario! {
         root.put(&format!("/users/{}", ada.id), taken).await.expect(200);
         assert_eq!(ada.client.get("/user/emails").await.expect(200).json(), json!([]));
         assert_eq!(ada.client.get("/user").await.json()["email"], "ada@Work.example");
+    }
+
+    async fn two_at_the_same_time_do_not_get_the_same_address(server) {
+        let root = server.root();
+        let mut holders = Vec::new();
+        for round in 0..4 {
+            let (ada, bob) = (server.person(&format!("a{round}")).await, server.person(&format!("b{round}")).await);
+            let address = format!("shared{round}@example.net");
+            let (one, two) = (format!("/users/{}", ada.id), json!({ "email": address }));
+            // As the primary one, beside another, and of a new user: in all ways at once.
+            let new = json!({ "email": address, "name": "C", "username": format!("c{round}"), "force_random_password": true });
+            let (primary, beside, made) = tokio::join!(
+                root.put(&one, two.clone()),
+                bob.client.post("/user/emails", two.clone()),
+                root.post("/users", new),
+            );
+            let won = [primary.status == 200, beside.status == 201, made.status == 201];
+            let statuses = (primary.status, beside.status, made.status);
+            assert_eq!(won.iter().filter(|won| **won).count(), 1, "{statuses:?}");
+            assert!(primary.status == 200 || primary.status == 409, "{statuses:?}");
+            assert!(beside.status == 201 || beside.status == 400, "{statuses:?}");
+            assert!(made.status == 201 || made.status == 409, "{statuses:?}");
+            holders.push(address);
+        }
+        let taken = taken_emails::Entity::find().all(server.backend.database.read()).await.expect("rows");
+        for address in holders {
+            assert_eq!(taken.iter().filter(|row| row.email_key == address).count(), 1);
+        }
+    }
+
+    async fn a_user_has_a_hundred_addresses_at_most(server) {
+        let ada = server.person("ada").await;
+        for number in 0..100 {
+            add(&server.backend, ada.id, format!("a{number}@example.net"), true).await.expect("an address");
+        }
+        let refused = ada.client.post("/user/emails", json!({ "email": "more@example.net" })).await.expect(400);
+        assert_eq!(refused.json()["message"], json!({ "emails": ["are too many (maximum is 100)"] }));
+    }
+
+    async fn an_address_that_is_given_up_is_free(server) {
+        let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+        let take = |email: &str| json!({ "email": email });
+        root.put(&format!("/users/{}", ada.id), take("new@example.net")).await.expect(200);
+        let made = bob.client.post("/user/emails", take("ada@example.com")).await.expect(201).json();
+        root.put(&format!("/users/{}", ada.id), take("ada@example.com")).await.expect(409);
+        bob.client.delete(&format!("/user/emails/{}", made["id"])).await.expect(204);
+        root.put(&format!("/users/{}", ada.id), take("ADA@example.com")).await.expect(200);
+        // The same in other letters is no other address.
+        root.put(&format!("/users/{}", ada.id), take("ada@example.com")).await.expect(200);
+        ada.client.post("/user/emails", take("ada@example.com")).await.expect(400);
+        bob.client.post("/user/emails", take("bob@example.net")).await.expect(201);
+        root.delete(&format!("/users/{}", bob.id)).await.expect(204);
+        server.finish_jobs().await;
+        for free in ["bob@example.com", "bob@example.net"] {
+            ada.client.post("/user/emails", take(free)).await.expect(201);
+        }
     }
 
     async fn what_is_no_address_is_refused(server) {

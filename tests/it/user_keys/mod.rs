@@ -1,6 +1,8 @@
 //! SSH keys.
 
+use holdfast::entities::{now, user_keys};
 use reqwest::Method;
+use sea_orm::{ActiveValue::Set, EntityTrait};
 use serde_json::json;
 
 use crate::support::scenario;
@@ -9,6 +11,18 @@ const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1
 const RSA: &str = "ssh-rsa AAAAB3NzaC1yc2EAAAABJQAAAIEAiPWx6WM4lhHNedGfBpPJNPpZ7yKu+dnn1SJejgt4596k6YjzGGphH2TUxwKzxcKDKKezwkpfnxPkSMkuEspGRt/aZZ9wa++Oi7Qkr8prgHc4soW6NUlfDzpvZK2H5E7eQaSeP3SAwGmQKUFHCddNaP0L+hM7zhFNzjFvpaMgJw0=";
 
 scenario! {
+    async fn a_user_has_a_hundred_keys_at_most(server) {
+        let ada = server.person("ada").await;
+        let rows = (0..100).map(|number| user_keys::ActiveModel {
+            user_id: Set(ada.id), title: Set("laptop".to_owned()), key: Set(KEY.to_owned()),
+            fingerprint: Set(format!("fingerprint {number}")), created_at: Set(now()), ..Default::default()
+        });
+        let write = server.backend.database.write();
+        user_keys::Entity::insert_many(rows).exec_without_returning(write).await.expect("keys");
+        let refused = ada.client.post("/user/keys", json!({ "title": "more", "key": KEY })).await.expect(400);
+        assert_eq!(refused.json()["message"], json!({ "keys": ["are too many (maximum is 100)"] }));
+    }
+
     async fn users_add_read_and_remove_their_keys(server) {
         let ada = server.person("ada").await.client;
         let body = json!({ "title": "laptop", "key": format!("{KEY} ada@laptop\n") });

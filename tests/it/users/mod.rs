@@ -1,5 +1,6 @@
 //! User accounts.
 
+mod avatar;
 mod changing;
 mod deleting;
 mod making;

@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use super::Subject;
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, UserPart, date};
-use crate::entities::commit_comments;
+use crate::entities::commit_comments::{self, LineType};
 use crate::error::{Error, Result};
-use crate::git::{DiffEntry, Oid};
+use crate::git::{DiffEntry, LineSide, Oid};
 use crate::secrets;
 use crate::services::Backend;
 use crate::services::events::pushes::oid;
@@ -79,8 +79,8 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Note
     let comment = found.await?.ok_or_else(gone)?;
     let sha = oid(&comment.sha).ok_or_else(gone)?;
     let commit = subject.repository.commit(sha).await?;
-    let st_diff = match &comment.path {
-        Some(path) => line_diff(subject, sha, path).await,
+    let change = match &comment.path {
+        Some(path) => change_of(subject, sha, path).await,
         None => None,
     };
     Ok(NotePayload {
@@ -89,13 +89,14 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Note
         user: subject.user_part(),
         project_id: subject.project.id,
         project: subject.project_part(),
-        object_attributes: attributes(subject, comment, st_diff),
+        object_attributes: attributes(subject, comment, change),
         repository: subject.repository_part(false),
         commit: subject.commit_part(commit, None),
     })
 }
 
-fn attributes(subject: &Subject, comment: commit_comments::Model, st_diff: Option<LineDiff>) -> Attributes {
+fn attributes(subject: &Subject, comment: commit_comments::Model, change: Option<DiffEntry>) -> Attributes {
+    let line_code = change.as_ref().and_then(|change| line_code(change, &comment));
     let created_at = date(comment.created_at);
     let mut discussion_id = secrets::digest(&format!("commit comment {}", comment.id));
     discussion_id.truncate(40);
@@ -106,7 +107,7 @@ fn attributes(subject: &Subject, comment: commit_comments::Model, st_diff: Optio
         created_at: created_at.clone(),
         discussion_id,
         id: comment.id,
-        line_code: None,
+        line_code,
         noteable_id: None,
         noteable_type: "Commit",
         original_position: None,
@@ -115,7 +116,7 @@ fn attributes(subject: &Subject, comment: commit_comments::Model, st_diff: Optio
         resolved_at: None,
         resolved_by_id: None,
         resolved_by_push: None,
-        st_diff,
+        st_diff: change.map(Into::into),
         system: false,
         r#type: None,
         updated_at: created_at,
@@ -128,13 +129,19 @@ fn attributes(subject: &Subject, comment: commit_comments::Model, st_diff: Optio
 }
 
 /// The change of one file; none where Git cannot tell it any more.
-async fn line_diff(subject: &Subject, commit: Oid, path: &str) -> Option<LineDiff> {
+async fn change_of(subject: &Subject, commit: Oid, path: &str) -> Option<DiffEntry> {
     let diff = subject.repository.diff_commit(commit).await.ok()?;
-    let entry = diff
-        .entries
-        .into_iter()
-        .find(|entry| entry.new_path == path || entry.old_path == path)?;
-    Some(entry.into())
+    let mut entries = diff.entries.into_iter();
+    entries.find(|entry| entry.new_path == path || entry.old_path == path)
+}
+
+/// What the commented line is known by.
+fn line_code(change: &DiffEntry, comment: &commit_comments::Model) -> Option<String> {
+    let side = match comment.line_type? {
+        LineType::New => LineSide::New,
+        LineType::Old => LineSide::Old,
+    };
+    change.line_code(u32::try_from(comment.line?).ok()?, side)
 }
 
 impl From<DiffEntry> for LineDiff {

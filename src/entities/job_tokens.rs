@@ -1,0 +1,62 @@
+//! Tokens that jobs of a pipeline act by.
+
+use chrono::{DateTime, Utc};
+use sea_orm::entity::prelude::*;
+
+/// Tokens that jobs of a pipeline act by: for one user, on one project, until an instant.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "job_tokens")]
+pub struct Model {
+    /// The id, never given out twice.
+    #[sea_orm(primary_key)]
+    pub id: i64,
+    /// The user it acts as.
+    pub user_id: i64,
+    /// The one project it is good for.
+    pub project_id: i64,
+    /// The SHA-256 of the token in hex; the token itself is not kept.
+    pub digest: String,
+    /// When it ends.
+    pub expires_at: DateTime<Utc>,
+    /// When the row was made.
+    pub created_at: DateTime<Utc>,
+}
+
+/// How the table relates to others.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {
+    /// The user it acts as.
+    #[sea_orm(
+        belongs_to = "super::users::Entity",
+        from = "Column::UserId",
+        to = "super::users::Column::Id"
+    )]
+    User,
+}
+
+impl Related<super::users::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::User.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// The token with this digest that is still good at an instant, and its user, who is not being removed.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn good(
+    db: &impl ConnectionTrait,
+    digest: &str,
+    now: DateTime<Utc>,
+) -> Result<Option<(Model, super::users::Model)>, DbErr> {
+    let found = Entity::find()
+        .filter(Column::Digest.eq(digest))
+        .filter(Column::ExpiresAt.gt(now))
+        .find_also_related(super::users::Entity)
+        .filter(super::users::Column::DeletionStartedAt.is_null())
+        .one(db)
+        .await?;
+    Ok(found.and_then(|(token, user)| Some((token, user?))))
+}

@@ -1,0 +1,51 @@
+//! The picture of a group.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+
+use crate::api::types::Download;
+use crate::entities::{namespaces, now};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::GroupAccess;
+use crate::services::avatars::{self, Owner, Picture};
+
+/// Gives a group a picture, or takes it away.
+///
+/// # Errors
+/// Whatever the storage reports; 404 when the group is being removed.
+pub async fn set_avatar(
+    backend: &Backend,
+    access: GroupAccess,
+    picture: Option<Picture>,
+) -> Result<GroupAccess> {
+    let name = avatars::keep(backend, Owner::Group(access.group.id), picture).await?;
+    let db = backend.database.write();
+    namespaces::Entity::update_many()
+        .col_expr(namespaces::Column::Avatar, Expr::value(name))
+        .col_expr(namespaces::Column::UpdatedAt, Expr::value(now()))
+        .filter(namespaces::Column::Id.eq(access.group.id))
+        .exec(db)
+        .await?;
+    let group = namespaces::live()
+        .filter(namespaces::Column::Id.eq(access.group.id))
+        .one(db)
+        .await?;
+    let group = group.ok_or_else(|| Error::not_found("Group"))?;
+    Ok(GroupAccess { group, ..access })
+}
+
+/// The picture of a group, to be shown.
+///
+/// # Errors
+/// 404 when it has none of this name.
+pub async fn avatar(backend: &Backend, access: &GroupAccess, file_name: &str) -> Result<Download> {
+    let group = &access.group;
+    avatars::open(
+        backend,
+        Owner::Group(group.id),
+        group.avatar.as_deref(),
+        file_name,
+    )
+    .await
+}
