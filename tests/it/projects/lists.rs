@@ -252,7 +252,13 @@ scenario! {
         assert_eq!(found("beta").await, none);
         assert_eq!((found("gamma").await, found("delta").await), (vec![json!("delta")], vec![json!("delta")]));
         root.delete(&format!("/projects/{other}")).await.expect(202);
-        server.finish_jobs().await;
         assert_eq!(found("delta").await, none);
+        let db = server.backend.database.write();
+        projects::Entity::delete_by_id(other).exec(db).await.expect("a removal");
+        if db.get_database_backend() == sea_orm::DbBackend::Sqlite {
+            // It fails when the table of texts says anything else than the projects do.
+            let check = "INSERT INTO project_texts (project_texts, rank) VALUES ('integrity-check', 1)";
+            db.execute_unprepared(check).await.expect("texts in step");
+        }
     }
 }
