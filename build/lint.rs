@@ -10,15 +10,6 @@ use crate::contract::load::{Document, Fault, escape};
 use crate::contract::lower::{METHODS, is_file};
 use crate::contract::words;
 
-const EXTENSIONS: [&str; 7] = [
-    "x-access",
-    "x-scope",
-    "x-job-token",
-    "x-tier",
-    "x-flag",
-    "x-page",
-    "x-body-limit",
-];
 const MINIMA: [&str; 7] = [
     "none",
     "guest",
@@ -436,15 +427,6 @@ impl Linter<'_> {
     }
 
     fn extensions(&mut self, pointer: &str, operation: &Value) {
-        for name in operation.as_object().into_iter().flatten().map(|(name, _)| name) {
-            let known = !name.starts_with("x-") || EXTENSIONS.contains(&name.as_str());
-            self.require(
-                known,
-                pointer,
-                "extension",
-                format!("nobody reads `{name}`; see EXTENSIONS.md"),
-            );
-        }
         self.job_token(pointer, operation);
         let tier = operation["x-tier"].as_str().unwrap_or("free");
         let known = matches!(tier, "free" | "starter" | "premium" | "ultimate");

@@ -17,6 +17,15 @@ const OPERATION: &[&str] = &[
     "requestBody",
     "responses",
 ];
+const EXTENSIONS: &[&str] = &[
+    "x-access",
+    "x-scope",
+    "x-job-token",
+    "x-tier",
+    "x-flag",
+    "x-page",
+    "x-body-limit",
+];
 const PARAMETER: &[&str] = &[
     "name",
     "in",
@@ -98,14 +107,18 @@ impl Reader<'_> {
         }
     }
 
-    /// Words of `part` that are neither known nor an extension. A reference stands for what it leads to.
+    /// Words of `part` that are not known. A reference stands for what it leads to.
     fn words(&mut self, pointer: &str, part: &Value, known: &[&str]) {
         for word in part.as_object().into_iter().flatten().map(|(word, _)| word) {
-            let read = known.contains(&word.as_str()) || word.starts_with("x-") || word == "$ref";
-            if !read {
-                let message = format!("nobody reads `{word}` here");
-                self.faults.push(self.document.fault(pointer, "word", message));
+            if known.contains(&word.as_str()) || word == "$ref" {
+                continue;
             }
+            let (rule, message) = if word.starts_with("x-") {
+                ("extension", format!("nobody reads `{word}`; see EXTENSIONS.md"))
+            } else {
+                ("word", format!("nobody reads `{word}` here"))
+            };
+            self.faults.push(self.document.fault(pointer, rule, message));
         }
     }
 
@@ -120,7 +133,7 @@ impl Reader<'_> {
         for method in METHODS {
             let operation = &item[method];
             let at = format!("{pointer}/{method}");
-            self.words(&at, operation, OPERATION);
+            self.words(&at, operation, &[OPERATION, EXTENSIONS].concat());
             self.each(
                 &format!("{at}/parameters"),
                 &operation["parameters"],
