@@ -171,9 +171,11 @@ impl Related {
             topics: project_topics::of_projects(db, ids.iter().copied()).await?,
             ..Self::default()
         };
-        let owners = users::Entity::find().filter(users::Column::Id.is_in(owner_ids));
-        for owner in owners.all(db).await? {
-            related.owners.insert(owner.id, owner);
+        // Projects of groups have none.
+        if !owner_ids.is_empty() {
+            let owners = users::Entity::find().filter(users::Column::Id.is_in(owner_ids));
+            let owners = owners.all(db).await?.into_iter();
+            related.owners = owners.map(|owner| (owner.id, owner)).collect();
         }
         let shares = project_shares::of(ids.iter().copied())
             .filter(levels::visible_groups(caller.viewer(), today))

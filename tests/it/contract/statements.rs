@@ -33,7 +33,15 @@ impl Ids {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
             let topics = json!({ "namespace_id": group, "tag_list": "a,b", "visibility": "public" });
             let made = places::project(&root, &format!("made-{number}"), topics).await;
-            places::project(&root, &format!("own-{number}"), json!({})).await;
+            let own = json!({ "visibility": "public" });
+            let own = places::project(&root, &format!("own-{number}"), own).await;
+            if number == MANY - 1 {
+                // Where a project comes from is told with it, and whose that is.
+                let fork = json!({ "namespace_id": group });
+                root.post(&format!("/projects/{own}/fork"), fork)
+                    .await
+                    .expect(201);
+            }
             let share = json!({ "group_id": other, "group_access": 30 });
             root.post(&format!("/projects/{made}/share"), share)
                 .await
