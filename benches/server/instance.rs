@@ -189,6 +189,33 @@ impl Server {
         Ok(kibibytes.ok_or("the process does not tell its memory")? / 1024.0)
     }
 
+    /// Waits until the programs of upkeep that earlier measures gave rise to have been gone for a while: they would take
+    /// turns with what is measured next.
+    pub async fn come_to_rest(&self) -> Result<()> {
+        const QUIET: u32 = 20;
+        let began = Instant::now();
+        let mut quiet = 0;
+        while quiet < QUIET {
+            if began.elapsed() > Duration::from_secs(120) {
+                return Err("the server does not come to rest".into());
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            quiet = if self.has_children()? { 0 } else { quiet + 1 };
+        }
+        Ok(())
+    }
+
+    fn has_children(&self) -> Result<bool> {
+        for task in std::fs::read_dir(format!("/proc/{}/task", self.child.id()))? {
+            // A thread may end meanwhile.
+            let children = std::fs::read_to_string(task?.path().join("children")).unwrap_or_default();
+            if !children.trim().is_empty() {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
     /// Asks the server to end and waits until it has.
     pub fn stop(mut self) -> Result<()> {
         let pid = i32::try_from(self.child.id())?;

@@ -97,6 +97,7 @@ async fn measure(directory: &Path, report: &mut Report) -> Result<()> {
     reads::measure(server.address, &repository, report).await?;
     commits::measure(server.address, &repository, directory, report).await?;
     transfers::measure(server.address, &repository, directory, report)?;
+    server.come_to_rest().await?;
     rates::measure(server.address, report).await?;
 
     report.part("The process", "server", "")?;

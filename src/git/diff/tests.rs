@@ -232,8 +232,11 @@ async fn large_patch_is_left_out_and_too_many_files_cut_the_list() {
         .await
         .unwrap();
     assert_eq!((many.entries.len(), many.truncated), (FILES, true));
+}
 
-    // What is too much together is listed to the end, without the patches that come after.
+#[tokio::test]
+async fn what_is_too_long_together_is_listed_to_the_end() {
+    let sample = Sample::empty();
     let lines = "\n".repeat(LINES / 3);
     let names = ["a", "b", "c", "d", "e", "f"];
     let files = names.map(|name| ("100644", name, lines.as_str()));
