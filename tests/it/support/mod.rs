@@ -8,6 +8,7 @@ pub mod git;
 pub mod people;
 pub mod places;
 pub mod process;
+mod received;
 pub mod receiver;
 pub mod repository;
 pub mod s3;

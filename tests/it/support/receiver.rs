@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, ServerConfig};
+
+use super::received::{Received, receive};
 
 /// Longer than anything that is awaited takes: a test fails then instead of hanging.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -166,34 +168,7 @@ async fn serve(
     reply: Reply,
     sender: mpsc::UnboundedSender<Arrived>,
 ) -> Option<()> {
-    let mut data = Vec::new();
-    let mut piece = [0; 8192];
-    let end = loop {
-        if let Some(at) = data.windows(4).position(|four| four == b"\r\n\r\n") {
-            break at;
-        }
-        match stream.read(&mut piece).await.ok()? {
-            0 => return None,
-            count => data.extend_from_slice(&piece[..count]),
-        }
-    };
-    let head = String::from_utf8(data[..end].to_vec()).ok()?;
-    let mut lines = head.lines();
-    let line = lines.next()?.trim_end_matches(" HTTP/1.1").to_owned();
-    let headers: HashMap<String, String> = lines
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-        .collect();
-    let length: usize = headers
-        .get("content-length")
-        .map_or(Some(0), |text| text.parse().ok())?;
-    let mut body = data.split_off(end + 4);
-    while body.len() < length {
-        match stream.read(&mut piece).await.ok()? {
-            0 => return None,
-            count => body.extend_from_slice(&piece[..count]),
-        }
-    }
+    let Received { line, headers, body } = receive(&mut stream).await?;
     let arrived = Arrived {
         line,
         headers,

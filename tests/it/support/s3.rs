@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex};
 
 use sha2::{Digest, Sha256};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::process::Command;
 use tokio::sync::Notify;
+
+use super::received::{Received, receive};
 
 /// Who may use the bucket.
 const ACCESS_KEY: &str = "access-key-of-the-tests";
@@ -219,33 +221,7 @@ async fn serve(mut stream: TcpStream, contents: &Mutex<Contents>, script: &Scrip
 }
 
 async fn read(stream: &mut TcpStream) -> Option<(String, Request)> {
-    let (mut data, mut piece) = (Vec::new(), vec![0; 65536]);
-    let end = loop {
-        if let Some(at) = data.windows(4).position(|four| four == b"\r\n\r\n") {
-            break at;
-        }
-        match stream.read(&mut piece).await.ok()? {
-            0 => return None,
-            count => data.extend_from_slice(&piece[..count]),
-        }
-    };
-    let head = String::from_utf8(data[..end].to_vec()).ok()?;
-    let mut lines = head.lines();
-    let line = lines.next()?.trim_end_matches(" HTTP/1.1").to_owned();
-    let headers: HashMap<String, String> = lines
-        .filter_map(|line| line.split_once(": "))
-        .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
-        .collect();
-    let length: usize = headers
-        .get("content-length")
-        .map_or(Some(0), |text| text.parse().ok())?;
-    let mut body = data.split_off(end + 4);
-    while body.len() < length {
-        match stream.read(&mut piece).await.ok()? {
-            0 => return None,
-            count => body.extend_from_slice(&piece[..count]),
-        }
-    }
+    let Received { line, headers, body } = receive(stream).await?;
     let (method, target) = line.split_once(' ')?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = path.strip_prefix('/')?.strip_prefix(BUCKET)?;
