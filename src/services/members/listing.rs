@@ -9,9 +9,10 @@ use sea_orm::{
 
 use super::{Membership, Place};
 use crate::api::types::{Page, PageRequest};
+use crate::entities::access::{Viewer, visible_groups};
 use crate::entities::members::{self, Source};
 use crate::entities::{
-    AccessLevel, fold, group_shares, namespace_ancestors, now, project_shares, unexpired, users,
+    AccessLevel, fold, group_shares, namespace_ancestors, namespaces, now, project_shares, unexpired, users,
 };
 use crate::error::{Error, Result};
 use crate::services::Backend;
@@ -80,7 +81,7 @@ pub async fn direct(backend: &Backend, place: &Place, user_id: i64) -> Result<Me
 
 /// All who have a role here, each user once: with the role in the project if any, else the one from the nearest
 /// group above, else the highest from a group that the project or one of these groups is shared with, no higher than
-/// the share.
+/// the share. Groups that the caller may not see are not told of, and neither are those who come from there.
 ///
 /// # Errors
 /// Whatever the database reports.
@@ -163,7 +164,7 @@ fn with_nearest_role(place: &Place, filter: &MemberFilter, today: NaiveDate) -> 
     sources.union(UnionType::All, shared_above(place, only, today));
     if let Source::Project(id) = place.source {
         sources.union(UnionType::All, own(id, only, today));
-        sources.union(UnionType::All, shared(id, only, today));
+        sources.union(UnionType::All, shared(id, place.caller.viewer(), only, today));
     }
     let window = WindowStatement::partition_by("user_id")
         .order_by("distance", Order::Asc)
@@ -246,20 +247,25 @@ fn shared_above(place: &Place, only: Option<&[i64]>, today: NaiveDate) -> Select
         .eq(Expr::col((ABOVE, namespace_ancestors::Column::AncestorId)));
     from.join_as(JoinType::InnerJoin, group_shares::Entity, SHARE, of_line)
         .cond_where(unexpired((SHARE, Share::ExpiresAt), today));
-    join_guests(from, Expr::col((SHARE, Share::WithGroupId)));
+    join_guests(
+        from,
+        Expr::col((SHARE, Share::WithGroupId)),
+        place.caller.viewer(),
+        today,
+    );
     let level = capped(Expr::col((SHARE, Share::AccessLevel)));
     columns(from, level, Expr::val(SHARED), only, today)
 }
 
 /// Memberships of groups that the project is shared with, and of those above them.
-fn shared(project_id: i64, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+fn shared(project_id: i64, viewer: Viewer, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     use project_shares::Column as Share;
 
     let from = &mut Query::select();
     from.from_as(project_shares::Entity, SHARE)
         .and_where(Expr::col((SHARE, Share::ProjectId)).eq(project_id))
         .cond_where(unexpired((SHARE, Share::ExpiresAt), today));
-    join_guests(from, Expr::col((SHARE, Share::GroupId)));
+    join_guests(from, Expr::col((SHARE, Share::GroupId)), viewer, today);
     let level = capped(Expr::col((SHARE, Share::AccessLevel)));
     columns(from, level, Expr::val(SHARED), only, today)
 }
@@ -272,10 +278,16 @@ fn line(place: &Place) -> SelectStatement {
         .take()
 }
 
-/// Adds the members of the group in this column and of the groups above it.
-fn join_guests(from: &mut SelectStatement, group: Expr) {
-    let above = Expr::col((GUEST, namespace_ancestors::Column::NamespaceId)).eq(group);
+/// Adds the members of the group in this column and of the groups above it, if the viewer may see the group.
+fn join_guests(from: &mut SelectStatement, group: Expr, viewer: Viewer, today: NaiveDate) {
+    let above = Expr::col((GUEST, namespace_ancestors::Column::NamespaceId)).eq(group.clone());
     from.join_as(JoinType::InnerJoin, namespace_ancestors::Entity, GUEST, above);
+    let seen = namespaces::Entity::find()
+        .select_only()
+        .column(namespaces::Column::Id)
+        .filter(visible_groups(viewer, today))
+        .into_query();
+    from.and_where(group.in_subquery(seen));
     join_members(from, GUEST);
 }
 

@@ -12,7 +12,9 @@ use sea_orm::{
 use super::Row;
 use super::row::decorate;
 use crate::api::types::{Page, PageRequest, Rest};
-use crate::entities::access::{held_projects, passed_by, projects_with_level, visible_projects};
+use crate::entities::access::{
+    code_readable_projects, held_projects, passed_by, projects_with_level, visible_projects,
+};
 use crate::entities::few::{TARGET, few};
 use crate::entities::projects::{self, Column, FeatureAccess};
 use crate::entities::{
@@ -328,10 +330,17 @@ impl Filter {
         };
         let attributes = self.custom_attributes.iter().filter(|_| caller.is_admin());
         let condition = Condition::all()
-            .add_option(language.map(|name| Column::Id.in_subquery(project_languages::users_of(name))))
+            .add_option(language.map(|name| written_in(name, caller)))
             .add_option(checks.then(nothing));
         attributes.map(carried).fold(condition, Condition::add)
     }
+}
+
+/// The projects whose code is in a language, as far as the caller may read the code.
+fn written_in(language: &str, caller: &Caller) -> Condition {
+    Condition::all()
+        .add(Column::Id.in_subquery(project_languages::users_of(language)))
+        .add(code_readable_projects(caller.viewer(), now().date_naive()))
 }
 
 /// The projects that lie in a group or are shared with it: looked up by their ids where they are few, otherwise picked
@@ -355,6 +364,10 @@ async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup) -> Result<Conditio
         .into_query();
     if let Some(shared) = &shared {
         all.union(UnionType::All, shared.clone());
+    }
+    if !wanted.with_subgroups {
+        // One group holds no more than can be looked up at once.
+        return Ok(Condition::all().add(Column::Id.in_subquery(all)));
     }
     Ok(match few(db, all).await? {
         Some(ids) => Condition::all().add(Column::Id.is_in(ids)),

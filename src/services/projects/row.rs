@@ -171,11 +171,9 @@ impl Related {
             topics: project_topics::of_projects(db, ids.iter().copied()).await?,
             ..Self::default()
         };
-        // Projects of groups have none.
-        if !owner_ids.is_empty() {
-            let owners = users::Entity::find().filter(users::Column::Id.is_in(owner_ids));
-            let owners = owners.all(db).await?.into_iter();
-            related.owners = owners.map(|owner| (owner.id, owner)).collect();
+        let owners = users::Entity::find().filter(users::Column::Id.is_in(owner_ids));
+        for owner in owners.all(db).await? {
+            related.owners.insert(owner.id, owner);
         }
         let shares = project_shares::of(ids.iter().copied())
             .filter(levels::visible_groups(caller.viewer(), today))

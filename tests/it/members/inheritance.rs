@@ -87,6 +87,24 @@ scenario! {
         root.get(&format!("/projects/{work}/members/all/{}", ids[4])).await.expect(404);
     }
 
+    async fn nobody_learns_of_a_group_that_they_may_not_see_by_its_members(server) {
+        let root = server.root();
+        let work = project(&root, "work", json!({"visibility": "public"})).await;
+        let team = group(&root, "team", json!({"visibility": "private"})).await;
+        let (inside, outside) = (server.person("inside").await, server.person("outside").await);
+        join(&root, &format!("/groups/{team}"), inside.id, 30).await;
+        let shared = json!({"group_id": team, "group_access": 20});
+        root.post(&format!("/projects/{work}/share"), shared).await.expect(201);
+        let all = format!("/projects/{work}/members/all");
+        for (client, names, status) in [
+            (&root, vec!["root", "inside"], 200), (&inside.client, vec!["root", "inside"], 200),
+            (&outside.client, vec!["root"], 404),
+        ] {
+            assert_eq!(client.get(&all).await.expect(200).pluck("username"), names);
+            client.get(&format!("{all}/{}", inside.id)).await.expect(status);
+        }
+    }
+
     async fn hundreds_over_three_levels_with_shares_take_one_statement_a_page(server) {
         let root = server.root();
         let top = group(&root, "top", json!({})).await;

@@ -89,6 +89,13 @@ scenario! {
         assert_eq!(read["license"], json!({"key": "mit", "name": "MIT License", "nickname": null,
             "html_url": "https://spdx.org/licenses/MIT.html", "source_url": "https://opensource.org/licenses/MIT"}));
         assert_eq!(read["license_url"], format!("{}/root/code/-/blob/master/LICENSE", server.base));
+        for (level, found) in [(AccessLevel::Guest, vec![]), (AccessLevel::Reporter, vec![json!(id)])] {
+            let person = server.person(&format!("{level:?}").to_lowercase()).await;
+            server.enrol(id, person.id, level).await;
+            assert_eq!(person.client.get("/projects").await.expect(200).pluck("id"), [json!(id)]);
+            let written = person.client.get("/projects?with_programming_language=Python").await.expect(200);
+            assert_eq!(written.pluck("id"), found, "{level:?}");
+        }
         let list = root.get("/projects?with_programming_language=Python").await.expect(200);
         assert_eq!(list.pluck("id"), [json!(id)]);
         let plain = root.get(&format!("/projects/{id}")).await.expect(200).json();
