@@ -18,19 +18,23 @@ const SNIFFED: usize = 8_000;
 /// How much is read at once, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// The content of a blob to be sent piece by piece, and whether it is text: text has no NUL near its start.
+/// The content of a blob, a long one to be sent piece by piece, and whether it is text: text has no NUL near its start.
 ///
 /// # Errors
 /// When the start cannot be read.
 pub async fn content(mut blob: BlobStream) -> Result<(Content, bool)> {
     let size = blob.size();
+    let small = usize::try_from(size).ok().filter(|size| *size <= PIECE);
     let mut head = BytesMut::new();
-    while head.len() < SNIFFED {
+    while head.len() < small.unwrap_or(SNIFFED) {
         if blob.read_buf(&mut head).await.map_err(Error::internal)? == 0 {
             break;
         }
     }
     let is_text = !head.iter().take(SNIFFED).any(|byte| *byte == 0);
+    if small == Some(head.len()) {
+        return Ok((Content::Bytes(head.freeze()), is_text));
+    }
     let reader = io::Cursor::new(head.freeze()).chain(blob);
     let open = Box::new(move |start, end| cut(reader, start, end));
     Ok((Content::Seekable { size, open }, is_text))
