@@ -35,6 +35,15 @@ mod m20261121_000024_create_project_hooks;
 mod m20261121_000025_create_events;
 mod m20261121_000026_create_hook_deliveries;
 mod m20261121_000027_create_spent_actions;
+mod m20261121_000030_create_labels;
+mod m20261121_000031_create_milestones;
+mod m20261121_000032_create_issues;
+mod m20261121_000033_index_lists_of_issues;
+mod m20261121_000034_create_merge_requests;
+mod m20261121_000035_create_snippets_and_epics;
+mod m20261121_000036_create_notes;
+mod m20261121_000037_create_subscriptions_and_todos;
+mod m20261121_000038_create_boards_and_badges;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -70,6 +79,15 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000022_create_job_tokens::Migration),
             Box::new(m20261121_000023_create_taken_emails::Migration),
             Box::new(m20261121_000027_create_spent_actions::Migration),
+            Box::new(m20261121_000030_create_labels::Migration),
+            Box::new(m20261121_000031_create_milestones::Migration),
+            Box::new(m20261121_000032_create_issues::Migration),
+            Box::new(m20261121_000033_index_lists_of_issues::Migration),
+            Box::new(m20261121_000034_create_merge_requests::Migration),
+            Box::new(m20261121_000035_create_snippets_and_epics::Migration),
+            Box::new(m20261121_000036_create_notes::Migration),
+            Box::new(m20261121_000037_create_subscriptions_and_todos::Migration),
+            Box::new(m20261121_000038_create_boards_and_badges::Migration),
         ]
     }
 }

@@ -70,6 +70,18 @@ pub fn access_level(table: &'static str, column: &'static str) -> Check {
     )
 }
 
+/// A check that exactly one of several columns is not null: what a row belongs to may be of several kinds.
+pub fn exactly_one(table: &'static str, columns: &[&'static str]) -> Check {
+    let given = |column: &&'static str| -> Expr {
+        Expr::case(Expr::col(*column).is_null(), Expr::val(0))
+            .finally(Expr::val(1))
+            .into()
+    };
+    let none = Expr::val(0);
+    let all = columns.iter().map(given).fold(none, |all, one| all.add(one));
+    Check::named(format!("ck_{table}_one"), all.eq(1))
+}
+
 /// Creates a table and then its indexes.
 ///
 /// # Errors

@@ -28,6 +28,7 @@ pub mod memory;
 pub mod namespaces;
 pub mod naming;
 pub mod oauth;
+pub mod places;
 pub mod preconditions;
 pub mod project_access_tokens;
 pub mod projects;

@@ -1,0 +1,71 @@
+//! The numbers that were last given out within projects and groups.
+
+use sea_orm::ActiveValue::Set;
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{ExprTrait, OnConflict};
+
+use super::Scope;
+
+/// What is numbered within a project or group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+pub enum Subject {
+    /// Issues of a project.
+    Issues,
+    /// Merge requests of a project.
+    MergeRequests,
+    /// Milestones of a project or group.
+    Milestones,
+    /// Epics of a group.
+    Epics,
+}
+
+/// The numbers that were last given out within projects and groups.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "iid_counters")]
+pub struct Model {
+    /// The id, never given out twice.
+    #[sea_orm(primary_key)]
+    pub id: i64,
+    /// The project it belongs to, if it is one.
+    pub project_id: Option<i64>,
+    /// The group it belongs to, if it is one.
+    pub namespace_id: Option<i64>,
+    /// What is numbered.
+    pub subject: Subject,
+    /// The last number given out.
+    pub last: i64,
+}
+
+/// How the table relates to others.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// The next number of a subject within a project or group, counted from 1. It is the transaction's until that ends: others
+/// wait, and none is left out when it is given up.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn next(transaction: &impl ConnectionTrait, scope: Scope, subject: Subject) -> Result<i64, DbErr> {
+    let column = match scope {
+        Scope::Project(_) => Column::ProjectId,
+        Scope::Group(_) => Column::NamespaceId,
+    };
+    let first = ActiveModel {
+        project_id: Set(scope.project_id()),
+        namespace_id: Set(scope.namespace_id()),
+        subject: Set(subject),
+        last: Set(1),
+        ..Default::default()
+    };
+    let counted = OnConflict::columns([column, Column::Subject])
+        .value(Column::Last, Expr::col((Entity, Column::Last)).add(1))
+        .to_owned();
+    let row = Entity::insert(first)
+        .on_conflict(counted)
+        .exec_with_returning(transaction)
+        .await?;
+    Ok(row.last)
+}
