@@ -15,6 +15,8 @@ use crate::contract::model::{
 pub const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 /// The body limit of operations that name none: 1 MiB.
 const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
+/// Most texts that one text separated by commas holds.
+const MOST_SEPARATED: u64 = 100;
 /// Headers that paging and raw downloads set; they need no say of the handler.
 const RUNTIME_HEADERS: [&str; 13] = [
     "X-Total",
@@ -276,6 +278,14 @@ impl Lowering<'_> {
             (Some("string"), Some("date-time")) => Type::Timestamp,
             (Some("string"), Some("date")) => Type::Date,
             (Some("string"), Some("binary")) => Type::Binary,
+            (Some("string"), Some("comma-separated")) => {
+                let item = Type::Text {
+                    min: None,
+                    max: schema.get("maxLength").and_then(Value::as_u64),
+                    pattern: None,
+                };
+                Type::List(Box::new(item), 0, Some(MOST_SEPARATED))
+            }
             (Some("string"), _) => Type::Text {
                 min: schema.get("minLength").and_then(Value::as_u64),
                 max: schema.get("maxLength").and_then(Value::as_u64),
