@@ -1,7 +1,10 @@
 //! Milestones of projects and groups: each belongs to exactly one of the two.
 
 use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
+
+use super::{Scope, namespace_ancestors};
 
 /// Whether a milestone is worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
@@ -47,3 +50,22 @@ pub struct Model {
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
+
+/// The milestones of a project or group itself.
+pub fn within(scope: Scope) -> Select<Entity> {
+    Entity::find().filter(match scope {
+        Scope::Project(id) => Column::ProjectId.eq(id),
+        Scope::Group(id) => Column::NamespaceId.eq(id),
+    })
+}
+
+/// The milestones that things of a project or group may have: its own and those of the groups above. `namespace_id` is
+/// the group, or the namespace that the project lies in.
+pub fn available(scope: Scope, namespace_id: i64) -> Select<Entity> {
+    let above = namespace_ancestors::at_or_above(namespace_id);
+    let own = scope.project_id().map(|id| Column::ProjectId.eq(id));
+    let had = Condition::any()
+        .add_option(own)
+        .add(Column::NamespaceId.in_subquery(above));
+    Entity::find().filter(had)
+}

@@ -96,6 +96,15 @@ pub fn at_or_below(namespace_id: i64) -> SelectStatement {
         .take()
 }
 
+/// The ids of a namespace and of everything above it, as a statement to use in others.
+pub fn at_or_above(namespace_id: i64) -> SelectStatement {
+    Query::select()
+        .column((Entity, Column::AncestorId))
+        .from(Entity)
+        .and_where(Expr::col((Entity, Column::NamespaceId)).eq(namespace_id))
+        .take()
+}
+
 /// Enters a namespace that has moved, with all below it, under its new parent; to be called in the transaction that
 /// moves it, under [`super::namespaces::lock_shape`].
 ///

@@ -21,6 +21,7 @@ pub mod groups;
 pub mod hooks;
 pub mod imports;
 pub mod job_tokens;
+pub mod labels;
 pub mod links;
 pub mod listing;
 pub mod members;
