@@ -240,6 +240,24 @@ pub fn code_readable_projects(viewer: Viewer, today: NaiveDate) -> Condition {
     }
 }
 
+/// Projects whose issues are there for somebody, of those they see, as a condition on `projects`.
+pub fn projects_with_issues(viewer: Viewer, today: NaiveDate) -> Condition {
+    use projects::{Column, FeatureAccess};
+
+    let seen = visible_projects(viewer, today);
+    let open = Column::IssuesAccessLevel.eq(FeatureAccess::Enabled);
+    match viewer {
+        Viewer::Admin => seen.add(Column::IssuesAccessLevel.ne(FeatureAccess::Disabled)),
+        Viewer::Anonymous => seen.add(open),
+        Viewer::User { id, .. } => {
+            let members = Condition::all()
+                .add(Column::IssuesAccessLevel.eq(FeatureAccess::Private))
+                .add(projects_with_level(id, AccessLevel::Guest, today));
+            seen.add(Condition::any().add(open).add(members))
+        }
+    }
+}
+
 /// Groups that somebody may see, as a condition on `namespaces`: by their visibility, by a role, or because a
 /// project below is the user's; never personal namespaces, nor those being removed.
 pub fn visible_groups(viewer: Viewer, today: NaiveDate) -> Condition {

@@ -49,23 +49,50 @@ impl ActiveModelBehavior for ActiveModel {}
 /// # Errors
 /// Whatever the database reports.
 pub async fn next(transaction: &impl ConnectionTrait, scope: Scope, subject: Subject) -> Result<i64, DbErr> {
+    let following = Expr::col((Entity, Column::Last)).add(1);
+    let row = Entity::insert(counter(scope, subject, 1))
+        .on_conflict(counted(scope, following))
+        .exec_with_returning(transaction)
+        .await?;
+    Ok(row.last)
+}
+
+/// Takes a number that was asked for, so that none up to it is given out later. Whether it is free is not looked at.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn reserve(
+    transaction: &impl ConnectionTrait,
+    scope: Scope,
+    subject: Subject,
+    number: i64,
+) -> Result<i64, DbErr> {
+    let last = Expr::col((Entity, Column::Last));
+    let highest = Expr::case(last.clone().lt(number), Expr::val(number)).finally(last);
+    Entity::insert(counter(scope, subject, number))
+        .on_conflict(counted(scope, highest.into()))
+        .exec_without_returning(transaction)
+        .await?;
+    Ok(number)
+}
+
+fn counter(scope: Scope, subject: Subject, last: i64) -> ActiveModel {
+    ActiveModel {
+        project_id: Set(scope.project_id()),
+        namespace_id: Set(scope.namespace_id()),
+        subject: Set(subject),
+        last: Set(last),
+        ..Default::default()
+    }
+}
+
+/// What becomes of the last number where there is one.
+fn counted(scope: Scope, last: Expr) -> OnConflict {
     let column = match scope {
         Scope::Project(_) => Column::ProjectId,
         Scope::Group(_) => Column::NamespaceId,
     };
-    let first = ActiveModel {
-        project_id: Set(scope.project_id()),
-        namespace_id: Set(scope.namespace_id()),
-        subject: Set(subject),
-        last: Set(1),
-        ..Default::default()
-    };
-    let counted = OnConflict::columns([column, Column::Subject])
-        .value(Column::Last, Expr::col((Entity, Column::Last)).add(1))
-        .to_owned();
-    let row = Entity::insert(first)
-        .on_conflict(counted)
-        .exec_with_returning(transaction)
-        .await?;
-    Ok(row.last)
+    OnConflict::columns([column, Column::Subject])
+        .value(Column::Last, last)
+        .to_owned()
 }

@@ -2,6 +2,11 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{ExprTrait, Query};
+use sea_orm::{Condition, QuerySelect};
+
+use super::access::{self, Viewer};
+use super::{AccessLevel, issue_assignees, projects};
 
 /// Whether an issue is open (specification 3.6).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
@@ -106,7 +111,7 @@ pub enum Relation {
     Milestone,
 }
 
-impl Related<super::projects::Entity> for Entity {
+impl Related<projects::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::Project.def()
     }
@@ -119,3 +124,66 @@ impl Related<super::milestones::Entity> for Entity {
 }
 
 impl ActiveModelBehavior for ActiveModel {}
+
+/// The issue of a project with a number.
+pub fn numbered(project_id: i64, iid: i64) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::ProjectId.eq(project_id))
+        .filter(Column::Iid.eq(iid))
+}
+
+/// Locks an issue until the transaction ends; none when it is not there.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
+    Entity::find_by_id(id).lock_exclusive().one(db).await
+}
+
+/// Issues that somebody may see, as a condition on `issues` that is looked at row by row: those of visible projects whose
+/// issues are there for them; confidential ones for their authors, those they are assigned to, and from Reporter on.
+pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
+    let all = Condition::all().add(in_projects(access::projects_with_issues(viewer, today)));
+    match viewer {
+        Viewer::Admin => all,
+        Viewer::Anonymous => all.add(Column::Confidential.eq(false)),
+        Viewer::User { id, .. } => all.add(
+            Condition::any()
+                .add(Column::Confidential.eq(false))
+                .add(Column::AuthorId.eq(id))
+                .add(assigned_to(id))
+                .add(in_projects(access::projects_with_level(
+                    id,
+                    AccessLevel::Reporter,
+                    today,
+                ))),
+        ),
+    }
+}
+
+/// Issues whose project meets a condition on `projects`, looked at row by row.
+pub fn in_projects(condition: Condition) -> Expr {
+    let project = Query::select()
+        .expr(Expr::val(1))
+        .from(projects::Entity)
+        .and_where(
+            Expr::col((projects::Entity, projects::Column::Id)).eq(Expr::col((Entity, Column::ProjectId))),
+        )
+        .cond_where(condition)
+        .take();
+    Expr::exists(project)
+}
+
+/// Issues that are assigned to a user, looked at row by row.
+pub fn assigned_to(user_id: i64) -> Expr {
+    let row = Query::select()
+        .expr(Expr::val(1))
+        .from(issue_assignees::Entity)
+        .and_where(
+            Expr::col((issue_assignees::Entity, issue_assignees::Column::IssueId))
+                .eq(Expr::col((Entity, Column::Id))),
+        )
+        .and_where(Expr::col((issue_assignees::Entity, issue_assignees::Column::UserId)).eq(user_id))
+        .take();
+    Expr::exists(row)
+}

@@ -9,6 +9,7 @@ mod events;
 mod group_members;
 mod groups;
 mod impersonation_tokens;
+mod issues;
 mod members;
 mod metadata;
 mod namespaces;

@@ -14,6 +14,7 @@ pub mod events;
 pub mod file;
 pub mod group;
 pub mod html;
+pub mod issue;
 pub mod links;
 pub mod member;
 pub mod namespace;

@@ -18,6 +18,7 @@ mod events;
 mod git;
 mod groups;
 mod impersonation_tokens;
+mod issues;
 mod job_tokens;
 mod members;
 mod metadata;

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
-use sea_orm::sea_query::Query;
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
 
 use super::pushes::PushData;
 use crate::api::types::{Page, PageRequest};
 use crate::entities::access::{Viewer, code_readable_projects, projects_with_level, visible_projects};
 use crate::entities::events::{Action, Column, Entity, Model, TargetType};
-use crate::entities::{AccessLevel, commit_comments, now, projects, users};
+use crate::entities::{AccessLevel, commit_comments, issues, now, projects, users};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::{ProjectAccess, UserAccess};
@@ -56,7 +56,9 @@ pub async fn of_project(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Happened>> {
-    let mut wanted = Entity::find().filter(Column::ProjectId.eq(access.project.id));
+    let mut wanted = Entity::find()
+        .filter(Column::ProjectId.eq(access.project.id))
+        .filter(issues_are_visible(access.caller.viewer()));
     if !may_read_code(access) {
         wanted = wanted.filter(is_about_code().not());
     }
@@ -119,6 +121,20 @@ fn is_about_code() -> Condition {
     )
 }
 
+/// Of events of issues, those of issues that somebody sees; of removed ones nobody can say who saw them.
+fn issues_are_visible(viewer: Viewer) -> Condition {
+    let seen = Query::select()
+        .expr(Expr::val(1))
+        .from(issues::Entity)
+        .and_where(Expr::col((issues::Entity, issues::Column::Id)).eq(Expr::col((Entity, Column::TargetId))))
+        .cond_where(issues::visible(viewer, now().date_naive()))
+        .take();
+    Condition::any()
+        .add(Column::TargetType.is_null())
+        .add(Column::TargetType.ne(TargetType::Issue))
+        .add(Expr::exists(seen))
+}
+
 /// Events in projects that somebody sees; those in none, or in one that is gone, only with `homeless`.
 fn visible(viewer: Viewer, homeless: bool) -> Condition {
     let today = now().date_naive();
@@ -129,6 +145,7 @@ fn visible(viewer: Viewer, homeless: bool) -> Condition {
                 .add(is_about_code().not())
                 .add(Column::ProjectId.in_subquery(ids(code_readable_projects(viewer, today)))),
         );
+    let seen = seen.add(issues_are_visible(viewer));
     let mut visible = Condition::any().add(seen);
     if homeless || viewer == Viewer::Admin {
         visible = visible.add(Column::ProjectId.is_null());
@@ -150,8 +167,14 @@ async fn listed(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Happened>> {
-    // Whoever did it is told, so what nobody known did is not listed.
-    let mut wanted = wanted.filter(Column::AuthorId.is_not_null());
+    // Whoever did it is told, so what nobody known did is not listed; edits of issues are for hooks only.
+    let edits = Condition::all()
+        .add(Column::Action.eq(Action::Updated))
+        .add(Column::TargetType.is_not_null())
+        .add(Column::TargetType.eq(TargetType::Issue));
+    let mut wanted = wanted
+        .filter(Column::AuthorId.is_not_null())
+        .filter(edits.not());
     if let Some(action) = filter.action {
         wanted = wanted.filter(Column::Action.eq(action));
     }

@@ -4,6 +4,7 @@
 //! [`body`]. Bodies are made when they are first sent, off the request's way; what may have changed by then belongs
 //! into the event's data.
 
+mod issue;
 mod note;
 mod parts;
 mod push;
@@ -38,6 +39,7 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
     let subject = Subject::load(backend, event).await?;
     match (subject.event.action, subject.event.target_type) {
         (events::Action::Pushed, _) => text(&push::payload(&subject).await?),
+        (_, Some(TargetType::Issue)) => text(&issue::payload(backend, &subject).await?),
         (events::Action::Commented, Some(TargetType::CommitNote)) => {
             text(&note::payload(backend, &subject).await?)
         }

@@ -155,18 +155,23 @@ impl Subject {
     /// The author of the event; somebody nameless when they are gone.
     pub(super) fn user_part(&self) -> UserPart {
         match &self.author {
-            Some(user) => UserPart {
-                name: user.name.clone(),
-                username: user.username.clone(),
-                avatar_url: picture(&self.base_url, user),
-                email: user.email.clone(),
-            },
+            Some(user) => self.person_part(user),
             None => UserPart {
                 name: "Ghost User".to_owned(),
                 username: "ghost".to_owned(),
                 avatar_url: None,
                 email: String::new(),
             },
+        }
+    }
+
+    /// Somebody who has to do with it.
+    pub(super) fn person_part(&self, user: &users::Model) -> UserPart {
+        UserPart {
+            name: user.name.clone(),
+            username: user.username.clone(),
+            avatar_url: picture(&self.base_url, user),
+            email: user.email.clone(),
         }
     }
 

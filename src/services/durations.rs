@@ -1,0 +1,98 @@
+//! Working time in words: an hour has 60 minutes, a day 8 hours, a week 5 days, a month 4 weeks.
+
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 8 * HOUR;
+const WEEK: i64 = 5 * DAY;
+const MONTH: i64 = 4 * WEEK;
+
+/// The longest time that can be told, in seconds.
+pub const LONGEST: i64 = 1_000_000 * MONTH;
+
+/// The units, the longest first.
+const UNITS: [(&str, i64); 6] = [
+    ("mo", MONTH),
+    ("w", WEEK),
+    ("d", DAY),
+    ("h", HOUR),
+    ("m", MINUTE),
+    ("s", 1),
+];
+
+/// Seconds in a time such as `1w 2d 3h30m` or `-1h`; a bare number counts hours. None for what is no time, for no time at
+/// all, and for more than [`LONGEST`].
+#[must_use]
+pub fn parse(text: &str) -> Option<i64> {
+    let text = text.trim();
+    let (sign, rest) = match text.strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if let Ok(hours) = rest.parse::<u32>() {
+        return within(sign, i64::from(hours).checked_mul(HOUR)?);
+    }
+    let (mut rest, mut total) = (rest, 0_i64);
+    while !rest.is_empty() {
+        let digits = rest.find(|digit: char| !digit.is_ascii_digit())?;
+        let count: i64 = rest[..digits].parse().ok()?;
+        let unit = &rest[digits..];
+        // `mo` stands before `m`, so that a month is not taken for a minute.
+        let (name, seconds) = UNITS.iter().find(|(name, _)| unit.starts_with(name))?;
+        total = total.checked_add(count.checked_mul(*seconds)?)?;
+        rest = unit[name.len()..].trim_start();
+    }
+    within(sign, total)
+}
+
+fn within(sign: i64, seconds: i64) -> Option<i64> {
+    (1..=LONGEST).contains(&seconds).then_some(sign * seconds)
+}
+
+/// A time in words, such as `1w 2d 30m`; none for no time.
+#[must_use]
+pub fn humane(seconds: i64) -> Option<String> {
+    let mut rest = seconds.checked_abs()?;
+    let mut words = Vec::new();
+    for (name, unit) in UNITS {
+        if rest >= unit {
+            words.push(format!("{}{name}", rest / unit));
+            rest %= unit;
+        }
+    }
+    let sign = if seconds < 0 { "-" } else { "" };
+    (!words.is_empty()).then(|| format!("{sign}{}", words.join(" ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_those_of_work() {
+        for (text, seconds) in [
+            ("3h", 3 * HOUR),
+            ("1d 2h", 10 * HOUR),
+            ("1w2d3h4m5s", 40 * HOUR + 16 * HOUR + 3 * HOUR + 245),
+            ("1mo", 160 * HOUR),
+            ("-30m", -1800),
+            ("+2", 2 * HOUR),
+        ] {
+            assert_eq!(parse(text), Some(seconds), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused() {
+        for text in ["", "-", "h", "3x", "3 h", "3h,", "0h", "--3h", "99999999999999999999h", "9999999mo"] {
+            assert_eq!(parse(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn times_are_told_in_the_longest_units() {
+        assert_eq!(humane(10 * HOUR).as_deref(), Some("1d 2h"));
+        assert_eq!(humane(-90 * MINUTE).as_deref(), Some("-1h 30m"));
+        assert_eq!(humane(0), None);
+        assert_eq!(humane(parse("2mo 1w 4d 7h 59m 1s").unwrap_or(0)).as_deref(), Some("2mo 1w 4d 7h 59m 1s"));
+    }
+}

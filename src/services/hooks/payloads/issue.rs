@@ -1,0 +1,163 @@
+//! `issue`: an issue was made, changed, closed or opened again.
+
+use std::collections::BTreeMap;
+
+use chrono::NaiveDate;
+use sea_orm::EntityTrait;
+use serde::Serialize;
+
+use super::Subject;
+use super::parts::{ProjectPart, RepositoryPart, UserPart, date};
+use crate::entities::{issue_assignees, issues, labels, users};
+use crate::error::{Error, Result};
+use crate::policy::Tier;
+use crate::services::Backend;
+use crate::services::durations::humane;
+use crate::services::issues::telling::{Changed, IssueData, state_id};
+
+#[derive(Debug, Serialize)]
+pub(super) struct IssuePayload {
+    object_kind: &'static str,
+    event_type: &'static str,
+    user: UserPart,
+    project: ProjectPart,
+    object_attributes: Attributes,
+    labels: Vec<LabelPart>,
+    changes: BTreeMap<String, Changed>,
+    repository: RepositoryPart,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    assignees: Vec<UserPart>,
+}
+
+#[derive(Debug, Serialize)]
+struct Attributes {
+    id: i64,
+    iid: i64,
+    project_id: i64,
+    title: String,
+    description: Option<String>,
+    state: &'static str,
+    state_id: u8,
+    author_id: Option<i64>,
+    assignee_id: Option<i64>,
+    assignee_ids: Vec<i64>,
+    milestone_id: Option<i64>,
+    confidential: bool,
+    discussion_locked: bool,
+    due_date: Option<NaiveDate>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    weight: Option<Option<i32>>,
+    relative_position: Option<i64>,
+    moved_to_id: Option<i64>,
+    duplicated_to_id: Option<i64>,
+    time_estimate: i64,
+    total_time_spent: i64,
+    human_time_estimate: Option<String>,
+    human_total_time_spent: Option<String>,
+    last_edited_at: Option<String>,
+    last_edited_by_id: Option<i64>,
+    updated_by_id: Option<i64>,
+    closed_at: Option<String>,
+    created_at: String,
+    updated_at: String,
+    url: String,
+    labels: Vec<LabelPart>,
+    action: String,
+}
+
+#[derive(Debug, Clone, Serialize)]
+struct LabelPart {
+    id: i64,
+    title: String,
+    color: String,
+    project_id: Option<i64>,
+    group_id: Option<i64>,
+    description: Option<String>,
+    created_at: String,
+    updated_at: String,
+}
+
+impl From<labels::Model> for LabelPart {
+    fn from(label: labels::Model) -> Self {
+        Self {
+            id: label.id,
+            title: label.title,
+            color: label.color,
+            project_id: label.project_id,
+            group_id: label.namespace_id,
+            description: label.description,
+            created_at: date(label.created_at),
+            updated_at: date(label.updated_at),
+        }
+    }
+}
+
+pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<IssuePayload> {
+    let gone = || Error::internal("the issue of an event is gone");
+    let db = backend.database.read();
+    let id = subject.event.target_id.ok_or_else(gone)?;
+    let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(gone)?;
+    let data = subject.event.data.as_deref().ok_or_else(gone)?;
+    let data: IssueData = serde_json::from_str(data).map_err(Error::internal)?;
+    let carried = labels::of_issues(db, [id]).await?.remove(&id).unwrap_or_default();
+    let carried: Vec<LabelPart> = carried.into_iter().map(Into::into).collect();
+    let assignees = issue_assignees::of(db, [id]).await?.remove(&id).unwrap_or_default();
+    let weighs = backend.instance.plan >= Tier::Starter;
+    Ok(IssuePayload {
+        object_kind: "issue",
+        event_type: if issue.confidential { "confidential_issue" } else { "issue" },
+        user: subject.user_part(),
+        project: subject.project_part(),
+        object_attributes: attributes(subject, issue, &assignees, &carried, data.action, weighs),
+        labels: carried,
+        changes: data.changes,
+        repository: subject.repository_part(false),
+        assignees: assignees.iter().map(|user| subject.person_part(user)).collect(),
+    })
+}
+
+fn attributes(
+    subject: &Subject,
+    issue: issues::Model,
+    assignees: &[users::Model],
+    labels: &[LabelPart],
+    action: String,
+    weighs: bool,
+) -> Attributes {
+    Attributes {
+        id: issue.id,
+        iid: issue.iid,
+        project_id: issue.project_id,
+        state: match issue.state {
+            issues::State::Opened => "opened",
+            issues::State::Closed => "closed",
+        },
+        state_id: state_id(issue.state),
+        author_id: issue.author_id,
+        assignee_id: assignees.first().map(|user| user.id),
+        assignee_ids: assignees.iter().map(|user| user.id).collect(),
+        milestone_id: issue.milestone_id,
+        confidential: issue.confidential,
+        discussion_locked: issue.discussion_locked,
+        due_date: issue.due_date,
+        weight: weighs.then_some(issue.weight),
+        relative_position: issue.relative_position,
+        moved_to_id: issue.moved_to_id,
+        duplicated_to_id: None,
+        time_estimate: issue.time_estimate,
+        total_time_spent: issue.total_time_spent,
+        human_time_estimate: humane(issue.time_estimate),
+        human_total_time_spent: humane(issue.total_time_spent),
+        last_edited_at: issue.last_edited_at.map(date),
+        last_edited_by_id: issue.last_edited_by_id,
+        updated_by_id: subject.event.author_id,
+        closed_at: issue.closed_at.map(date),
+        created_at: date(issue.created_at),
+        updated_at: date(issue.updated_at),
+        url: format!("{}/-/issues/{}", subject.web_url(), issue.iid),
+        labels: labels.to_vec(),
+        action,
+        title: issue.title,
+        description: issue.description,
+    }
+}

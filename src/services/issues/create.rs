@@ -1,0 +1,111 @@
+//! Making an issue.
+
+use chrono::{DateTime, Utc};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+
+use super::metadata::Metadata;
+use super::row::{self, Row};
+use super::tasks;
+use super::telling::{Told, tell};
+use crate::database::Violation;
+use crate::entities::iid_counters::{self, Subject};
+use crate::entities::{Scope, issues, now};
+use crate::error::{Error, Result};
+use crate::policy::Role;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+
+/// A new issue.
+#[derive(Debug, Clone, Default)]
+pub struct NewIssue {
+    /// What it is about.
+    pub title: String,
+    /// What there is to say.
+    pub description: Option<String>,
+    /// What members say of it.
+    pub metadata: Metadata,
+    /// Its number, for owners.
+    pub iid: Option<i64>,
+    /// When it was made, for owners.
+    pub created_at: Option<DateTime<Utc>>,
+}
+
+/// Makes an issue. Of the metadata, what is for members is ignored from others; number and date from all but owners.
+///
+/// # Errors
+/// 403 where the issues of the project are not there for the caller, 400 for what does not do, 409 for a number that is
+/// taken.
+pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) -> Result<Row> {
+    let author = access.caller.signed_in()?.id;
+    if !access.standing().has(access.project.issues_access_level) {
+        return Err(Error::forbidden());
+    }
+    let title = check_title(&new.title)?;
+    let confidential = new.metadata.confidential.unwrap_or_default();
+    let said = match access.holds(Role::Guest) {
+        true => new.metadata,
+        false => Metadata::default(),
+    };
+    let owner = access.holds(Role::Owner);
+    let (iid, made) = (new.iid.filter(|_| owner), new.created_at.filter(|_| owner));
+    let made = made.unwrap_or_else(now);
+    let prepared = said.prepare(backend, access).await?;
+    let (tasks, completed) = tasks::count(new.description.as_deref());
+    let project_id = access.project.id;
+    let issue = backend
+        .database
+        .transaction(async |transaction| {
+            let scope = Scope::Project(project_id);
+            let iid = match iid {
+                Some(iid) => iid_counters::reserve(transaction, scope, Subject::Issues, iid).await?,
+                None => iid_counters::next(transaction, scope, Subject::Issues).await?,
+            };
+            let mut row = issues::ActiveModel {
+                project_id: Set(project_id),
+                iid: Set(iid),
+                author_id: Set(Some(author)),
+                title: Set(title.to_owned()),
+                description: Set(new.description),
+                state: Set(issues::State::Opened),
+                tasks: Set(tasks),
+                completed_tasks: Set(completed),
+                created_at: Set(made),
+                updated_at: Set(made),
+                ..Default::default()
+            };
+            prepared.enter(&mut row, None);
+            row.confidential = Set(confidential);
+            let issue = row.insert(transaction).await.map_err(taken)?;
+            prepared.attach(transaction, access, issue.id, true).await?;
+            let told = Told {
+                access,
+                author,
+                before: None,
+                after: &issue,
+            };
+            tell(transaction, told, Vec::new()).await?;
+            Ok::<_, Error>(issue)
+        })
+        .await?;
+    row::of_one(backend, &access.caller, issue).await
+}
+
+/// A title as it is kept.
+///
+/// # Errors
+/// 400 for one that is blank or too long.
+pub(super) fn check_title(title: &str) -> Result<&str> {
+    let title = title.trim();
+    if title.is_empty() {
+        return Err(Error::attribute("title", "can't be blank"));
+    }
+    Ok(title)
+}
+
+fn taken(error: sea_orm::DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::Conflict("Duplicated issue".into()),
+        Some(Violation::ForeignKey(_)) => Error::not_found("Project"),
+        _ => error.into(),
+    }
+}

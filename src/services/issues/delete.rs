@@ -1,0 +1,42 @@
+//! Removing an issue.
+
+use sea_orm::EntityTrait;
+
+use super::telling::target;
+use super::{find, lock};
+use crate::entities::events::Action;
+use crate::entities::issues;
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::events::{self, NewEvent};
+use crate::services::preconditions;
+
+/// Removes an issue with all that belongs to it. Its number is not given out again.
+///
+/// # Errors
+/// 404, and 412 when it changed after the caller's date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let author = access.caller.signed_in()?.id;
+    let found = find(backend.database.read(), access, iid).await?;
+    preconditions::unmodified_since(unmodified_since, found.updated_at)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let issue = lock(transaction, access, iid).await?;
+            preconditions::unmodified_since(unmodified_since, issue.updated_at)?;
+            issues::Entity::delete_by_id(issue.id).exec(transaction).await?;
+            let event = NewEvent {
+                target: Some(target(&issue)),
+                ..NewEvent::new(access.project.id, author, Action::Destroyed)
+            };
+            events::record(transaction, event).await?;
+            Ok::<_, Error>(())
+        })
+        .await
+}

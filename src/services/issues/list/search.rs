@@ -1,0 +1,169 @@
+//! Words that are looked for in titles and descriptions, by their groups of three characters.
+
+use sea_orm::sea_query::{BinOper, Expr, Func, LikeExpr, Query};
+use sea_orm::{Condition, DatabaseBackend, ExprTrait};
+
+use super::{Conditions, Filter};
+use crate::entities::few::TARGET;
+use crate::entities::fold;
+use crate::entities::issues::{self, Column};
+use crate::services::Backend;
+use crate::services::issues::sieve::{Sieve, Sieves};
+use crate::services::listing::containing;
+
+/// How many characters a word has at least that is looked for within texts.
+const SHORTEST: usize = 3;
+
+/// The table of the texts, where the database keeps them apart.
+const TEXTS: &str = "issue_texts";
+
+/// What is looked for: words within a text, or a whole text.
+#[derive(Debug, PartialEq, Eq)]
+enum Sought {
+    Words(Vec<String>),
+    Whole(String),
+}
+
+pub(super) fn wanted(conditions: &Conditions, backend: &Backend, sieves: &mut Sieves) {
+    let fields = fields(conditions.fields.as_deref());
+    if let Some(sought) = conditions.search.as_deref().and_then(sought) {
+        sieves.add(sieve(&sought, &fields, backend.database.read().get_database_backend()));
+    }
+}
+
+pub(super) fn unwanted(filter: &Filter, backend: &Backend, sieves: &mut Sieves) {
+    let inside = filter.unwanted.fields.as_deref().or(filter.wanted.fields.as_deref());
+    let fields = fields(inside);
+    if let Some(sought) = filter.unwanted.search.as_deref().and_then(sought) {
+        let found = match (&sought, backend.database.read().get_database_backend()) {
+            (Sought::Words(words), DatabaseBackend::Sqlite) => matching(words, &fields).test,
+            // A description that is not there holds nothing, and that is known.
+            _ => like(&sought, &fields, |column| Func::coalesce([column, Expr::val("")]).into()),
+        };
+        sieves.test(found.not());
+    }
+}
+
+/// The columns that are looked at; both where none is named that there is.
+fn fields(named: Option<&[String]>) -> Vec<Column> {
+    let named = named.unwrap_or_default();
+    let known = named.iter().filter_map(|name| match name.trim() {
+        "title" => Some(Column::Title),
+        "description" => Some(Column::Description),
+        _ => None,
+    });
+    let mut known: Vec<Column> = known.collect();
+    if known.is_empty() {
+        known = vec![Column::Title, Column::Description];
+    }
+    known
+}
+
+/// The words of a search: those in quotes are one, and short ones are passed over unless there are no others.
+fn sought(text: &str) -> Option<Sought> {
+    let text = fold(text.trim());
+    if text.is_empty() {
+        return None;
+    }
+    let mut words = Vec::new();
+    for (index, part) in text.split('"').enumerate() {
+        match index % 2 {
+            1 => words.push(part.trim().to_owned()),
+            _ => words.extend(part.split_whitespace().map(str::to_owned)),
+        }
+    }
+    words.retain(|word| word.chars().count() >= SHORTEST);
+    Some(match words.is_empty() {
+        true => Sought::Whole(text),
+        false => Sought::Words(words),
+    })
+}
+
+fn sieve(sought: &Sought, fields: &[Column], database: DatabaseBackend) -> Sieve {
+    match (sought, database) {
+        (Sought::Words(words), DatabaseBackend::Sqlite) => matching(words, fields),
+        _ => {
+            let condition = like(sought, fields, |column| column);
+            Sieve::of_issues(condition.clone(), condition)
+        }
+    }
+}
+
+/// All words within one and the same column.
+fn like(sought: &Sought, fields: &[Column], text: impl Fn(Expr) -> Expr) -> Condition {
+    fields.iter().fold(Condition::any(), |any, field| {
+        let column = Expr::expr(Func::lower(text(Expr::col((issues::Entity, *field)))));
+        any.add(match sought {
+            Sought::Whole(text) => Condition::all().add(column.eq(text.clone())),
+            Sought::Words(words) => words.iter().fold(Condition::all(), |all, word| {
+                let within: LikeExpr = containing(word);
+                all.add(column.clone().like(within))
+            }),
+        })
+    })
+}
+
+/// The same in the language of the table of texts, which compares without regard to case by itself.
+fn matching(words: &[String], fields: &[Column]) -> Sieve {
+    let phrases: Vec<String> = words.iter().map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect();
+    let all = phrases.join(" AND ");
+    let columns: Vec<String> = fields
+        .iter()
+        .map(|field| {
+            let name = match field {
+                Column::Title => "title",
+                _ => "description",
+            };
+            format!("{name} : ({all})")
+        })
+        .collect();
+    let question = columns.join(" OR ");
+    let found = |question: String| Expr::col(TEXTS).binary(BinOper::Custom("MATCH"), question);
+    let ids = Query::select()
+        .expr_as(Expr::col((TEXTS, "rowid")), TARGET)
+        .from(TEXTS)
+        .and_where(found(question.clone()))
+        .take();
+    let row = Query::select()
+        .expr(Expr::val(1))
+        .from(TEXTS)
+        .and_where(found(question))
+        .and_where(Expr::col((TEXTS, "rowid")).eq(Expr::col((issues::Entity, Column::Id))))
+        .take();
+    Sieve {
+        ids,
+        test: Condition::all().add(Expr::exists(row)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(all: &[&str]) -> Option<Sought> {
+        Some(Sought::Words(all.iter().map(ToString::to_string).collect()))
+    }
+
+    #[test]
+    fn words_in_quotes_are_one_and_short_ones_are_passed_over() {
+        assert_eq!(sought("Fix the \"Broken Build\" of CI"), words(&["fix", "the", "broken build"]));
+        assert_eq!(sought("ÄRGER an"), words(&["ärger"]));
+        assert_eq!(sought("\"open quote"), words(&["open quote"]));
+    }
+
+    #[test]
+    fn where_all_words_are_short_the_whole_text_is_meant() {
+        assert_eq!(sought(" Go "), Some(Sought::Whole("go".to_owned())));
+        assert_eq!(sought("a b"), Some(Sought::Whole("a b".to_owned())));
+        assert_eq!(sought("  "), None);
+    }
+
+    #[test]
+    fn unknown_fields_are_overlooked() {
+        let named = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            fields(Some(&names)).len()
+        };
+        assert_eq!((named(&["title"]), named(&["title", "x"]), named(&["x"])), (1, 1, 2));
+    }
+}

@@ -1,0 +1,84 @@
+//! Issues (specification 2.5, 3.6 and 4.4).
+
+mod create;
+mod delete;
+mod edit;
+pub mod list;
+mod metadata;
+mod moving;
+mod participants;
+mod row;
+mod sieve;
+pub mod subscriptions;
+mod tasks;
+pub(in crate::services) mod telling;
+pub mod times;
+
+use sea_orm::{ConnectionTrait, QueryFilter};
+
+pub use create::{NewIssue, create};
+pub use delete::delete;
+pub use edit::{Change, StateEvent, edit};
+pub use list::{Filter, Order, Scope, list};
+pub use metadata::Metadata;
+pub use moving::move_to;
+pub use participants::participants;
+pub use row::{Row, read};
+
+use crate::entities::{issues, now};
+use crate::error::{Error, Result};
+use crate::policy::Role;
+use crate::services::access::ProjectAccess;
+
+/// Finds an issue of a project by its number, as far as the caller may see it.
+///
+/// # Errors
+/// 404, also where the caller may not see it.
+pub(in crate::services) async fn find(
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    iid: i64,
+) -> Result<issues::Model> {
+    let found = issues::numbered(access.project.id, iid)
+        .filter(issues::visible(access.caller.viewer(), now().date_naive()))
+        .one(db)
+        .await?;
+    found.ok_or_else(|| Error::not_found("Issue"))
+}
+
+/// As [`find`], for whoever is about to change it: locked until the transaction ends.
+///
+/// # Errors
+/// 404, also where it went away since.
+async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, iid: i64) -> Result<issues::Model> {
+    let found = find(db, access, iid).await?;
+    let locked = issues::lock(db, found.id).await?;
+    locked.ok_or_else(|| Error::not_found("Issue"))
+}
+
+/// Refuses what takes a role from whoever has none of it.
+///
+/// # Errors
+/// 403.
+fn require(access: &ProjectAccess, role: Role) -> Result<()> {
+    if access.holds(role) {
+        Ok(())
+    } else {
+        Err(Error::forbidden())
+    }
+}
+
+/// Whether the caller, who sees the issue, may edit it.
+///
+/// # Errors
+/// Whatever the database reports.
+async fn may_edit(db: &impl ConnectionTrait, access: &ProjectAccess, issue: &issues::Model) -> Result<bool> {
+    let Some(user) = access.caller.as_user() else {
+        return Ok(false);
+    };
+    if access.holds(Role::Reporter) || issue.author_id == Some(user.id) {
+        return Ok(true);
+    }
+    let assigned = issues::numbered(access.project.id, issue.iid).filter(issues::assigned_to(user.id));
+    Ok(assigned.one(db).await?.is_some())
+}

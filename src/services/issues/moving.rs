@@ -1,0 +1,235 @@
+//! Going on with an issue in another project.
+
+use sea_orm::{
+    ActiveModelTrait,
+    ActiveValue::{NotSet, Set},
+    ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
+};
+
+use super::metadata::Metadata;
+use super::row::{self, Row};
+use super::telling::{Told, tell};
+use super::{find, lock, require};
+use crate::api::types::MaybeUndefined;
+use crate::entities::iid_counters::{self, Subject};
+use crate::entities::{Scope, award_emoji, issue_assignees, issues, labels, milestones, notes, now};
+use crate::error::{Error, Result};
+use crate::policy::Role;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::links;
+use crate::services::places::Place;
+
+/// Notes that are copied by one statement.
+const AT_ONCE: usize = 500;
+
+/// Closes an issue and goes on with it in another project.
+///
+/// # Errors
+/// 404, also for the other project; 400 for the project it is in, where the caller may not move it there, and for an
+/// issue that was moved before.
+pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i64) -> Result<Row> {
+    let author = access.caller.signed_in()?.id;
+    find(backend.database.read(), access, iid).await?;
+    let target = ProjectAccess::find(backend, access.caller.clone(), &to.to_string()).await?;
+    if target.project.id == access.project.id {
+        return Err(refused("Cannot move issue to project it originates from!"));
+    }
+    let open = target.standing().has(target.project.issues_access_level) && !target.project.archived;
+    if !open || require(&target, Role::Reporter).is_err() {
+        return Err(refused("Cannot move issue due to insufficient permissions!"));
+    }
+    let issue = backend
+        .database
+        .transaction(async |transaction| {
+            let old = lock(transaction, access, iid).await?;
+            if old.moved_to_id.is_some() {
+                return Err(refused("Cannot move issue that was moved already!"));
+            }
+            let new = copy(transaction, &target, &old).await?;
+            relabel(backend, transaction, &target, &old, &new).await?;
+            copy_assignees(transaction, old.id, new.id).await?;
+            copy_notes(transaction, old.id, new.id).await?;
+            copy_awards(transaction, old.id, new.id).await?;
+            let new = lock_again(transaction, new.id).await?;
+            let mut row = old.clone().into_active_model();
+            row.moved_to_id = Set(Some(new.id));
+            row.updated_at = Set(now());
+            if old.state == issues::State::Opened {
+                row.state = Set(issues::State::Closed);
+                row.closed_at = Set(Some(now()));
+                row.closed_by_id = Set(Some(author));
+            }
+            let closed = row.update(transaction).await?;
+            let left = Told {
+                access,
+                author,
+                before: Some(&old),
+                after: &closed,
+            };
+            tell(transaction, left, vec![format!("moved to {}", reference(&target, new.iid))]).await?;
+            let arrived = Told {
+                access: &target,
+                author,
+                before: None,
+                after: &new,
+            };
+            tell(transaction, arrived, vec![format!("moved from {}", reference(access, old.iid))]).await?;
+            Ok::<_, Error>(new)
+        })
+        .await?;
+    row::of_one(backend, &access.caller, issue).await
+}
+
+/// The issue as it is with all that was copied.
+async fn lock_again(transaction: &DatabaseTransaction, id: i64) -> Result<issues::Model> {
+    let found = issues::lock(transaction, id).await?;
+    found.ok_or_else(|| Error::internal(format!("issue {id} was lost")))
+}
+
+fn refused(text: &'static str) -> Error {
+    Error::Refused(text.into())
+}
+
+fn reference(access: &ProjectAccess, iid: i64) -> String {
+    format!("{}#{iid}", links::project_path(&access.namespace, &access.project))
+}
+
+/// The row of the issue in its new project, without what belongs to the old one.
+async fn copy(
+    transaction: &DatabaseTransaction,
+    target: &ProjectAccess,
+    old: &issues::Model,
+) -> Result<issues::Model> {
+    let project_id = target.project.id;
+    let iid = iid_counters::next(transaction, Scope::Project(project_id), Subject::Issues).await?;
+    let row = issues::ActiveModel {
+        id: NotSet,
+        project_id: Set(project_id),
+        iid: Set(iid),
+        milestone_id: Set(None),
+        milestone_due_on: Set(None),
+        label_priority: Set(None),
+        relative_position: Set(None),
+        merge_requests_count: Set(0),
+        updated_at: Set(now()),
+        ..old.clone().into_active_model().reset_all()
+    };
+    Ok(row.insert(transaction).await?)
+}
+
+/// Labels and milestone of the same titles, as far as these are there.
+async fn relabel(
+    backend: &Backend,
+    transaction: &DatabaseTransaction,
+    target: &ProjectAccess,
+    old: &issues::Model,
+    new: &issues::Model,
+) -> Result<()> {
+    let place = Place::from(target.clone());
+    let titles: Vec<String> = labels::of_issues(transaction, [old.id])
+        .await?
+        .remove(&old.id)
+        .unwrap_or_default()
+        .into_iter()
+        .map(|label| label.title)
+        .collect();
+    let wanted: Vec<&str> = titles.iter().map(String::as_str).collect();
+    let known = crate::services::labels::named(transaction, &place, &wanted).await?;
+    let milestone = match old.milestone_id {
+        Some(id) => milestones::Entity::find_by_id(id).one(transaction).await?,
+        None => None,
+    };
+    let milestone = match milestone {
+        Some(milestone) => {
+            milestones::available(place.scope(), place.namespace.id)
+                .filter(milestones::Column::Title.eq(milestone.title))
+                .one(transaction)
+                .await?
+        }
+        None => None,
+    };
+    let said = Metadata {
+        labels: MaybeUndefined::Value(known.into_keys().collect()),
+        ..Metadata::default()
+    };
+    let prepared = said.prepare(backend, target).await?;
+    prepared.attach(transaction, target, new.id, true).await?;
+    if let Some(milestone) = milestone {
+        let row = issues::ActiveModel {
+            id: Set(new.id),
+            milestone_id: Set(Some(milestone.id)),
+            milestone_due_on: Set(milestone.due_date),
+            ..Default::default()
+        };
+        row.update(transaction).await?;
+    }
+    Ok(())
+}
+
+async fn copy_assignees(transaction: &DatabaseTransaction, old: i64, new: i64) -> Result<()> {
+    let assigned = issue_assignees::Entity::find()
+        .filter(issue_assignees::Column::IssueId.eq(old))
+        .order_by_asc(issue_assignees::Column::Id)
+        .all(transaction)
+        .await?;
+    if assigned.is_empty() {
+        return Ok(());
+    }
+    let rows = assigned.into_iter().map(|row| issue_assignees::ActiveModel {
+        id: NotSet,
+        issue_id: Set(new),
+        user_id: Set(row.user_id),
+    });
+    issue_assignees::Entity::insert_many(rows)
+        .exec_without_returning(transaction)
+        .await?;
+    Ok(())
+}
+
+/// The notes, in portions, oldest first.
+async fn copy_notes(transaction: &DatabaseTransaction, old: i64, new: i64) -> Result<()> {
+    use sea_orm::QuerySelect as _;
+
+    let mut last = 0;
+    loop {
+        let some = notes::Entity::find()
+            .filter(notes::Column::IssueId.eq(old))
+            .filter(notes::Column::Id.gt(last))
+            .order_by_asc(notes::Column::Id)
+            .limit(AT_ONCE as u64)
+            .all(transaction)
+            .await?;
+        let Some(end) = some.last() else {
+            return Ok(());
+        };
+        last = end.id;
+        let rows = some.into_iter().map(|note| notes::ActiveModel {
+            id: NotSet,
+            issue_id: Set(Some(new)),
+            ..note.into_active_model().reset_all()
+        });
+        notes::Entity::insert_many(rows)
+            .exec_without_returning(transaction)
+            .await?;
+    }
+}
+
+async fn copy_awards(transaction: &DatabaseTransaction, old: i64, new: i64) -> Result<()> {
+    let awarded = award_emoji::Entity::find()
+        .filter(award_emoji::Column::IssueId.eq(old))
+        .order_by_asc(award_emoji::Column::Id)
+        .all(transaction)
+        .await?;
+    for some in awarded.chunks(AT_ONCE) {
+        let rows = some.iter().map(|award| award_emoji::ActiveModel {
+            id: NotSet,
+            issue_id: Set(Some(new)),
+            ..award.clone().into_active_model().reset_all()
+        });
+        award_emoji::Entity::insert_many(rows)
+            .exec_without_returning(transaction)
+            .await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,138 @@
+//! What is told of a change of an issue: the notes on it, the record of what happened, and the hooks.
+
+use std::collections::BTreeMap;
+
+use sea_orm::DatabaseTransaction;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::entities::events::{Action, TargetType};
+use crate::entities::issues::{Model, State};
+use crate::entities::project_hooks::Kind;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::events::{self, NewEvent, Target};
+use crate::services::notes::system::{self, Parent};
+
+/// An issue that was made or changed.
+pub(super) struct Told<'a> {
+    /// Where.
+    pub access: &'a ProjectAccess,
+    /// Who did it.
+    pub author: i64,
+    /// What it was before; none when it is new.
+    pub before: Option<&'a Model>,
+    /// What it is now.
+    pub after: &'a Model,
+}
+
+/// What hooks are told beside the issue as it is: what was done to it, and which of its fields are others now.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct IssueData {
+    /// `open`, `update`, `close` or `reopen`.
+    pub action: String,
+    /// What each changed field was and is.
+    pub changes: BTreeMap<String, Changed>,
+}
+
+/// What a field was and is.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Changed {
+    /// Before.
+    pub previous: Value,
+    /// After.
+    pub current: Value,
+}
+
+/// Writes the notes of the system, the event, and what hooks are told, in the transaction of the change.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn tell(
+    transaction: &DatabaseTransaction,
+    told: Told<'_>,
+    notes: Vec<String>,
+) -> Result<()> {
+    tell_with(transaction, told, notes, BTreeMap::new()).await
+}
+
+/// As [`tell`], with changes of what does not stand in the row of the issue.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn tell_with(
+    transaction: &DatabaseTransaction,
+    told: Told<'_>,
+    notes: Vec<String>,
+    beside: BTreeMap<String, Changed>,
+) -> Result<()> {
+    let issue = told.after;
+    system::write(transaction, Parent::Issue(issue.id), told.author, notes).await?;
+    let was = told.before.map(|before| before.state);
+    let (action, word) = match (was, issue.state) {
+        (None, _) => (Action::Created, "open"),
+        (Some(State::Opened), State::Closed) => (Action::Closed, "close"),
+        (Some(State::Closed), State::Opened) => (Action::Reopened, "reopen"),
+        _ => (Action::Updated, "update"),
+    };
+    let mut changes = told.before.map(|before| changes(before, issue)).unwrap_or_default();
+    changes.extend(beside);
+    let kind = match issue.confidential {
+        true => Kind::ConfidentialIssue,
+        false => Kind::Issue,
+    };
+    let event = NewEvent {
+        target: Some(target(issue)),
+        told: Some(events::Told { kind, branch: None }),
+        ..NewEvent::new(told.access.project.id, told.author, action)
+    };
+    let data = IssueData {
+        action: word.to_owned(),
+        changes,
+    };
+    events::record(transaction, event.with_data(&data)?).await
+}
+
+/// An issue as what something was done to.
+pub(super) fn target(issue: &Model) -> Target {
+    Target {
+        kind: TargetType::Issue,
+        id: issue.id,
+        iid: Some(issue.iid),
+        title: Some(issue.title.clone()),
+    }
+}
+
+/// The fields of the row that are others now.
+fn changes(before: &Model, after: &Model) -> BTreeMap<String, Changed> {
+    let fields = |issue: &Model| {
+        [
+            ("title", json!(issue.title)),
+            ("description", json!(issue.description)),
+            ("state_id", json!(state_id(issue.state))),
+            ("confidential", json!(issue.confidential)),
+            ("discussion_locked", json!(issue.discussion_locked)),
+            ("milestone_id", json!(issue.milestone_id)),
+            ("due_date", json!(issue.due_date)),
+            ("weight", json!(issue.weight)),
+            ("time_estimate", json!(issue.time_estimate)),
+            ("total_time_spent", json!(issue.total_time_spent)),
+            ("closed_at", json!(issue.closed_at)),
+            ("updated_at", json!(issue.updated_at)),
+        ]
+    };
+    let pairs = fields(before).into_iter().zip(fields(after));
+    pairs
+        .filter(|((_, previous), (_, current))| previous != current)
+        .map(|((name, previous), (_, current))| (name.to_owned(), Changed { previous, current }))
+        .collect()
+}
+
+/// The number of a state, as hooks tell it.
+#[must_use]
+pub fn state_id(state: State) -> u8 {
+    match state {
+        State::Opened => 1,
+        State::Closed => 2,
+    }
+}

@@ -1,0 +1,161 @@
+//! Issues.
+
+use serde_json::{Value, json};
+
+use crate::api::contract::{
+    Issue, IssueLinks, IssueMilestone, IssueState, References, TaskCompletionStatus, TimeStats, UserReference,
+};
+use crate::api::types::MaybeUndefined;
+use crate::entities::{issues, labels, milestones, users};
+use crate::policy::Tier;
+use crate::services::Instance;
+use crate::services::durations::humane;
+use crate::services::issues::Row;
+use crate::services::labels::colors;
+use crate::views::html;
+use crate::views::users::reference;
+
+/// How an issue is shown.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Parts {
+    /// It is shown among issues of other projects.
+    pub elsewhere: bool,
+    /// Labels are shown with their details.
+    pub labels_details: bool,
+}
+
+/// An issue as the contract shows it.
+#[must_use]
+pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
+    let base = instance.base_url.as_str();
+    let Row {
+        issue,
+        project_path,
+        author,
+        closed_by,
+        assignees,
+        labels,
+        milestone,
+        subscribed,
+    } = row;
+    let person = |user: Option<users::Model>| user.map(|user| reference(base, &user));
+    let assignees: Vec<UserReference> = assignees.iter().map(|user| reference(base, user)).collect();
+    let short = format!("#{}", issue.iid);
+    let full = format!("{project_path}{short}");
+    let project = format!("{base}/api/v4/projects/{}", issue.project_id);
+    let this = format!("{project}/issues/{}", issue.iid);
+    Issue {
+        id: issue.id,
+        iid: issue.iid,
+        project_id: issue.project_id,
+        state: state(issue.state),
+        created_at: issue.created_at.into(),
+        updated_at: issue.updated_at.into(),
+        closed_at: issue.closed_at.map(Into::into),
+        closed_by: person(closed_by),
+        labels: labels.iter().map(|one| label(one, parts.labels_details)).collect(),
+        milestone: milestone.map(|(milestone, path)| self::milestone(base, milestone, &path)),
+        assignee: assignees.first().cloned(),
+        assignees,
+        author: person(author),
+        user_notes_count: issue.user_notes_count.into(),
+        merge_requests_count: issue.merge_requests_count.into(),
+        upvotes: issue.upvotes.into(),
+        downvotes: issue.downvotes.into(),
+        due_date: issue.due_date,
+        confidential: issue.confidential,
+        discussion_locked: issue.discussion_locked,
+        web_url: format!("{base}/{project_path}/-/issues/{}", issue.iid),
+        time_stats: time_stats(&issue),
+        task_completion_status: TaskCompletionStatus {
+            count: issue.tasks.into(),
+            completed_count: issue.completed_tasks.into(),
+        },
+        weight: weight(instance.plan, issue.weight),
+        has_tasks: issue.tasks > 0,
+        task_status: format!("{} of {} tasks completed", issue.completed_tasks, issue.tasks),
+        links: IssueLinks {
+            notes: format!("{this}/notes"),
+            award_emoji: format!("{this}/award_emoji"),
+            self_: this,
+            project,
+        },
+        references: References {
+            relative: if parts.elsewhere { full.clone() } else { short.clone() },
+            short: short.clone(),
+            full,
+        },
+        reference: short,
+        moved_to_id: issue.moved_to_id,
+        subscribed,
+        title: issue.title,
+        description: issue.description,
+    }
+}
+
+fn state(state: issues::State) -> IssueState {
+    match state {
+        issues::State::Opened => IssueState::Opened,
+        issues::State::Closed => IssueState::Closed,
+    }
+}
+
+/// Plans without weights do not show them.
+fn weight(plan: Tier, weight: Option<i32>) -> MaybeUndefined<i64> {
+    match weight {
+        _ if plan < Tier::Starter => MaybeUndefined::Undefined,
+        Some(weight) => MaybeUndefined::Value(weight.into()),
+        None => MaybeUndefined::Null,
+    }
+}
+
+/// A label of something: its title, or an object.
+fn label(label: &labels::Model, details: bool) -> Value {
+    if !details {
+        return Value::String(label.title.clone());
+    }
+    let description = label.description.as_deref();
+    json!({
+        "id": label.id,
+        "name": label.title,
+        "color": label.color,
+        "description": description,
+        "description_html": description.map(html::escape).unwrap_or_default(),
+        "text_color": colors::of_text(&label.color),
+    })
+}
+
+fn milestone(base: &str, milestone: milestones::Model, path: &str) -> IssueMilestone {
+    let place = match milestone.project_id {
+        Some(_) => path.to_owned(),
+        None => format!("groups/{path}"),
+    };
+    IssueMilestone {
+        web_url: format!("{base}/{place}/-/milestones/{}", milestone.iid),
+        id: milestone.id,
+        iid: milestone.iid,
+        project_id: milestone.project_id,
+        group_id: milestone.namespace_id,
+        title: milestone.title,
+        description: milestone.description,
+        state: match milestone.state {
+            milestones::State::Active => "active".to_owned(),
+            milestones::State::Closed => "closed".to_owned(),
+        },
+        created_at: milestone.created_at.into(),
+        updated_at: milestone.updated_at.into(),
+        due_date: milestone.due_date,
+        start_date: milestone.start_date,
+    }
+}
+
+/// How long an issue is thought to take, and how long it took.
+#[must_use]
+pub fn time_stats(issue: &issues::Model) -> TimeStats {
+    TimeStats {
+        time_estimate: issue.time_estimate,
+        total_time_spent: issue.total_time_spent,
+        human_time_estimate: humane(issue.time_estimate),
+        human_total_time_spent: humane(issue.total_time_spent),
+    }
+}

@@ -1,0 +1,194 @@
+//! The life of an issue: made, read, edited, closed, opened again, removed.
+
+use serde_json::json;
+
+use super::{open, public_project, told};
+use crate::support::scenario;
+
+scenario! {
+    async fn an_issue_shows_every_field_of_the_specification(server) {
+        let root = server.root();
+        let id = public_project(&server, "shown").await;
+        let ann = server.person("ann").await;
+        let body = json!({
+            "title": "  Broken  ",
+            "description": "- [x] one\n- [ ] two",
+            "labels": "bug, regression",
+            "assignee_ids": [ann.id],
+            "due_date": "2030-02-03",
+            "weight": 3,
+        });
+        let made = root.post(&format!("/projects/{id}/issues"), body).await.expect(201).json();
+        let base = &server.base;
+        assert_eq!((&made["iid"], &made["project_id"], &made["title"]), (&json!(1), &json!(id), &json!("Broken")));
+        assert_eq!((&made["state"], &made["closed_at"], &made["closed_by"]), (&json!("opened"), &json!(null), &json!(null)));
+        assert_eq!(made["labels"], json!(["bug", "regression"]));
+        assert_eq!((&made["assignee"]["username"], &made["assignees"][0]["id"]), (&json!("ann"), &json!(ann.id)));
+        assert_eq!((&made["due_date"], &made["weight"], &made["milestone"]), (&json!("2030-02-03"), &json!(3), &json!(null)));
+        assert_eq!((&made["confidential"], &made["discussion_locked"]), (&json!(false), &json!(false)));
+        assert_eq!(made["task_completion_status"], json!({"count": 2, "completed_count": 1}));
+        assert_eq!((&made["has_tasks"], &made["task_status"]), (&json!(true), &json!("1 of 2 tasks completed")));
+        assert_eq!(made["references"], json!({"short": "#1", "relative": "#1", "full": "of-shown/shown#1"}));
+        assert_eq!(made["reference"], "#1");
+        assert_eq!(made["web_url"], format!("{base}/of-shown/shown/-/issues/1"));
+        let this = format!("{base}/api/v4/projects/{id}/issues/1");
+        assert_eq!(made["_links"]["self"], this);
+        assert_eq!(made["_links"]["notes"], format!("{this}/notes"));
+        assert_eq!(made["_links"]["award_emoji"], format!("{this}/award_emoji"));
+        assert_eq!(made["_links"]["project"], format!("{base}/api/v4/projects/{id}"));
+        assert_eq!(made["time_stats"], json!({
+            "time_estimate": 0, "total_time_spent": 0, "human_time_estimate": null, "human_total_time_spent": null,
+        }));
+        for count in ["upvotes", "downvotes", "merge_requests_count", "user_notes_count"] {
+            assert_eq!(made[count], 0, "{count}");
+        }
+        assert_eq!((&made["moved_to_id"], &made["subscribed"]), (&json!(null), &json!(true)));
+        assert_eq!(root.get(&format!("/projects/{id}/issues/1")).await.expect(200).json(), made);
+        let seen = server.anonymous().get(&format!("/projects/of-shown%2Fshown/issues/1")).await.expect(200).json();
+        assert!(seen.get("subscribed").is_none());
+        let narrow = server.token_of(ann.id, &["read_user"]).await;
+        server.with_token(&narrow).get(&format!("/projects/{id}/issues/1")).await.expect(403);
+    }
+
+    async fn what_does_not_do_is_refused(server) {
+        let root = server.root();
+        let id = public_project(&server, "refused").await;
+        let path = format!("/projects/{id}/issues");
+        assert_eq!(root.post(&path, json!({})).await.expect(400).json()["message"], "title is missing");
+        let blank = root.post(&path, json!({"title": "  "})).await.expect(400).json();
+        assert_eq!(blank["message"], json!({"title": ["can't be blank"]}));
+        let long = root.post(&path, json!({"title": "x".repeat(256)})).await.expect(400).json();
+        assert!(long["message"].to_string().contains("too long (maximum is 255 characters)"), "{long}");
+        root.post(&path, json!({"title": "ü".repeat(255)})).await.expect(201);
+        root.post(&path, json!({"title": "t", "milestone_id": 99})).await.expect(400);
+        root.post(&path, json!({"title": "t", "labels": ["x".repeat(256)]})).await.expect(400);
+        root.post(&path, json!({"title": "t", "weight": -1})).await.expect(400);
+        let empty = root.put(&format!("{path}/1"), json!({})).await.expect(400).json();
+        assert!(empty["message"].as_str().expect("a text").ends_with("at least one parameter must be provided"));
+        root.put(&format!("{path}/1"), json!({"state_event": "burn"})).await.expect(400);
+        root.put(&format!("{path}/1"), json!({"title": " "})).await.expect(400);
+        for missing in ["99", "0", "-1"] {
+            let gone = root.get(&format!("{path}/{missing}")).await.expect(404).json();
+            assert_eq!(gone["message"], "404 Issue Not Found");
+        }
+        root.get(&format!("{path}/one")).await.expect(400);
+        let huge = root.post(&path, json!({"title": "t", "description": "x".repeat(5 << 20)})).await;
+        huge.expect(413);
+        root.post(&path, json!({"title": "t", "description": "x".repeat((1 << 20) + 1)})).await.expect(400);
+        let gaps = root.get(&path).await.expect(200).pluck("iid");
+        assert_eq!(gaps, [json!(1)], "what was refused took no number");
+    }
+
+    async fn edits_change_what_is_sent_and_are_told(server) {
+        let root = server.root();
+        let id = public_project(&server, "edited").await;
+        let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+        let iid = open(&root, id, json!({"title": "old words", "labels": "a,b", "assignee_id": ann.id})).await;
+        let path = format!("/projects/{id}/issues/{iid}");
+        let change = json!({
+            "title": "new words",
+            "description": "More",
+            "assignee_ids": [ben.id],
+            "add_labels": "c",
+            "remove_labels": "a",
+            "due_date": "2030-12-01",
+            "weight": 5,
+            "confidential": true,
+            "discussion_locked": true,
+        });
+        let changed = root.put(&path, change).await.expect(200).json();
+        assert_eq!((&changed["title"], &changed["description"]), (&json!("new words"), &json!("More")));
+        assert_eq!(changed["labels"], json!(["b", "c"]));
+        assert_eq!(changed["assignees"][0]["username"], "ben");
+        assert_eq!((&changed["weight"], &changed["due_date"]), (&json!(5), &json!("2030-12-01")));
+        assert_eq!((&changed["confidential"], &changed["discussion_locked"]), (&json!(true), &json!(true)));
+        assert!(changed["updated_at"].as_str() > changed["created_at"].as_str());
+        assert_eq!(told(&server, id, iid).await, [
+            "changed title from **{-old-} words** to **{+new+} words**",
+            "changed the description",
+            "changed due date to December 1, 2030",
+            "changed weight to **5**",
+            "made the issue confidential",
+            "locked this issue",
+            "assigned to @ben and unassigned @ann",
+        ]);
+        // Empty texts and zeros take away, and what is not named stays.
+        let cleared = json!({"labels": "", "assignee_ids": [0], "due_date": "", "weight": null, "description": ""});
+        let cleared = root.put(&path, cleared).await.expect(200).json();
+        assert_eq!((&cleared["labels"], &cleared["assignees"], &cleared["assignee"]), (&json!([]), &json!([]), &json!(null)));
+        assert_eq!((&cleared["due_date"], &cleared["weight"]), (&json!(null), &json!(null)));
+        assert_eq!((&cleared["title"], &cleared["confidential"]), (&json!("new words"), &json!(true)));
+        // The same again changes nothing, and nothing is told of it.
+        let before = told(&server, id, iid).await.len();
+        root.put(&path, json!({"title": "new words", "confidential": true, "labels": ""})).await.expect(200);
+        assert_eq!(told(&server, id, iid).await.len(), before);
+    }
+
+    async fn an_issue_is_closed_and_opened_again(server) {
+        let root = server.root();
+        let id = public_project(&server, "closed").await;
+        let iid = open(&root, id, json!({"title": "t"})).await;
+        let path = format!("/projects/{id}/issues/{iid}");
+        let closed = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
+        assert_eq!((&closed["state"], &closed["closed_by"]["username"]), (&json!("closed"), &json!("root")));
+        assert!(closed["closed_at"].is_string());
+        let again = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
+        assert_eq!(again["closed_at"], closed["closed_at"]);
+        let opened = root.put(&path, json!({"state_event": "reopen"})).await.expect(200).json();
+        assert_eq!((&opened["state"], &opened["closed_at"], &opened["closed_by"]), (&json!("opened"), &json!(null), &json!(null)));
+        assert_eq!(told(&server, id, iid).await, ["closed", "reopened"]);
+        let events = root.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200).pluck("action_name");
+        assert_eq!(events, [json!("reopened"), json!("closed"), json!("opened")]);
+    }
+
+    async fn an_issue_is_removed_once_and_its_number_stays_its_own(server) {
+        let root = server.root();
+        let id = public_project(&server, "removed").await;
+        let iid = open(&root, id, json!({"title": "t", "labels": "bug"})).await;
+        let path = format!("/projects/{id}/issues/{iid}");
+        let old = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+        old.delete(&path).await.expect(412);
+        root.delete(&path).await.expect(204);
+        root.delete(&path).await.expect(404);
+        root.get(&path).await.expect(404);
+        assert_eq!(open(&root, id, json!({"title": "next"})).await, iid + 1);
+    }
+
+    async fn owners_choose_number_and_date(server) {
+        let root = server.root();
+        let id = public_project(&server, "chosen").await;
+        let ann = server.person("ann").await;
+        let chosen = json!({"title": "t", "iid": 7, "created_at": "2020-01-02T03:04:05Z"});
+        let made = root.post(&format!("/projects/{id}/issues"), chosen.clone()).await.expect(201).json();
+        assert_eq!((&made["iid"], &made["created_at"]), (&json!(7), &json!("2020-01-02T03:04:05.000Z")));
+        let taken = root.post(&format!("/projects/{id}/issues"), chosen.clone()).await.expect(409).json();
+        assert_eq!(taken["message"], "Duplicated issue");
+        let made = ann.client.post(&format!("/projects/{id}/issues"), chosen).await.expect(201).json();
+        assert_eq!(made["iid"], 8, "others get the next number");
+        assert!(made["created_at"].as_str() > Some("2021"));
+        assert_eq!(open(&root, id, json!({"title": "t", "iid": 3})).await, 3);
+        assert_eq!(open(&root, id, json!({"title": "t"})).await, 9);
+    }
+
+    async fn whoever_wants_to_is_told_of_an_issue(server) {
+        let root = server.root();
+        let id = public_project(&server, "told").await;
+        let ann = server.person("ann").await;
+        let iid = open(&root, id, json!({"title": "t"})).await;
+        let path = format!("/projects/{id}/issues/{iid}");
+        assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], false);
+        let yes = ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(201).json();
+        assert_eq!(yes["subscribed"], true);
+        assert!(ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(304).body.is_empty());
+        assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], true);
+        let no = ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(201).json();
+        assert_eq!(no["subscribed"], false);
+        ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(304);
+        // The author is, without having said so.
+        root.post(&format!("{path}/subscribe"), json!({})).await.expect(304);
+        let people = root.get(&format!("{path}/participants")).await.expect(200).pluck("username");
+        assert_eq!(people, [json!("root")]);
+        server.anonymous().post(&format!("{path}/subscribe"), json!({})).await.expect(401);
+        ann.client.post(&format!("/projects/{id}/issues/99/subscribe"), json!({})).await.expect(404);
+    }
+}

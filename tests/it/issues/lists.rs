@@ -1,0 +1,262 @@
+//! Lists of issues: each filter alone, some together, their negations, and every order.
+
+use holdfast::entities::{AccessLevel, award_emoji, issues, now};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+use serde_json::json;
+
+use super::{open, public_project, titles};
+use crate::support::places::{group, project};
+use crate::support::{Client, TestServer, scenario};
+
+/// Issues that differ in everything one can ask for, made one after the other: `one` to `four`.
+struct Sample {
+    project: i64,
+    ann: i64,
+    ben: i64,
+}
+
+async fn sample(server: &TestServer) -> Sample {
+    let root = server.root();
+    let id = public_project(server, "sample").await;
+    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    server.enrol(id, ann.id, AccessLevel::Reporter).await;
+    let milestones = format!("/projects/{id}/milestones");
+    let soon = json!({"title": "soon", "due_date": "2030-01-01"});
+    let soon = root.post(&milestones, soon).await.expect(201).json()["id"].clone();
+    let late = json!({"title": "late", "due_date": "2031-01-01"});
+    let late = root.post(&milestones, late).await.expect(201).json()["id"].clone();
+    for (name, priority) in [("bug", json!(2)), ("ui", json!(1))] {
+        let label = json!({"name": name, "color": "#123456", "priority": priority});
+        root.post(&format!("/projects/{id}/labels"), label).await.expect(201);
+    }
+    for (client, body) in [
+        (&root, json!({
+            "title": "one", "description": "The quick brown fox", "labels": "bug", "milestone_id": late,
+            "assignee_ids": [ann.id], "weight": 1, "due_date": "2030-05-01", "created_at": "2020-01-01T00:00:00Z",
+        })),
+        (&root, json!({
+            "title": "two", "description": "jumps over", "labels": "bug,ui", "milestone_id": soon,
+            "assignee_ids": [ann.id, ben.id], "weight": 3, "created_at": "2020-01-02T00:00:00Z",
+        })),
+        (&root, json!({"title": "three quick", "created_at": "2020-01-03T00:00:00Z", "due_date": "2030-04-01"})),
+        (&ann.client, json!({"title": "four", "confidential": true, "labels": "ui", "weight": 2})),
+    ] {
+        open(client, id, body).await;
+    }
+    root.put(&format!("/projects/{id}/issues/3"), json!({"state_event": "close"})).await.expect(200);
+    Sample { project: id, ann: ann.id, ben: ben.id }
+}
+
+/// The titles that a question finds, in the order they were made.
+async fn found(client: &Client, project: i64, question: &str) -> Vec<String> {
+    titles(client, &format!("/projects/{project}/issues?sort=asc&{question}")).await
+}
+
+async fn award(server: &TestServer, project: i64, iid: i64, name: &str) {
+    let db = server.backend.database.write();
+    let issue = sea_orm::QuerySelect::limit(issues::numbered(project, iid), 1)
+        .one(db)
+        .await
+        .expect("a lookup")
+        .expect("an issue");
+    let row = award_emoji::ActiveModel {
+        issue_id: Set(Some(issue.id)),
+        user_id: Set(1),
+        name: Set(name.to_owned()),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    row.insert(db).await.expect("an award");
+}
+
+scenario! {
+    async fn each_filter_finds_what_it_says(server) {
+        let Sample { project: id, ann, ben } = sample(&server).await;
+        let root = server.root();
+        award(&server, id, 2, "tada").await;
+        let (one, two, three, four) = ("one", "two", "three quick", "four");
+        for (question, wanted) in [
+            ("state=opened", &[one, two, four][..]),
+            ("state=closed", &[three]),
+            ("state=all", &[one, two, three, four]),
+            ("labels=bug", &[one, two]),
+            ("labels=bug,ui", &[two]),
+            ("labels[]=bug&labels[]=ui", &[two]),
+            ("labels=None", &[three]),
+            ("labels=No+Label", &[three]),
+            ("labels=aNY", &[one, two, four]),
+            ("labels=bug,none", &[three]),
+            ("labels=Bug", &[]),
+            ("labels=unknown", &[]),
+            ("labels=", &[one, two, three, four]),
+            ("milestone=soon", &[two]),
+            ("milestone=none", &[three, four]),
+            ("milestone=Any", &[one, two]),
+            ("milestone=%23upcoming", &[one, two]),
+            ("milestone=%23started", &[]),
+            ("milestone=unknown", &[]),
+            ("scope=created_by_me", &[one, two, three]),
+            ("scope=created-by-me", &[one, two, three]),
+            ("scope=assigned_to_me", &[]),
+            ("scope=assigned-to-me", &[]),
+            ("author_id=1", &[one, two, three]),
+            ("author_username=ANN", &[four]),
+            ("author_id=999999", &[]),
+            ("author_username=nobody", &[]),
+            ("assignee_id=None", &[three, four]),
+            ("assignee_id=0", &[three, four]),
+            ("assignee_id=any", &[one, two]),
+            ("assignee_username=ann", &[one, two]),
+            ("assignee_username[]=ann&assignee_username[]=ben", &[two]),
+            ("assignee_username=nobody", &[]),
+            ("my_reaction_emoji=tada", &[two]),
+            ("my_reaction_emoji=None", &[one, three, four]),
+            ("my_reaction_emoji=any", &[two]),
+            ("my_reaction_emoji=Tada", &[]),
+            ("weight=3", &[two]),
+            ("weight=None", &[three]),
+            ("weight=Any", &[one, two, four]),
+            ("iids[]=1&iids[]=4", &[one, four]),
+            ("iids=1,99", &[one]),
+            ("search=quick", &[one, three]),
+            ("search=QUICK+fox", &[one]),
+            ("search=%22quick+brown%22", &[one]),
+            ("search=%22brown+quick%22", &[]),
+            ("search=quick+over", &[]),
+            ("search=quick&in=title", &[three]),
+            ("search=quick&in=description", &[one]),
+            ("search=quick&in=title,description", &[one, three]),
+            ("search=qu%25ck", &[]),
+            ("search=a+four", &[four]),
+            ("search=fo", &[]),
+            ("created_after=2020-01-02T00:00:00Z", &[two, three, four]),
+            ("created_before=2020-01-02T00:00:00Z", &[one, two]),
+            ("updated_before=2000-01-01T00:00:00Z", &[]),
+            ("updated_after=2000-01-01T00:00:00Z", &[one, two, three, four]),
+            ("confidential=true", &[four]),
+            ("confidential=false", &[one, two, three]),
+            ("labels=bug&state=opened&assignee_username=ben&search=jumps", &[two]),
+            ("labels=ui&confidential=true&weight=2&author_username=ann", &[four]),
+        ] {
+            assert_eq!(found(&root, id, question).await, wanted, "{question}");
+        }
+        assert_eq!(found(&root, id, &format!("assignee_id={ben}")).await, [two]);
+        assert_eq!(found(&root, id, &format!("assignee_id={ann}&labels=ui")).await, [two]);
+    }
+
+    async fn each_filter_turned_round_leaves_out_what_it_finds(server) {
+        let Sample { project: id, ann, .. } = sample(&server).await;
+        let root = server.root();
+        award(&server, id, 2, "tada").await;
+        let (one, two, three, four) = ("one", "two", "three quick", "four");
+        for (question, wanted) in [
+            ("not[labels]=bug", &[three, four][..]),
+            ("not[labels]=bug,ui", &[three]),
+            ("not[labels]=None", &[one, two, four]),
+            ("not[labels]=unknown", &[one, two, three, four]),
+            ("not[milestone]=soon", &[one, three, four]),
+            ("not[milestone]=None", &[one, two]),
+            ("not[milestone]=unknown", &[one, two, three, four]),
+            ("not[author_id]=1", &[four]),
+            ("not[author_username]=ann", &[one, two, three]),
+            ("not[author_username]=nobody", &[one, two, three, four]),
+            ("not[assignee_username][]=ben", &[one, three, four]),
+            ("not[assignee_username]=ann", &[three, four]),
+            ("not[my_reaction_emoji]=tada", &[one, three, four]),
+            ("not[my_reaction_emoji]=Any", &[one, three, four]),
+            ("not[search]=quick", &[two, four]),
+            ("not[search]=quick&not[in]=title", &[one, two, four]),
+            ("not[search]=quick&in=title", &[one, two, four]),
+            ("not[search]=fo", &[one, two, three, four]),
+            ("not[iids][]=1&not[iids][]=2", &[three, four]),
+            ("labels=bug&not[labels]=ui", &[one]),
+            ("not[labels]=&not[author_username]=", &[one, two, three, four]),
+        ] {
+            assert_eq!(found(&root, id, question).await, wanted, "{question}");
+        }
+        assert_eq!(found(&root, id, &format!("not[assignee_id]={ann}")).await, [three, four]);
+    }
+
+    async fn every_order_is_kept_both_ways(server) {
+        let Sample { project: id, .. } = sample(&server).await;
+        let root = server.root();
+        let (one, two, three, four) = ("one", "two", "three quick", "four");
+        root.put(&format!("/projects/{id}/issues/1"), json!({"title": "one"})).await.expect(200);
+        for (order, up, down) in [
+            ("created_at", [one, two, three, four], [four, three, two, one]),
+            ("updated_at", [two, four, three, one], [one, three, four, two]),
+            // What has no value comes last either way; equals the newer first.
+            ("due_date", [three, one, four, two], [one, three, four, two]),
+            ("weight", [one, four, two, three], [two, four, one, three]),
+            ("milestone_due", [two, one, four, three], [one, two, four, three]),
+            ("label_priority", [four, two, one, three], [one, four, two, three]),
+            ("priority", [two, one, four, three], [one, two, four, three]),
+            ("popularity", [four, three, two, one], [four, three, two, one]),
+            ("relative_position", [four, three, two, one], [four, three, two, one]),
+        ] {
+            for (direction, wanted) in [("asc", up), ("desc", down)] {
+                let path = format!("/projects/{id}/issues?order_by={order}&sort={direction}");
+                assert_eq!(titles(&root, &path).await, wanted, "{order} {direction}");
+            }
+        }
+    }
+
+    async fn what_excludes_each_other_or_is_none_is_refused(server) {
+        let root = server.root();
+        for (question, message) in [
+            ("author_id=1&author_username=root", "author_id, author_username are mutually exclusive"),
+            ("assignee_id=1&assignee_username=root", "assignee_id, assignee_username are mutually exclusive"),
+            ("not[author_id]=1&not[author_username]=root", "not[author_id], not[author_username] are mutually exclusive"),
+            ("assignee_id=me", "assignee_id should be an integer, 'None' or 'Any'"),
+            ("weight=heavy", "weight should be an integer, 'None' or 'Any'"),
+            ("state=open", "state does not have a valid value"),
+            ("scope=mine", "scope does not have a valid value"),
+            ("order_by=name", "order_by does not have a valid value"),
+            ("sort=up", "sort does not have a valid value"),
+            ("created_after=soon", "created_after is invalid"),
+            ("author_id=root", "author_id is invalid"),
+            ("iids[]=one", "iids[] is invalid"),
+        ] {
+            let refused = root.get(&format!("/issues?{question}")).await.expect(400).json();
+            assert_eq!(refused["message"], message, "{question}");
+        }
+    }
+
+    async fn lists_reach_over_projects_and_groups(server) {
+        let root = server.root();
+        let ann = server.person("ann").await;
+        let top = group(&root, "top", json!({"visibility": "public"})).await;
+        let low = group(&root, "low", json!({"visibility": "public", "parent_id": top})).await;
+        let upper = project(&root, "upper", json!({"visibility": "public", "namespace_id": top})).await;
+        let lower = project(&root, "lower", json!({"visibility": "public", "namespace_id": low})).await;
+        let other = public_project(&server, "other").await;
+        for (id, title) in [(upper, "u"), (lower, "l"), (other, "o")] {
+            open(&root, id, json!({"title": title, "labels": "bug"})).await;
+        }
+        open(&ann.client, other, json!({"title": "ann's"})).await;
+        assert_eq!(titles(&root, &format!("/groups/{top}/issues?sort=asc")).await, ["u", "l"]);
+        assert_eq!(titles(&root, &format!("/groups/{low}/issues")).await, ["l"]);
+        assert_eq!(titles(&root, "/issues?sort=asc").await, ["u", "l", "o"], "those of the caller, when nothing is said");
+        assert_eq!(titles(&ann.client, "/issues").await, ["ann's"]);
+        assert_eq!(titles(&ann.client, "/issues?scope=all&sort=asc").await, ["u", "l", "o", "ann's"]);
+        assert_eq!(titles(&ann.client, "/issues?scope=all&labels=bug&sort=asc&per_page=2&page=2").await, ["o"]);
+        let far = root.get(&format!("/groups/{top}/issues?sort=asc")).await.expect(200);
+        assert_eq!(far.header("X-Total"), Some("2"));
+        let far = &far.json()[1];
+        assert_eq!(far["references"], json!({"short": "#1", "relative": "top/low/lower#1", "full": "top/low/lower#1"}));
+        assert!(far.get("subscribed").is_none());
+        let near = &root.get(&format!("/projects/{lower}/issues?with_labels_details=true")).await.expect(200).json()[0];
+        assert_eq!(near["references"]["relative"], "#1");
+        let label = &near["labels"][0];
+        assert_eq!((&label["name"], &label["color"], &label["text_color"]), (&json!("bug"), &json!("#428BCA"), &json!("#FFFFFF")));
+        assert!(label["id"].is_number() && label["description"].is_null());
+        let hidden = group(&root, "hidden", json!({})).await;
+        ann.client.get(&format!("/groups/{hidden}/issues")).await.expect(404);
+        server.anonymous().get(&format!("/groups/{top}/issues")).await.expect(401);
+        let narrow = server.token_of(ann.id, &["read_user"]).await;
+        for path in ["/issues".to_owned(), format!("/groups/{top}/issues"), format!("/projects/{other}/issues")] {
+            server.with_token(&narrow).get(&path).await.expect(403);
+        }
+    }
+}

@@ -1,0 +1,47 @@
+mod access;
+mod life;
+mod lists;
+mod moving;
+mod races;
+mod times;
+mod told;
+
+use serde_json::{Value, json};
+
+use crate::support::places::{group, project};
+use crate::support::{Client, TestServer};
+
+/// Makes an issue and gives its number.
+async fn open(client: &Client, project: i64, body: Value) -> i64 {
+    let answer = client.post(&format!("/projects/{project}/issues"), body).await;
+    answer.expect(201).json()["iid"].as_i64().expect("a number")
+}
+
+/// A public project in a public group of the administrator's.
+async fn public_project(server: &TestServer, name: &str) -> i64 {
+    let root = server.root();
+    let group = group(&root, &format!("of-{name}"), json!({"visibility": "public"})).await;
+    project(&root, name, json!({"visibility": "public", "namespace_id": group})).await
+}
+
+/// The titles of a list, in its order.
+async fn titles(client: &Client, path: &str) -> Vec<String> {
+    let list = client.get(path).await.expect(200).pluck("title");
+    list.iter().map(|title| title.as_str().expect("a title").to_owned()).collect()
+}
+
+/// The bodies of the notes that the system wrote on an issue, oldest first.
+async fn told(server: &TestServer, project: i64, iid: i64) -> Vec<String> {
+    use holdfast::entities::{issues, notes};
+    use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+
+    let db = server.backend.database.read();
+    let issue = issues::numbered(project, iid).one(db).await.expect("a lookup").expect("an issue");
+    let found = notes::Entity::find()
+        .filter(notes::Column::IssueId.eq(issue.id))
+        .filter(notes::Column::System.eq(true))
+        .order_by_asc(notes::Column::Id)
+        .all(db)
+        .await;
+    found.expect("notes").into_iter().map(|note| note.body).collect()
+}

@@ -1,0 +1,57 @@
+//! Issues that go on in another project.
+
+use holdfast::entities::AccessLevel;
+use serde_json::json;
+
+use super::{open, public_project, told};
+use crate::support::scenario;
+
+scenario! {
+    async fn a_moved_issue_takes_along_what_is_there_too(server) {
+        let root = server.root();
+        let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);
+        let ann = server.person("ann").await;
+        for id in [from, to] {
+            root.post(&format!("/projects/{id}/labels"), json!({"name": "both", "color": "#123456"})).await.expect(201);
+            root.post(&format!("/projects/{id}/milestones"), json!({"title": "next"})).await.expect(201);
+        }
+        let milestones = root.get(&format!("/projects/{from}/milestones")).await.expect(200).pluck("id");
+        let body = json!({
+            "title": "t", "description": "d", "labels": "both,here", "milestone_id": milestones[0],
+            "assignee_ids": [ann.id], "weight": 2, "confidential": true,
+        });
+        let iid = open(&root, from, body).await;
+        let path = format!("/projects/{from}/issues/{iid}/move");
+        let moved = root.post(&path, json!({"to_project_id": to})).await.expect(201).json();
+        assert_eq!((&moved["project_id"], &moved["iid"], &moved["state"]), (&json!(to), &json!(1), &json!("opened")));
+        assert_eq!((&moved["labels"], &moved["milestone"]["title"]), (&json!(["both"]), &json!("next")));
+        assert_eq!((&moved["assignee"]["username"], &moved["weight"]), (&json!("ann"), &json!(2)));
+        assert_eq!((&moved["description"], &moved["confidential"]), (&json!("d"), &json!(true)));
+        let left = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
+        assert_eq!((&left["state"], &left["moved_to_id"]), (&json!("closed"), &moved["id"]));
+        assert_eq!(told(&server, from, iid).await, ["moved to of-to/to#1"]);
+        assert_eq!(told(&server, to, 1).await, ["moved to of-to/to#1", "moved from of-from/from#1"][1..]);
+        root.post(&path, json!({"to_project_id": to})).await.expect(400);
+    }
+
+    async fn an_issue_moves_only_where_the_caller_may_put_it(server) {
+        let root = server.root();
+        let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);
+        let ann = server.person("ann").await;
+        server.enrol(from, ann.id, AccessLevel::Reporter).await;
+        let iid = open(&root, from, json!({"title": "t"})).await;
+        let path = format!("/projects/{from}/issues/{iid}/move");
+        let refused = ann.client.post(&path, json!({"to_project_id": to})).await.expect(400).json();
+        assert_eq!(refused["message"], "Cannot move issue due to insufficient permissions!");
+        let same = root.post(&path, json!({"to_project_id": from})).await.expect(400).json();
+        assert_eq!(same["message"], "Cannot move issue to project it originates from!");
+        root.post(&path, json!({"to_project_id": 999_999})).await.expect(404);
+        root.post(&path, json!({})).await.expect(400);
+        root.post(&format!("/projects/{from}/issues/99/move"), json!({"to_project_id": to})).await.expect(404);
+        root.post(&format!("/projects/{to}/archive"), json!({})).await.expect(201);
+        root.post(&path, json!({"to_project_id": to})).await.expect(400);
+        server.person("stranger").await.client.post(&path, json!({"to_project_id": to})).await.expect(403);
+        let kept = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
+        assert_eq!((&kept["state"], &kept["moved_to_id"]), (&json!("opened"), &json!(null)));
+    }
+}
