@@ -44,6 +44,7 @@ pub mod sessions;
 pub mod settings;
 pub mod sign_in_failures;
 pub mod spent_actions;
+pub mod subscriptions;
 pub mod taken_emails;
 pub mod user_emails;
 pub mod user_identities;

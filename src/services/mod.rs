@@ -26,6 +26,7 @@ pub mod links;
 pub mod listing;
 pub mod members;
 pub mod memory;
+pub mod milestones;
 pub mod namespaces;
 pub mod naming;
 pub mod oauth;
