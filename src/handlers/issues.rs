@@ -165,8 +165,14 @@ impl IssuesApi for App {
             ..filter!(request)
         };
         let place = Place::Group(access.group.id);
-        self.issues(&access.caller, place, filter, request.page, request.with_labels_details)
-            .await
+        self.issues(
+            &access.caller,
+            place,
+            filter,
+            request.page,
+            request.with_labels_details,
+        )
+        .await
     }
 
     async fn list_project_issues(
@@ -176,8 +182,14 @@ impl IssuesApi for App {
     ) -> Result<Page<Issue>> {
         let place = Place::Project(access.project.id);
         let filter = filter!(request);
-        self.issues(&access.caller, place, filter, request.page, request.with_labels_details)
-            .await
+        self.issues(
+            &access.caller,
+            place,
+            filter,
+            request.page,
+            request.with_labels_details,
+        )
+        .await
     }
 
     async fn create_issue(&self, access: ProjectAccess, request: CreateIssueRequest) -> Result<Issue> {

@@ -83,7 +83,18 @@ mod tests {
 
     #[test]
     fn what_is_no_time_is_refused() {
-        for text in ["", "-", "h", "3x", "3 h", "3h,", "0h", "--3h", "99999999999999999999h", "9999999mo"] {
+        for text in [
+            "",
+            "-",
+            "h",
+            "3x",
+            "3 h",
+            "3h,",
+            "0h",
+            "--3h",
+            "99999999999999999999h",
+            "9999999mo",
+        ] {
             assert_eq!(parse(text), None, "{text}");
         }
     }
@@ -93,6 +104,9 @@ mod tests {
         assert_eq!(humane(10 * HOUR).as_deref(), Some("1d 2h"));
         assert_eq!(humane(-90 * MINUTE).as_deref(), Some("-1h 30m"));
         assert_eq!(humane(0), None);
-        assert_eq!(humane(parse("2mo 1w 4d 7h 59m 1s").unwrap_or(0)).as_deref(), Some("2mo 1w 4d 7h 59m 1s"));
+        assert_eq!(
+            humane(parse("2mo 1w 4d 7h 59m 1s").unwrap_or(0)).as_deref(),
+            Some("2mo 1w 4d 7h 59m 1s")
+        );
     }
 }

@@ -28,6 +28,7 @@ pub mod links;
 pub mod listing;
 pub mod members;
 pub mod memory;
+pub mod milestones;
 pub mod namespaces;
 pub mod naming;
 pub mod notes;

@@ -1,6 +1,10 @@
 //! Projects and groups as places of what both have: labels, milestones, boards and badges are the same in either.
 
-use crate::entities::{Scope, namespaces, projects};
+use sea_orm::ConnectionTrait;
+
+use crate::entities::access as levels;
+use crate::entities::{Scope, namespaces, now, projects};
+use crate::error::{Error, Result};
 use crate::policy::{Role, Standing};
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::authentication::Caller;
@@ -59,6 +63,43 @@ impl Place {
     #[must_use]
     pub fn holds(&self, role: Role) -> bool {
         self.standing().holds(role)
+    }
+
+    /// Refuses where neither issues nor merge requests are there for the caller, and with them what both are planned by.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn admit_to_planning(&self) -> Result<()> {
+        let standing = self.standing();
+        let there = self.project.as_ref().is_none_or(|project| {
+            standing.has(project.issues_access_level) || standing.has(project.merge_requests_access_level)
+        });
+        if there { Ok(()) } else { Err(Error::forbidden()) }
+    }
+
+    /// The group that what belongs to the project may be made to belong to; none where there is no such group.
+    ///
+    /// # Errors
+    /// 403 when the caller does not hold at least this role in it.
+    pub async fn promotion_target(&self, db: &impl ConnectionTrait, least: Role) -> Result<Option<Self>> {
+        if self.project.is_none() || self.namespace.kind != namespaces::Kind::Group {
+            return Ok(None);
+        }
+        let role = match self.caller.as_user() {
+            Some(user) => levels::group_level(db, user.id, self.namespace.id, now().date_naive()).await?,
+            None => None,
+        };
+        let group = Self {
+            caller: self.caller.clone(),
+            namespace: self.namespace.clone(),
+            project: None,
+            role,
+        };
+        if group.holds(least) {
+            Ok(Some(group))
+        } else {
+            Err(Error::forbidden())
+        }
     }
 
     /// The full path.

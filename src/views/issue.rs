@@ -3,16 +3,17 @@
 use serde_json::{Value, json};
 
 use crate::api::contract::{
-    Issue, IssueLinks, IssueMilestone, IssueState, References, TaskCompletionStatus, TimeStats, UserReference,
+    Issue, IssueLinks, IssueState, References, TaskCompletionStatus, TimeStats, UserReference,
 };
 use crate::api::types::MaybeUndefined;
-use crate::entities::{issues, labels, milestones, users};
+use crate::entities::{issues, labels, users};
 use crate::policy::Tier;
 use crate::services::Instance;
 use crate::services::durations::humane;
 use crate::services::issues::Row;
 use crate::services::labels::colors;
 use crate::views::html;
+use crate::views::milestone::milestone;
 use crate::views::users::reference;
 
 /// How an issue is shown.
@@ -35,7 +36,7 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
         closed_by,
         assignees,
         labels,
-        milestone,
+        milestone: row_milestone,
         subscribed,
     } = row;
     let person = |user: Option<users::Model>| user.map(|user| reference(base, &user));
@@ -53,8 +54,11 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
         updated_at: issue.updated_at.into(),
         closed_at: issue.closed_at.map(Into::into),
         closed_by: person(closed_by),
-        labels: labels.iter().map(|one| label(one, parts.labels_details)).collect(),
-        milestone: milestone.map(|(milestone, path)| self::milestone(base, milestone, &path)),
+        labels: labels
+            .iter()
+            .map(|one| label(one, parts.labels_details))
+            .collect(),
+        milestone: row_milestone.map(|row| milestone(base, row)),
         assignee: assignees.first().cloned(),
         assignees,
         author: person(author),
@@ -81,7 +85,11 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
             project,
         },
         references: References {
-            relative: if parts.elsewhere { full.clone() } else { short.clone() },
+            relative: if parts.elsewhere {
+                full.clone()
+            } else {
+                short.clone()
+            },
             short: short.clone(),
             full,
         },
@@ -123,30 +131,6 @@ fn label(label: &labels::Model, details: bool) -> Value {
         "description_html": description.map(html::escape).unwrap_or_default(),
         "text_color": colors::of_text(&label.color),
     })
-}
-
-fn milestone(base: &str, milestone: milestones::Model, path: &str) -> IssueMilestone {
-    let place = match milestone.project_id {
-        Some(_) => path.to_owned(),
-        None => format!("groups/{path}"),
-    };
-    IssueMilestone {
-        web_url: format!("{base}/{place}/-/milestones/{}", milestone.iid),
-        id: milestone.id,
-        iid: milestone.iid,
-        project_id: milestone.project_id,
-        group_id: milestone.namespace_id,
-        title: milestone.title,
-        description: milestone.description,
-        state: match milestone.state {
-            milestones::State::Active => "active".to_owned(),
-            milestones::State::Closed => "closed".to_owned(),
-        },
-        created_at: milestone.created_at.into(),
-        updated_at: milestone.updated_at.into(),
-        due_date: milestone.due_date,
-        start_date: milestone.start_date,
-    }
 }
 
 /// How long an issue is thought to take, and how long it took.

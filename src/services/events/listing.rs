@@ -172,9 +172,7 @@ async fn listed(
         .add(Column::Action.eq(Action::Updated))
         .add(Column::TargetType.is_not_null())
         .add(Column::TargetType.eq(TargetType::Issue));
-    let mut wanted = wanted
-        .filter(Column::AuthorId.is_not_null())
-        .filter(edits.not());
+    let mut wanted = wanted.filter(Column::AuthorId.is_not_null()).filter(edits.not());
     if let Some(action) = filter.action {
         wanted = wanted.filter(Column::Action.eq(action));
     }

@@ -113,7 +113,9 @@ impl Prepared {
                 let milestone = milestone.as_opt_ref().flatten();
                 let id = milestone.map(|milestone| milestone.id);
                 if changed(before.is_some_and(|before| before.milestone_id != id)) {
-                    notes.push(system::milestone(milestone.map(|milestone| milestone.title.as_str())));
+                    notes.push(system::milestone(
+                        milestone.map(|milestone| milestone.title.as_str()),
+                    ));
                 }
                 row.milestone_id = Set(id);
                 row.milestone_due_on = Set(milestone.and_then(|milestone| milestone.due_date));
@@ -145,7 +147,11 @@ impl Prepared {
         }
         if let Some(locked) = self.said.discussion_locked {
             if changed(before.is_some_and(|before| before.discussion_locked != locked)) {
-                let note = if locked { "locked this issue" } else { "unlocked this issue" };
+                let note = if locked {
+                    "locked this issue"
+                } else {
+                    "unlocked this issue"
+                };
                 notes.push(note.to_owned());
             }
             row.discussion_locked = Set(locked);
@@ -257,7 +263,8 @@ impl Prepared {
 impl Outcome {
     fn note(&mut self, field: &str, previous: serde_json::Value, current: serde_json::Value) {
         if previous != current {
-            self.changes.insert(field.to_owned(), Changed { previous, current });
+            self.changes
+                .insert(field.to_owned(), Changed { previous, current });
         }
     }
 }
@@ -301,7 +308,12 @@ async fn assignable(backend: &Backend, access: &ProjectAccess, ids: &[i64]) -> R
     let place = members::Place::from(access.clone());
     let members = members::list_all(backend, &place, &filter, &all).await?;
     let mut found: BTreeMap<i64, users::Model> = open.into_iter().map(|user| (user.id, user)).collect();
-    found.extend(members.items.into_iter().map(|member| (member.user.id, member.user)));
+    found.extend(
+        members
+            .items
+            .into_iter()
+            .map(|member| (member.user.id, member.user)),
+    );
     found.retain(|_, user| user.state == users::State::Active);
     Ok(wanted.iter().filter_map(|id| found.remove(id)).collect())
 }
@@ -321,7 +333,11 @@ async fn assign(
     after: &[users::Model],
 ) -> Result<()> {
     let has = |all: &[users::Model], id: i64| all.iter().any(|user| user.id == id);
-    let gone: Vec<i64> = before.iter().map(|user| user.id).filter(|id| !has(after, *id)).collect();
+    let gone: Vec<i64> = before
+        .iter()
+        .map(|user| user.id)
+        .filter(|id| !has(after, *id))
+        .collect();
     if !gone.is_empty() {
         issue_assignees::Entity::delete_many()
             .filter(issue_assignees::Column::IssueId.eq(issue_id))

@@ -67,14 +67,24 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
                 before: Some(&old),
                 after: &closed,
             };
-            tell(transaction, left, vec![format!("moved to {}", reference(&target, new.iid))]).await?;
+            tell(
+                transaction,
+                left,
+                vec![format!("moved to {}", reference(&target, new.iid))],
+            )
+            .await?;
             let arrived = Told {
                 access: &target,
                 author,
                 before: None,
                 after: &new,
             };
-            tell(transaction, arrived, vec![format!("moved from {}", reference(access, old.iid))]).await?;
+            tell(
+                transaction,
+                arrived,
+                vec![format!("moved from {}", reference(access, old.iid))],
+            )
+            .await?;
             Ok::<_, Error>(new)
         })
         .await?;
@@ -92,7 +102,10 @@ fn refused(text: &'static str) -> Error {
 }
 
 fn reference(access: &ProjectAccess, iid: i64) -> String {
-    format!("{}#{iid}", links::project_path(&access.namespace, &access.project))
+    format!(
+        "{}#{iid}",
+        links::project_path(&access.namespace, &access.project)
+    )
 }
 
 /// The row of the issue in its new project, without what belongs to the old one.

@@ -39,6 +39,8 @@ pub async fn participants(
         .add_option(issue.author_id.map(|id| users::Column::Id.eq(id)))
         .add(users::Column::Id.in_subquery(assigned))
         .add(users::Column::Id.in_subquery(commented));
-    let wanted = users::Entity::find().filter(taking_part).order_by_asc(users::Column::Id);
+    let wanted = users::Entity::find()
+        .filter(taking_part)
+        .order_by_asc(users::Column::Id);
     page_of(db, wanted, page).await
 }

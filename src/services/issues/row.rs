@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
-use crate::services::links;
+use crate::services::{links, milestones as milestones_service};
 
 /// An issue with what belongs to it.
 #[derive(Debug, Clone)]
@@ -28,8 +28,8 @@ pub struct Row {
     pub assignees: Vec<users::Model>,
     /// The labels, by title.
     pub labels: Vec<labels::Model>,
-    /// The milestone, with the whole path of the project or group it belongs to.
-    pub milestone: Option<(milestones::Model, String)>,
+    /// The milestone.
+    pub milestone: Option<milestones_service::Row>,
     /// Whether the caller is told of what happens to it; none in lists and without a caller.
     pub subscribed: Option<bool>,
 }
@@ -125,7 +125,7 @@ async fn milestones_of(
     db: &impl ConnectionTrait,
     found: &[issues::Model],
     paths: &HashMap<i64, String>,
-) -> Result<HashMap<i64, (milestones::Model, String)>> {
+) -> Result<HashMap<i64, milestones_service::Row>> {
     let ids: Vec<i64> = found.iter().filter_map(|issue| issue.milestone_id).collect();
     if ids.is_empty() {
         return Ok(HashMap::new());
@@ -134,13 +134,18 @@ async fn milestones_of(
         .filter(milestones::Column::Id.is_in(ids))
         .all(db)
         .await?;
-    let groups: Vec<i64> = found.iter().filter_map(|milestone| milestone.namespace_id).collect();
+    let groups: Vec<i64> = found
+        .iter()
+        .filter_map(|milestone| milestone.namespace_id)
+        .collect();
     let groups: HashMap<i64, String> = match groups.is_empty() {
         true => HashMap::new(),
         false => {
             let rows = namespaces::Entity::find().filter(namespaces::Column::Id.is_in(groups));
             let rows = rows.all(db).await?;
-            rows.into_iter().map(|group| (group.id, group.full_path)).collect()
+            rows.into_iter()
+                .map(|group| (group.id, group.full_path))
+                .collect()
         }
     };
     let with_path = found.into_iter().filter_map(|milestone| {
@@ -149,7 +154,10 @@ async fn milestones_of(
             (None, Some(id)) => groups.get(&id)?,
             (None, None) => return None,
         };
-        Some((milestone.id, (milestone, path.clone())))
+        Some((
+            milestone.id,
+            milestones_service::Row::new(milestone, path.clone()),
+        ))
     });
     Ok(with_path.collect())
 }

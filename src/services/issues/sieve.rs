@@ -116,7 +116,9 @@ impl Sieves {
             // What is little is tried, whatever else is asked of it.
             Some(ids) => {
                 let all = all.add(Column::Id.is_in(ids.iter().copied()));
-                self.all.iter().fold(all, |all, sieve| all.add(sieve.test.clone()))
+                self.all
+                    .iter()
+                    .fold(all, |all, sieve| all.add(sieve.test.clone()))
             }
             None => self.all.iter().fold(all, |all, sieve| all.add(form(sieve))),
         }

@@ -41,12 +41,7 @@ pub(super) async fn is_subscribed(db: &impl ConnectionTrait, row: &Row, user_id:
 ///
 /// # Errors
 /// 404, and 304 where nothing changes by it.
-pub async fn subscribe(
-    backend: &Backend,
-    access: &ProjectAccess,
-    iid: i64,
-    subscribed: bool,
-) -> Result<Row> {
+pub async fn subscribe(backend: &Backend, access: &ProjectAccess, iid: i64, subscribed: bool) -> Result<Row> {
     let user_id = access.caller.signed_in()?.id;
     let mut row = row::read(backend, access, iid).await?;
     if row.subscribed == Some(subscribed) {
@@ -60,15 +55,12 @@ pub async fn subscribe(
         updated_at: Set(now()),
         ..Default::default()
     };
-    let changed = OnConflict::columns([
-        subscriptions::Column::IssueId,
-        subscriptions::Column::UserId,
-    ])
-    .update_columns([
-        subscriptions::Column::Subscribed,
-        subscriptions::Column::UpdatedAt,
-    ])
-    .to_owned();
+    let changed = OnConflict::columns([subscriptions::Column::IssueId, subscriptions::Column::UserId])
+        .update_columns([
+            subscriptions::Column::Subscribed,
+            subscriptions::Column::UpdatedAt,
+        ])
+        .to_owned();
     subscriptions::Entity::insert(said)
         .on_conflict(changed)
         .exec_without_returning(backend.database.write())

@@ -65,6 +65,9 @@ mod tests {
 
     #[test]
     fn code_lists_no_tasks() {
-        assert_eq!(count(Some("```\n- [ ] shown\n```\n- [x] meant\n~~~\n- [ ] shown")), (1, 1));
+        assert_eq!(
+            count(Some("```\n- [ ] shown\n```\n- [x] meant\n~~~\n- [ ] shown")),
+            (1, 1)
+        );
     }
 }

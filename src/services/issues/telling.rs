@@ -75,7 +75,10 @@ pub(super) async fn tell_with(
         (Some(State::Closed), State::Opened) => (Action::Reopened, "reopen"),
         _ => (Action::Updated, "update"),
     };
-    let mut changes = told.before.map(|before| changes(before, issue)).unwrap_or_default();
+    let mut changes = told
+        .before
+        .map(|before| changes(before, issue))
+        .unwrap_or_default();
     changes.extend(beside);
     let kind = match issue.confidential {
         true => Kind::ConfidentialIssue,

@@ -1,7 +1,168 @@
-//! Labels of projects and groups (specification 2.5).
+//! Labels of projects and groups (specification 2.5): what is read here, what is changed in [`changes`], and what follows
+//! from a label that becomes its group's in [`promotion`].
 
+mod changes;
 pub mod colors;
+mod counts;
+mod promotion;
 mod rules;
+mod subscriptions;
 mod titles;
 
+pub use changes::{Change, NewLabel, create, delete, update};
+pub use counts::Counts;
+pub use promotion::promote;
+pub use subscriptions::set_subscribed;
 pub use titles::{named, resolve_or_create};
+
+use std::collections::{HashMap, HashSet};
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+
+use crate::api::types::{Page, PageRequest};
+use crate::entities::labels::{self, Column, Model};
+use crate::entities::{fold, label_priorities, numeric_id, subscriptions as rows};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::listing::{lower_contains, page_of};
+use crate::services::places::Place;
+
+/// Which labels a caller wants, and what of them.
+#[derive(Debug, Clone)]
+pub struct Filter {
+    /// With what carries them counted.
+    pub with_counts: bool,
+    /// With the labels of the groups above.
+    pub ancestors: bool,
+    /// Only those whose title contains this text.
+    pub search: Option<String>,
+}
+
+/// A label as a place has it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The label.
+    pub label: Model,
+    /// The rank that the project gives it.
+    pub priority: Option<i32>,
+    /// Whether the caller is told of what happens to things that carry it.
+    pub subscribed: bool,
+    /// How much carries it, where that was asked for.
+    pub counts: Option<Counts>,
+}
+
+/// A page of the labels that things of a place may carry, by title.
+///
+/// # Errors
+/// 403 where there is nothing that carries labels.
+pub async fn list(
+    backend: &Backend,
+    place: &Place,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    place.admit_to_planning()?;
+    let mut wanted = match filter.ancestors {
+        true => labels::available(place.scope(), place.namespace.id),
+        false => labels::within(place.scope()),
+    };
+    if let Some(text) = filter.search.as_deref().filter(|text| !text.is_empty()) {
+        wanted = wanted.filter(lower_contains(Column::Title, &fold(text)));
+    }
+    let wanted = wanted.order_by_asc(Column::Title).order_by_asc(Column::Id);
+    let db = backend.database.read();
+    let Page { items, rest } = page_of(db, wanted, page).await?;
+    let items = decorate(db, place, items, filter.with_counts).await?;
+    Ok(Page { items, rest })
+}
+
+/// The label of a place or of a group above that a caller names by its id or title.
+///
+/// # Errors
+/// 403 where there is nothing that carries labels, and 404.
+pub async fn read(backend: &Backend, place: &Place, reference: &str) -> Result<Row> {
+    place.admit_to_planning()?;
+    let db = backend.database.read();
+    let label = find(db, place, reference).await?;
+    row(db, place, label).await
+}
+
+/// Looks among all labels that things of the place may carry.
+async fn find(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Result<Model> {
+    if let Some(id) = numeric_id(reference) {
+        let by_id = labels::available(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
+        if let Some(label) = by_id.one(db).await? {
+            return Ok(label);
+        }
+    }
+    let mut by_title = named(db, place, &[reference]).await?;
+    by_title.remove(reference).ok_or_else(missing)
+}
+
+/// Looks among the labels of the place itself, and locks what is found until the transaction ends.
+async fn lock_own(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Result<Model> {
+    let own = || labels::within(place.scope()).lock_exclusive();
+    if let Some(id) = numeric_id(reference)
+        && let Some(label) = own().filter(Column::Id.eq(id)).one(db).await?
+    {
+        return Ok(label);
+    }
+    let by_title = own().filter(Column::Title.eq(reference)).one(db).await?;
+    by_title.ok_or_else(missing)
+}
+
+fn missing() -> Error {
+    Error::not_found("Label")
+}
+
+/// One label as the place has it.
+async fn row(db: &impl ConnectionTrait, place: &Place, label: Model) -> Result<Row> {
+    let mut rows = decorate(db, place, vec![label], false).await?;
+    rows.pop().ok_or_else(missing)
+}
+
+/// Labels as the place has them, in few statements.
+async fn decorate(
+    db: &impl ConnectionTrait,
+    place: &Place,
+    labels: Vec<Model>,
+    with_counts: bool,
+) -> Result<Vec<Row>> {
+    let ids: Vec<i64> = labels.iter().map(|label| label.id).collect();
+    let priorities: HashMap<i64, i32> = match &place.project {
+        Some(project) => label_priorities::Entity::find()
+            .filter(label_priorities::Column::ProjectId.eq(project.id))
+            .filter(label_priorities::Column::LabelId.is_in(ids.iter().copied()))
+            .all(db)
+            .await?
+            .into_iter()
+            .map(|row| (row.label_id, row.priority))
+            .collect(),
+        None => HashMap::new(),
+    };
+    let subscribed: HashSet<i64> = match place.caller.as_user() {
+        Some(user) => rows::Entity::find()
+            .filter(rows::Column::UserId.eq(user.id))
+            .filter(rows::Column::Subscribed.eq(true))
+            .filter(rows::Column::LabelId.is_in(ids.iter().copied()))
+            .all(db)
+            .await?
+            .into_iter()
+            .filter_map(|row| row.label_id)
+            .collect(),
+        None => HashSet::new(),
+    };
+    let mut counts = match with_counts {
+        true => Some(counts::of(db, place, &ids).await?),
+        false => None,
+    };
+    let decorated = labels.into_iter().map(|label| Row {
+        priority: priorities.get(&label.id).copied(),
+        subscribed: subscribed.contains(&label.id),
+        counts: counts
+            .as_mut()
+            .map(|counts| counts.remove(&label.id).unwrap_or_default()),
+        label,
+    });
+    Ok(decorated.collect())
+}

@@ -56,15 +56,16 @@ pub async fn write(
         updated_at: Set(at),
         ..parent.row()
     });
-    Entity::insert_many(rows).exec_without_returning(transaction).await?;
+    Entity::insert_many(rows)
+        .exec_without_returning(transaction)
+        .await?;
     Ok(())
 }
 
 /// The title changed: what is new and what went is marked, in whole words.
 #[must_use]
 pub fn retitled(old: &str, new: &str) -> String {
-    let (old_words, new_words): (Vec<&str>, Vec<&str>) =
-        (old.split(' ').collect(), new.split(' ').collect());
+    let (old_words, new_words): (Vec<&str>, Vec<&str>) = (old.split(' ').collect(), new.split(' ').collect());
     let same = |pair: &(&&str, &&str)| pair.0 == pair.1;
     let head = old_words.iter().zip(&new_words).take_while(same).count();
     let tail = old_words[head..]
@@ -79,8 +80,16 @@ pub fn retitled(old: &str, new: &str) -> String {
             true => String::new(),
             false => format!("{{{mark}{middle}{mark}}}"),
         };
-        let parts = [words[..head].join(" "), middle, words[words.len() - tail..].join(" ")];
-        parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" ")
+        let parts = [
+            words[..head].join(" "),
+            middle,
+            words[words.len() - tail..].join(" "),
+        ];
+        parts
+            .into_iter()
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
     };
     format!(
         "changed title from **{}** to **{}**",
@@ -93,7 +102,9 @@ pub fn retitled(old: &str, new: &str) -> String {
 #[must_use]
 pub fn assigned(old: &[users::Model], new: &[users::Model]) -> Option<String> {
     let names = |all: &[users::Model], but: &[users::Model]| {
-        let fresh = all.iter().filter(|user| !but.iter().any(|other| other.id == user.id));
+        let fresh = all
+            .iter()
+            .filter(|user| !but.iter().any(|other| other.id == user.id));
         joined(fresh.map(|user| format!("@{}", user.username)).collect())
     };
     let parts: Vec<String> = [
@@ -127,7 +138,9 @@ pub fn milestone(title: Option<&str>) -> String {
 
 /// Titles that are not one word are written in quotes.
 fn quoted(title: &str) -> String {
-    let plain = title.chars().all(|each| each.is_alphanumeric() || "_-.".contains(each));
+    let plain = title
+        .chars()
+        .all(|each| each.is_alphanumeric() || "_-.".contains(each));
     match plain {
         true => title.to_owned(),
         false => format!("\"{title}\""),
@@ -187,7 +200,10 @@ mod tests {
             retitled("old rest", "new rest"),
             "changed title from **{-old-} rest** to **{+new+} rest**"
         );
-        assert_eq!(retitled("one", "one two"), "changed title from **one** to **one {+two+}**");
+        assert_eq!(
+            retitled("one", "one two"),
+            "changed title from **one** to **one {+two+}**"
+        );
         assert_eq!(retitled("a a", "a"), "changed title from **a {-a-}** to **a**");
     }
 
@@ -202,8 +218,14 @@ mod tests {
 
     #[test]
     fn days_and_titles_are_written_out() {
-        assert_eq!(due(NaiveDate::from_ymd_opt(2026, 1, 2)), "changed due date to January 2, 2026");
+        assert_eq!(
+            due(NaiveDate::from_ymd_opt(2026, 1, 2)),
+            "changed due date to January 2, 2026"
+        );
         assert_eq!(milestone(Some("v1.0")), "changed milestone to %v1.0");
-        assert_eq!(milestone(Some("next year")), "changed milestone to %\"next year\"");
+        assert_eq!(
+            milestone(Some("next year")),
+            "changed milestone to %\"next year\""
+        );
     }
 }

@@ -6,6 +6,7 @@ use serde_json::json;
 
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, places, scenario};
+use crate::{labels, milestones};
 
 /// The most that a list may take, with finding out who asks.
 const MOST: usize = 12;
@@ -63,6 +64,11 @@ impl Ids {
                 .await
                 .expect(201);
             let address = json!({ "url": format!("http://127.0.0.1:1/{number}") });
+            let title = format!("title-{number}");
+            for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
+                labels::label(&root, &place, &title).await;
+                milestones::milestone(&root, &place, &title).await;
+            }
             hook = places::id(&root.post(&hooks, address).await.expect(201).json());
         }
         places::join(&root, &format!("/groups/{group}"), user, 40).await;

@@ -27,24 +27,47 @@ async fn sample(server: &TestServer) -> Sample {
     let late = root.post(&milestones, late).await.expect(201).json()["id"].clone();
     for (name, priority) in [("bug", json!(2)), ("ui", json!(1))] {
         let label = json!({"name": name, "color": "#123456", "priority": priority});
-        root.post(&format!("/projects/{id}/labels"), label).await.expect(201);
+        root.post(&format!("/projects/{id}/labels"), label)
+            .await
+            .expect(201);
     }
     for (client, body) in [
-        (&root, json!({
-            "title": "one", "description": "The quick brown fox", "labels": "bug", "milestone_id": late,
-            "assignee_ids": [ann.id], "weight": 1, "due_date": "2030-05-01", "created_at": "2020-01-01T00:00:00Z",
-        })),
-        (&root, json!({
-            "title": "two", "description": "jumps over", "labels": "bug,ui", "milestone_id": soon,
-            "assignee_ids": [ann.id, ben.id], "weight": 3, "created_at": "2020-01-02T00:00:00Z",
-        })),
-        (&root, json!({"title": "three quick", "created_at": "2020-01-03T00:00:00Z", "due_date": "2030-04-01"})),
-        (&ann.client, json!({"title": "four", "confidential": true, "labels": "ui", "weight": 2})),
+        (
+            &root,
+            json!({
+                "title": "one", "description": "The quick brown fox", "labels": "bug", "milestone_id": late,
+                "assignee_ids": [ann.id], "weight": 1, "due_date": "2030-05-01", "created_at": "2020-01-01T00:00:00Z",
+            }),
+        ),
+        (
+            &root,
+            json!({
+                "title": "two", "description": "jumps over", "labels": "bug,ui", "milestone_id": soon,
+                "assignee_ids": [ann.id, ben.id], "weight": 3, "created_at": "2020-01-02T00:00:00Z",
+            }),
+        ),
+        (
+            &root,
+            json!({"title": "three quick", "created_at": "2020-01-03T00:00:00Z", "due_date": "2030-04-01"}),
+        ),
+        (
+            &ann.client,
+            json!({"title": "four", "confidential": true, "labels": "ui", "weight": 2}),
+        ),
     ] {
         open(client, id, body).await;
     }
-    root.put(&format!("/projects/{id}/issues/3"), json!({"state_event": "close"})).await.expect(200);
-    Sample { project: id, ann: ann.id, ben: ben.id }
+    root.put(
+        &format!("/projects/{id}/issues/3"),
+        json!({"state_event": "close"}),
+    )
+    .await
+    .expect(200);
+    Sample {
+        project: id,
+        ann: ann.id,
+        ben: ben.id,
+    }
 }
 
 /// The titles that a question finds, in the order they were made.

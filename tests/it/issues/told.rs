@@ -13,7 +13,11 @@ async fn hook(server: &crate::support::TestServer, project: i64, url: &str, kind
         panic!("an object")
     };
     body.as_object_mut().expect("an object").extend(kinds);
-    server.root().post(&format!("/projects/{project}/hooks"), body).await.expect(201);
+    server
+        .root()
+        .post(&format!("/projects/{project}/hooks"), body)
+        .await
+        .expect(201);
 }
 
 scenario! {

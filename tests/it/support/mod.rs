@@ -7,6 +7,7 @@ pub mod contract;
 pub mod git;
 pub mod people;
 pub mod places;
+pub mod planning;
 pub mod process;
 mod received;
 pub mod receiver;

@@ -101,11 +101,18 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Issu
     let data: IssueData = serde_json::from_str(data).map_err(Error::internal)?;
     let carried = labels::of_issues(db, [id]).await?.remove(&id).unwrap_or_default();
     let carried: Vec<LabelPart> = carried.into_iter().map(Into::into).collect();
-    let assignees = issue_assignees::of(db, [id]).await?.remove(&id).unwrap_or_default();
+    let assignees = issue_assignees::of(db, [id])
+        .await?
+        .remove(&id)
+        .unwrap_or_default();
     let weighs = backend.instance.plan >= Tier::Starter;
     Ok(IssuePayload {
         object_kind: "issue",
-        event_type: if issue.confidential { "confidential_issue" } else { "issue" },
+        event_type: if issue.confidential {
+            "confidential_issue"
+        } else {
+            "issue"
+        },
         user: subject.user_part(),
         project: subject.project_part(),
         object_attributes: attributes(subject, issue, &assignees, &carried, data.action, weighs),

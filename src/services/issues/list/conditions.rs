@@ -23,7 +23,10 @@ pub(super) fn of(backend: &Backend, caller: &Caller, place: Place, filter: &Filt
     let mut faults = Vec::new();
     check(&filter.wanted, "", backend.instance.plan, &mut faults);
     check(&filter.unwanted, "not", backend.instance.plan, &mut faults);
-    let weight = filter.weight.as_deref().filter(|_| backend.instance.plan >= Tier::Starter);
+    let weight = filter
+        .weight
+        .as_deref()
+        .filter(|_| backend.instance.plan >= Tier::Starter);
     let weight = weight.and_then(|text| numbered(text, "weight", "an integer", &mut faults));
     if !faults.is_empty() {
         return Err(Error::InvalidParameters(faults));
@@ -36,14 +39,14 @@ pub(super) fn of(backend: &Backend, caller: &Caller, place: Place, filter: &Filt
         Place::Group(id) => sieves.add(in_group(id)),
     }
     if filter.non_archived {
-        sieves.test(all(issues::in_projects(all(projects::Column::Archived.eq(false)))));
+        sieves.test(all(issues::in_projects(
+            all(projects::Column::Archived.eq(false)),
+        )));
     }
     match filter.scope {
         None | Some(Scope::All) => {}
         Some(Scope::CreatedByMe) => sieves.test(all(Column::AuthorId.eq(user_id))),
-        Some(Scope::AssignedToMe) => sieves.add(assigned(all(
-            issue_assignees::Column::UserId.eq(user_id),
-        ))),
+        Some(Scope::AssignedToMe) => sieves.add(assigned(all(issue_assignees::Column::UserId.eq(user_id)))),
     }
     sieves.test(own(filter));
     if let Some(confidential) = filter.confidential {
@@ -137,7 +140,11 @@ fn own(filter: &Filter) -> Condition {
         .add_option(filter.state.map(|state| Column::State.eq(state)))
         .add_option(filter.milestone_id.map(|id| Column::MilestoneId.eq(id)))
         .add_option(filter.wanted.author_id.map(|id| Column::AuthorId.eq(id)))
-        .add(between(Column::CreatedAt, filter.created_after, filter.created_before))
+        .add(between(
+            Column::CreatedAt,
+            filter.created_after,
+            filter.created_before,
+        ))
 }
 
 fn between<T: Into<sea_orm::Value>>(column: Column, after: Option<T>, before: Option<T>) -> Condition {
@@ -178,7 +185,9 @@ fn titled(title: &str) -> Condition {
 }
 
 fn milestones_titled(title: &str) -> SelectStatement {
-    let of = milestones::Entity::find().select_only().column(milestones::Column::Id);
+    let of = milestones::Entity::find()
+        .select_only()
+        .column(milestones::Column::Id);
     let today = now().date_naive();
     use milestones::Column as Milestone;
     let named = match title {
@@ -223,7 +232,9 @@ fn anything() -> Condition {
 fn wanted(conditions: &Conditions, user_id: i64, sieves: &mut Sieves) {
     if let Some(iids) = &conditions.iids {
         let iids = iids.clone();
-        sieves.add(Sieve::of_column(Column::Iid, move |column| column.is_in(iids.clone())));
+        sieves.add(Sieve::of_column(Column::Iid, move |column| {
+            column.is_in(iids.clone())
+        }));
     }
     match labels_of(&conditions.labels) {
         Presence::None => sieves.test(labelled(anything()).test.not()),
@@ -288,7 +299,11 @@ fn unwanted(filter: &Filter, user_id: i64, sieves: &mut Sieves) {
         Some(Presence::Is(title)) => without(known(Column::MilestoneId, milestones_titled(title))),
     }
     if let Some(id) = conditions.author_id {
-        without(Condition::all().add(Column::AuthorId.is_not_null()).add(Column::AuthorId.eq(id)));
+        without(
+            Condition::all()
+                .add(Column::AuthorId.is_not_null())
+                .add(Column::AuthorId.eq(id)),
+        );
     }
     if let Some(name) = &conditions.author_username {
         without(known(Column::AuthorId, users_named(name)));
@@ -313,7 +328,9 @@ fn unwanted(filter: &Filter, user_id: i64, sieves: &mut Sieves) {
 
 /// That a column that may be null is one of these: what is null is not, and that is known.
 fn known(column: Column, ids: SelectStatement) -> Condition {
-    Condition::all().add(column.is_not_null()).add(column.in_subquery(ids))
+    Condition::all()
+        .add(column.is_not_null())
+        .add(column.in_subquery(ids))
 }
 
 /// Whom issues are assigned to; the user 0 is nobody.
@@ -336,7 +353,11 @@ fn labels_of(titles: &[String]) -> Presence<Vec<&str>> {
         .map(|title| title.trim())
         .filter(|title| !title.is_empty())
         .collect();
-    let has = |words: &[&str]| titles.iter().any(|title| words.iter().any(|word| title.eq_ignore_ascii_case(word)));
+    let has = |words: &[&str]| {
+        titles
+            .iter()
+            .any(|title| words.iter().any(|word| title.eq_ignore_ascii_case(word)))
+    };
     if has(&["none", "no label"]) {
         Presence::None
     } else if has(&["any"]) {

@@ -137,7 +137,10 @@ pub async fn list(
     let visible = issues::visible(caller.viewer(), now().date_naive());
     let ids = || Entity::find().select_only().column(Column::Id);
     let wanted = ids().filter(visible.clone()).filter(sieves.in_order());
-    let wanted = filter.ordered(wanted).offset(page.offset()).limit(page.limit() + 1);
+    let wanted = filter
+        .ordered(wanted)
+        .offset(page.offset())
+        .limit(page.limit() + 1);
     let rows = Entity::find().filter(Column::Id.in_subquery(wanted.into_query()));
     let found = filter.ordered(rows).all(db).await?;
     let all = ids().filter(visible).filter(sieves.counted());

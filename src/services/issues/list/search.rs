@@ -27,18 +27,28 @@ enum Sought {
 pub(super) fn wanted(conditions: &Conditions, backend: &Backend, sieves: &mut Sieves) {
     let fields = fields(conditions.fields.as_deref());
     if let Some(sought) = conditions.search.as_deref().and_then(sought) {
-        sieves.add(sieve(&sought, &fields, backend.database.read().get_database_backend()));
+        sieves.add(sieve(
+            &sought,
+            &fields,
+            backend.database.read().get_database_backend(),
+        ));
     }
 }
 
 pub(super) fn unwanted(filter: &Filter, backend: &Backend, sieves: &mut Sieves) {
-    let inside = filter.unwanted.fields.as_deref().or(filter.wanted.fields.as_deref());
+    let inside = filter
+        .unwanted
+        .fields
+        .as_deref()
+        .or(filter.wanted.fields.as_deref());
     let fields = fields(inside);
     if let Some(sought) = filter.unwanted.search.as_deref().and_then(sought) {
         let found = match (&sought, backend.database.read().get_database_backend()) {
             (Sought::Words(words), DatabaseBackend::Sqlite) => matching(words, &fields).test,
             // A description that is not there holds nothing, and that is known.
-            _ => like(&sought, &fields, |column| Func::coalesce([column, Expr::val("")]).into()),
+            _ => like(&sought, &fields, |column| {
+                Func::coalesce([column, Expr::val("")]).into()
+            }),
         };
         sieves.test(found.not());
     }
@@ -105,7 +115,10 @@ fn like(sought: &Sought, fields: &[Column], text: impl Fn(Expr) -> Expr) -> Cond
 
 /// The same in the language of the table of texts, which compares without regard to case by itself.
 fn matching(words: &[String], fields: &[Column]) -> Sieve {
-    let phrases: Vec<String> = words.iter().map(|word| format!("\"{}\"", word.replace('"', "\"\""))).collect();
+    let phrases: Vec<String> = words
+        .iter()
+        .map(|word| format!("\"{}\"", word.replace('"', "\"\"")))
+        .collect();
     let all = phrases.join(" AND ");
     let columns: Vec<String> = fields
         .iter()
@@ -146,7 +159,10 @@ mod tests {
 
     #[test]
     fn words_in_quotes_are_one_and_short_ones_are_passed_over() {
-        assert_eq!(sought("Fix the \"Broken Build\" of CI"), words(&["fix", "the", "broken build"]));
+        assert_eq!(
+            sought("Fix the \"Broken Build\" of CI"),
+            words(&["fix", "the", "broken build"])
+        );
         assert_eq!(sought("ÄRGER an"), words(&["ärger"]));
         assert_eq!(sought("\"open quote"), words(&["open quote"]));
     }
@@ -164,6 +180,9 @@ mod tests {
             let names: Vec<String> = names.iter().map(ToString::to_string).collect();
             fields(Some(&names)).len()
         };
-        assert_eq!((named(&["title"]), named(&["title", "x"]), named(&["x"])), (1, 1, 2));
+        assert_eq!(
+            (named(&["title"]), named(&["title", "x"]), named(&["x"])),
+            (1, 1, 2)
+        );
     }
 }

@@ -330,6 +330,7 @@ impl<'a> Stage<'a> {
             request = match parameter.name {
                 "refs" => request.query(&[("refs[]", "v1"), ("refs[]", "main")]),
                 "from" => request.query(&[("from", "v1")]),
+                "name" => request.query(&[("name", "missing")]),
                 "to" | "ref" => request.query(&[(parameter.name, "main")]),
                 other => panic!("{}: give parameter {other} a value here", operation.id),
             };
@@ -364,6 +365,10 @@ impl<'a> Stage<'a> {
             ("key_id", _) => number(self.key),
             ("email_id", _) => MISSING.to_string(),
             ("token_id", _) => number(place.access_token),
+            ("label_id", On::Group) => number(place.group_label),
+            ("label_id", _) => number(place.label),
+            ("milestone_id", On::Group) => number(place.group_milestone),
+            ("milestone_id", _) => number(place.milestone),
             ("sha", _) if operation.id.contains("blob") => text(&place.blob),
             ("sha", _) => text(&place.commit),
             ("branch", _) => text("main"),

@@ -9,6 +9,7 @@ use super::ROLES;
 use crate::support::code::Project;
 use crate::support::people::Person;
 use crate::support::{TestServer, places};
+use crate::{labels, milestones};
 
 /// A group and projects of one visibility.
 pub struct Place<'a> {
@@ -24,6 +25,10 @@ pub struct Place<'a> {
     pub blob: String,
     pub hook: i64,
     pub delivery: i64,
+    pub label: i64,
+    pub group_label: i64,
+    pub milestone: i64,
+    pub group_milestone: i64,
 }
 
 /// Makes one, with its members.
@@ -85,7 +90,12 @@ pub async fn place<'a>(
     for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
         attach(server, &place).await;
     }
+    let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
     Place {
+        label: labels::label(&root, &in_project, "there").await,
+        group_label: labels::label(&root, &in_group, "there").await,
+        milestone: milestones::milestone(&root, &in_project, "there").await,
+        group_milestone: milestones::milestone(&root, &in_group, "there").await,
         hook,
         delivery,
         visibility,

@@ -1,0 +1,266 @@
+//! Labels of projects and groups.
+
+use crate::api::contract::{
+    CreateGroupLabelRequest, CreateProjectLabelRequest, DeleteGroupLabelByNameRequest,
+    DeleteGroupLabelRequest, DeleteProjectLabelByNameRequest, DeleteProjectLabelRequest,
+    GetGroupLabelRequest, GetProjectLabelRequest, GroupLabel, LabelsApi, ListGroupLabelsRequest,
+    ListProjectLabelsRequest, ProjectLabel, PromoteProjectLabelRequest, SubscribeToGroupLabelRequest,
+    SubscribeToProjectLabelRequest, UnsubscribeFromGroupLabelRequest, UnsubscribeFromProjectLabelRequest,
+    UpdateGroupLabelByNameRequest, UpdateGroupLabelRequest, UpdateProjectLabelByNameRequest,
+    UpdateProjectLabelRequest,
+};
+use crate::api::types::{MaybeUndefined, Page, PageRequest};
+use crate::app::App;
+use crate::error::{Error, Result};
+use crate::services::access::{GroupAccess, ProjectAccess};
+use crate::services::labels::{self, Change, Filter, NewLabel, Row};
+use crate::services::places::Place;
+use crate::views::label::{group_label, project_label};
+
+/// The filter in the request of a list.
+macro_rules! filter {
+    ($request:expr) => {
+        Filter {
+            with_counts: $request.with_counts,
+            ancestors: $request.include_ancestor_groups,
+            search: $request.search,
+        }
+    };
+}
+
+/// What is to change, by a body and what it says of the rank.
+macro_rules! change {
+    ($body:expr, $priority:expr) => {
+        Change {
+            title: $body.new_name,
+            color: $body.color,
+            description: $body.description,
+            priority: $priority,
+        }
+    };
+}
+
+/// The label that a body names in one of two ways.
+fn named(name: Option<String>, label_id: Option<String>) -> Result<String> {
+    match (name, label_id) {
+        (Some(one), None) | (None, Some(one)) => Ok(one),
+        (Some(_), Some(_)) => Err(Error::parameter("label_id, name are mutually exclusive")),
+        (None, None) => Err(Error::parameter(
+            "label_id, name are missing, exactly one parameter must be provided",
+        )),
+    }
+}
+
+impl App {
+    async fn labels(&self, place: impl Into<Place>, filter: Filter, page: PageRequest) -> Result<Page<Row>> {
+        labels::list(&self.backend, &place.into(), &filter, &page).await
+    }
+
+    async fn update_label(&self, place: impl Into<Place>, name: &str, change: Change) -> Result<Row> {
+        labels::update(&self.backend, &place.into(), name, change).await
+    }
+
+    async fn delete_label(
+        &self,
+        place: impl Into<Place>,
+        name: &str,
+        condition: Option<String>,
+    ) -> Result<()> {
+        labels::delete(&self.backend, &place.into(), name, condition.as_deref()).await
+    }
+
+    async fn subscribe_to_label(&self, place: impl Into<Place>, name: &str, subscribed: bool) -> Result<Row> {
+        labels::set_subscribed(&self.backend, &place.into(), name, subscribed).await
+    }
+}
+
+impl LabelsApi for App {
+    async fn list_project_labels(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectLabelsRequest,
+    ) -> Result<Page<ProjectLabel>> {
+        let page = self.labels(access, filter!(request), request.page).await?;
+        Ok(page.map(project_label))
+    }
+
+    async fn create_project_label(
+        &self,
+        access: ProjectAccess,
+        request: CreateProjectLabelRequest,
+    ) -> Result<ProjectLabel> {
+        let body = request.body;
+        let new = NewLabel {
+            title: body.name,
+            color: body.color,
+            description: body.description.take(),
+            priority: body.priority.take(),
+        };
+        let made = labels::create(&self.backend, &access.into(), new).await?;
+        Ok(project_label(made))
+    }
+
+    async fn update_project_label_by_name(
+        &self,
+        access: ProjectAccess,
+        request: UpdateProjectLabelByNameRequest,
+    ) -> Result<ProjectLabel> {
+        let body = request.body;
+        let name = named(body.name, body.label_id)?;
+        let change = change!(body, body.priority);
+        Ok(project_label(self.update_label(access, &name, change).await?))
+    }
+
+    async fn delete_project_label_by_name(
+        &self,
+        access: ProjectAccess,
+        request: DeleteProjectLabelByNameRequest,
+    ) -> Result<()> {
+        let condition = request.if_unmodified_since;
+        self.delete_label(access, &request.name, condition).await
+    }
+
+    async fn get_project_label(
+        &self,
+        access: ProjectAccess,
+        request: GetProjectLabelRequest,
+    ) -> Result<ProjectLabel> {
+        let found = labels::read(&self.backend, &access.into(), &request.label_id).await?;
+        Ok(project_label(found))
+    }
+
+    async fn update_project_label(
+        &self,
+        access: ProjectAccess,
+        request: UpdateProjectLabelRequest,
+    ) -> Result<ProjectLabel> {
+        let change = change!(request.body, request.body.priority);
+        Ok(project_label(
+            self.update_label(access, &request.label_id, change).await?,
+        ))
+    }
+
+    async fn delete_project_label(
+        &self,
+        access: ProjectAccess,
+        request: DeleteProjectLabelRequest,
+    ) -> Result<()> {
+        let condition = request.if_unmodified_since;
+        self.delete_label(access, &request.label_id, condition).await
+    }
+
+    async fn promote_project_label(
+        &self,
+        access: ProjectAccess,
+        request: PromoteProjectLabelRequest,
+    ) -> Result<GroupLabel> {
+        let promoted = labels::promote(&self.backend, &access.into(), &request.label_id).await?;
+        Ok(group_label(promoted))
+    }
+
+    async fn subscribe_to_project_label(
+        &self,
+        access: ProjectAccess,
+        request: SubscribeToProjectLabelRequest,
+    ) -> Result<ProjectLabel> {
+        let row = self.subscribe_to_label(access, &request.label_id, true).await?;
+        Ok(project_label(row))
+    }
+
+    async fn unsubscribe_from_project_label(
+        &self,
+        access: ProjectAccess,
+        request: UnsubscribeFromProjectLabelRequest,
+    ) -> Result<ProjectLabel> {
+        let row = self.subscribe_to_label(access, &request.label_id, false).await?;
+        Ok(project_label(row))
+    }
+
+    async fn list_group_labels(
+        &self,
+        access: GroupAccess,
+        request: ListGroupLabelsRequest,
+    ) -> Result<Page<GroupLabel>> {
+        let page = self.labels(access, filter!(request), request.page).await?;
+        Ok(page.map(group_label))
+    }
+
+    async fn create_group_label(
+        &self,
+        access: GroupAccess,
+        request: CreateGroupLabelRequest,
+    ) -> Result<GroupLabel> {
+        let body = request.body;
+        let new = NewLabel {
+            title: body.name,
+            color: body.color,
+            description: body.description.take(),
+            priority: None,
+        };
+        let made = labels::create(&self.backend, &access.into(), new).await?;
+        Ok(group_label(made))
+    }
+
+    async fn update_group_label_by_name(
+        &self,
+        access: GroupAccess,
+        request: UpdateGroupLabelByNameRequest,
+    ) -> Result<GroupLabel> {
+        let body = request.body;
+        let name = named(body.name, body.label_id)?;
+        let change = change!(body, MaybeUndefined::Undefined);
+        Ok(group_label(self.update_label(access, &name, change).await?))
+    }
+
+    async fn delete_group_label_by_name(
+        &self,
+        access: GroupAccess,
+        request: DeleteGroupLabelByNameRequest,
+    ) -> Result<()> {
+        let condition = request.if_unmodified_since;
+        self.delete_label(access, &request.name, condition).await
+    }
+
+    async fn get_group_label(
+        &self,
+        access: GroupAccess,
+        request: GetGroupLabelRequest,
+    ) -> Result<GroupLabel> {
+        let found = labels::read(&self.backend, &access.into(), &request.label_id).await?;
+        Ok(group_label(found))
+    }
+
+    async fn update_group_label(
+        &self,
+        access: GroupAccess,
+        request: UpdateGroupLabelRequest,
+    ) -> Result<GroupLabel> {
+        let change = change!(request.body, MaybeUndefined::Undefined);
+        Ok(group_label(
+            self.update_label(access, &request.label_id, change).await?,
+        ))
+    }
+
+    async fn delete_group_label(&self, access: GroupAccess, request: DeleteGroupLabelRequest) -> Result<()> {
+        let condition = request.if_unmodified_since;
+        self.delete_label(access, &request.label_id, condition).await
+    }
+
+    async fn subscribe_to_group_label(
+        &self,
+        access: GroupAccess,
+        request: SubscribeToGroupLabelRequest,
+    ) -> Result<GroupLabel> {
+        let row = self.subscribe_to_label(access, &request.label_id, true).await?;
+        Ok(group_label(row))
+    }
+
+    async fn unsubscribe_from_group_label(
+        &self,
+        access: GroupAccess,
+        request: UnsubscribeFromGroupLabelRequest,
+    ) -> Result<GroupLabel> {
+        let row = self.subscribe_to_label(access, &request.label_id, false).await?;
+        Ok(group_label(row))
+    }
+}

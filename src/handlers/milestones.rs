@@ -1,0 +1,173 @@
+//! Milestones of projects and groups.
+
+use crate::api::contract::{
+    CreateGroupMilestoneRequest, CreateProjectMilestoneRequest, DeleteGroupMilestoneRequest,
+    DeleteProjectMilestoneRequest, GetGroupMilestoneRequest, GetProjectMilestoneRequest,
+    ListGroupMilestonesRequest, ListProjectMilestonesRequest, Milestone, MilestoneCreate,
+    MilestoneStateEvent, MilestoneUpdate, MilestonesApi, PromoteProjectMilestoneRequest,
+    UpdateGroupMilestoneRequest, UpdateProjectMilestoneRequest,
+};
+use crate::api::types::{Page, PageRequest};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{GroupAccess, ProjectAccess};
+use crate::services::milestones::{self, Change, Filter, NewMilestone, Row, StateEvent};
+use crate::services::places::Place;
+use crate::views::milestone::milestone;
+
+/// The filter in the request of a list.
+macro_rules! filter {
+    ($request:expr) => {
+        Filter {
+            iids: $request.iids,
+            state: $request.state.map(Into::into),
+            title: $request.title,
+            search: $request.search,
+            parents: $request.include_parent_milestones,
+        }
+    };
+}
+
+impl App {
+    fn milestone(&self, row: Row) -> Milestone {
+        milestone(&self.backend.instance.base_url, row)
+    }
+
+    async fn milestones(
+        &self,
+        place: impl Into<Place>,
+        filter: Filter,
+        page: PageRequest,
+    ) -> Result<Page<Milestone>> {
+        let page = milestones::list(&self.backend, &place.into(), &filter, &page).await?;
+        Ok(page.map(|row| self.milestone(row)))
+    }
+
+    async fn create_milestone(&self, place: impl Into<Place>, body: MilestoneCreate) -> Result<Milestone> {
+        let new = NewMilestone {
+            title: body.title,
+            description: body.description.take(),
+            start_date: body.start_date.take(),
+            due_date: body.due_date.take(),
+        };
+        let made = milestones::create(&self.backend, &place.into(), new).await?;
+        Ok(self.milestone(made))
+    }
+
+    async fn update_milestone(
+        &self,
+        place: impl Into<Place>,
+        id: i64,
+        body: MilestoneUpdate,
+    ) -> Result<Milestone> {
+        let change = Change {
+            title: body.title,
+            description: body.description,
+            start_date: body.start_date,
+            due_date: body.due_date,
+            state_event: body.state_event.map(|event| match event {
+                MilestoneStateEvent::Close => StateEvent::Close,
+                MilestoneStateEvent::Activate => StateEvent::Activate,
+            }),
+        };
+        let changed = milestones::update(&self.backend, &place.into(), id, change).await?;
+        Ok(self.milestone(changed))
+    }
+}
+
+impl MilestonesApi for App {
+    async fn list_project_milestones(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectMilestonesRequest,
+    ) -> Result<Page<Milestone>> {
+        self.milestones(access, filter!(request), request.page).await
+    }
+
+    async fn create_project_milestone(
+        &self,
+        access: ProjectAccess,
+        request: CreateProjectMilestoneRequest,
+    ) -> Result<Milestone> {
+        self.create_milestone(access, request.body).await
+    }
+
+    async fn get_project_milestone(
+        &self,
+        access: ProjectAccess,
+        request: GetProjectMilestoneRequest,
+    ) -> Result<Milestone> {
+        let found = milestones::read(&self.backend, &access.into(), request.milestone_id).await?;
+        Ok(self.milestone(found))
+    }
+
+    async fn update_project_milestone(
+        &self,
+        access: ProjectAccess,
+        request: UpdateProjectMilestoneRequest,
+    ) -> Result<Milestone> {
+        self.update_milestone(access, request.milestone_id, request.body)
+            .await
+    }
+
+    async fn delete_project_milestone(
+        &self,
+        access: ProjectAccess,
+        request: DeleteProjectMilestoneRequest,
+    ) -> Result<()> {
+        let condition = request.if_unmodified_since.as_deref();
+        milestones::delete(&self.backend, &access.into(), request.milestone_id, condition).await
+    }
+
+    async fn promote_project_milestone(
+        &self,
+        access: ProjectAccess,
+        request: PromoteProjectMilestoneRequest,
+    ) -> Result<Milestone> {
+        let promoted = milestones::promote(&self.backend, &access.into(), request.milestone_id).await?;
+        Ok(self.milestone(promoted))
+    }
+
+    async fn list_group_milestones(
+        &self,
+        access: GroupAccess,
+        request: ListGroupMilestonesRequest,
+    ) -> Result<Page<Milestone>> {
+        self.milestones(access, filter!(request), request.page).await
+    }
+
+    async fn create_group_milestone(
+        &self,
+        access: GroupAccess,
+        request: CreateGroupMilestoneRequest,
+    ) -> Result<Milestone> {
+        self.create_milestone(access, request.body).await
+    }
+
+    async fn get_group_milestone(
+        &self,
+        access: GroupAccess,
+        request: GetGroupMilestoneRequest,
+    ) -> Result<Milestone> {
+        let found = milestones::read(&self.backend, &access.into(), request.milestone_id).await?;
+        Ok(self.milestone(found))
+    }
+
+    async fn update_group_milestone(
+        &self,
+        access: GroupAccess,
+        request: UpdateGroupMilestoneRequest,
+    ) -> Result<Milestone> {
+        self.update_milestone(access, request.milestone_id, request.body)
+            .await
+    }
+
+    async fn delete_group_milestone(
+        &self,
+        access: GroupAccess,
+        request: DeleteGroupMilestoneRequest,
+    ) -> Result<()> {
+        let condition = request.if_unmodified_since.as_deref();
+        milestones::delete(&self.backend, &access.into(), request.milestone_id, condition).await
+    }
+}

@@ -1,0 +1,237 @@
+//! Labels made, changed and deleted.
+
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, PaginatorTrait, QueryFilter,
+};
+
+use crate::api::types::MaybeUndefined;
+use crate::database::Violation;
+use crate::entities::labels::{self, ActiveModel, Column, Entity};
+use crate::entities::{label_priorities, now};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::places::Place;
+use crate::services::preconditions;
+
+use super::{Row, find, lock_own, row, rules};
+
+/// What a new label is to be.
+#[derive(Debug, Clone)]
+pub struct NewLabel {
+    /// The title.
+    pub title: String,
+    /// The colour, as a caller writes it.
+    pub color: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// The rank in the project; overlooked in groups.
+    pub priority: Option<i64>,
+}
+
+/// What is to change of a label.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// The new title.
+    pub title: Option<String>,
+    /// The new colour, as a caller writes it.
+    pub color: Option<String>,
+    /// What it is for.
+    pub description: MaybeUndefined<String>,
+    /// The rank in the project; overlooked in groups.
+    pub priority: MaybeUndefined<i64>,
+}
+
+impl Change {
+    /// Whether the label itself stays as it is.
+    fn spares_label(&self) -> bool {
+        self.title.is_none() && self.color.is_none() && self.description.is_undefined()
+    }
+}
+
+/// Makes a label.
+///
+/// # Errors
+/// 400 for a title or colour that does not do, 409 for a title that a label of the place or of a group above has.
+pub async fn create(backend: &Backend, place: &Place, new: NewLabel) -> Result<Row> {
+    place.admit_to_planning()?;
+    let title = new.title.trim().to_owned();
+    rules::title(&title)?;
+    let color = rules::color(&new.color)?;
+    let priority = rank(new.priority)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            refuse_taken(transaction, place, &title).await?;
+            let made = ActiveModel {
+                project_id: Set(place.scope().project_id()),
+                namespace_id: Set(place.scope().namespace_id()),
+                title: Set(title),
+                color: Set(color),
+                description: Set(new.description.filter(|text| !text.is_empty())),
+                created_at: Set(now()),
+                updated_at: Set(now()),
+                ..Default::default()
+            };
+            let label = made.insert(transaction).await.map_err(refused)?;
+            if priority.is_some() {
+                set_priority(transaction, place, label.id, priority).await?;
+            }
+            row(transaction, place, label).await
+        })
+        .await
+}
+
+/// Changes a label of the place, or the rank that a project gives one of a group above.
+///
+/// # Errors
+/// As [`create`], and 404, and 400 when nothing is to change.
+pub async fn update(backend: &Backend, place: &Place, reference: &str, change: Change) -> Result<Row> {
+    place.admit_to_planning()?;
+    let (ranks, spares) = (
+        place.project.is_some() && !change.priority.is_undefined(),
+        change.spares_label(),
+    );
+    if spares && !ranks {
+        let known = match place.project {
+            Some(_) => "new_name, color, description, priority",
+            None => "new_name, color, description",
+        };
+        let text = format!("{known} are missing, at least one parameter must be provided");
+        return Err(Error::parameter(text));
+    }
+    let title = change.title.map(|title| title.trim().to_owned());
+    title.as_deref().map_or(Ok(()), rules::title)?;
+    let color = change.color.as_deref().map(rules::color).transpose()?;
+    let priority = rank(change.priority.value().copied())?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let mut label = match spares {
+                true => find(transaction, place, reference).await?,
+                false => lock_own(transaction, place, reference).await?,
+            };
+            if !spares {
+                let title = title.filter(|title| *title != label.title);
+                let mut changed = label.into_active_model();
+                if let Some(title) = title {
+                    refuse_taken(transaction, place, &title).await?;
+                    changed.title = Set(title);
+                }
+                if let Some(color) = color {
+                    changed.color = Set(color);
+                }
+                if !change.description.is_undefined() {
+                    let text = change.description.take().filter(|text| !text.is_empty());
+                    changed.description = Set(text);
+                }
+                changed.updated_at = Set(now());
+                label = changed.update(transaction).await.map_err(refused)?;
+            }
+            if ranks {
+                set_priority(transaction, place, label.id, priority).await?;
+            }
+            row(transaction, place, label).await
+        })
+        .await
+}
+
+/// Deletes a label of the place and takes it off whatever carries it.
+///
+/// # Errors
+/// 404, and 412 when it changed after the caller's date.
+pub async fn delete(
+    backend: &Backend,
+    place: &Place,
+    reference: &str,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    place.admit_to_planning()?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let label = lock_own(transaction, place, reference).await?;
+            preconditions::unmodified_since(unmodified_since, label.updated_at)?;
+            // While it is still known what carries it.
+            label_priorities::Entity::delete_many()
+                .filter(label_priorities::Column::LabelId.eq(label.id))
+                .exec(transaction)
+                .await?;
+            label_priorities::refresh(transaction, label_priorities::Labelled::With(label.id)).await?;
+            Entity::delete_by_id(label.id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Refuses a title that a label of the place or of a group above has.
+async fn refuse_taken(transaction: &DatabaseTransaction, place: &Place, title: &str) -> Result<()> {
+    let same = labels::available(place.scope(), place.namespace.id).filter(Column::Title.eq(title));
+    match same.count(transaction).await? {
+        0 => Ok(()),
+        _ => Err(taken()),
+    }
+}
+
+fn taken() -> Error {
+    Error::Conflict("Label already exists".into())
+}
+
+/// Why a row was not written.
+fn refused(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        // Somebody else made it at the same time.
+        Some(Violation::Unique(_)) => taken(),
+        // The place went away in the meantime.
+        Some(Violation::ForeignKey(_)) => Error::not_found(""),
+        _ => error.into(),
+    }
+}
+
+/// A rank as it is kept.
+fn rank(priority: Option<i64>) -> Result<Option<i32>> {
+    let kept = priority.map(i32::try_from).transpose();
+    kept.map_err(|_| Error::parameter("priority is invalid"))
+}
+
+/// Ranks a label in the project, or not any more, and keeps what is ordered by that in step.
+async fn set_priority(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    label_id: i64,
+    priority: Option<i32>,
+) -> Result<()> {
+    use label_priorities::{Column, Entity, Labelled, refresh};
+
+    let Some(project) = &place.project else {
+        return Ok(());
+    };
+    match priority {
+        Some(priority) => {
+            let ranked = label_priorities::ActiveModel {
+                project_id: Set(project.id),
+                label_id: Set(label_id),
+                priority: Set(priority),
+                ..Default::default()
+            };
+            let again = OnConflict::columns([Column::ProjectId, Column::LabelId])
+                .update_column(Column::Priority)
+                .to_owned();
+            let ranked = Entity::insert(ranked).on_conflict(again);
+            ranked
+                .exec_without_returning(transaction)
+                .await
+                .map_err(refused)?;
+        }
+        None => {
+            Entity::delete_many()
+                .filter(Column::ProjectId.eq(project.id))
+                .filter(Column::LabelId.eq(label_id))
+                .exec(transaction)
+                .await?;
+        }
+    }
+    refresh(transaction, Labelled::With(label_id)).await?;
+    Ok(())
+}

@@ -1,0 +1,145 @@
+//! How much carries labels, of what a caller may see.
+
+use std::collections::HashMap;
+
+use chrono::NaiveDate;
+use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, JoinType, Query, SelectStatement};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait};
+
+use crate::entities::access::{self, Viewer};
+use crate::entities::projects::{Column as Project, FeatureAccess};
+use crate::entities::{
+    AccessLevel, Scope, issue_assignees, issue_labels, issues, namespace_ancestors, now, projects,
+};
+use crate::error::Result;
+use crate::services::places::Place;
+
+/// How much carries a label.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Counts {
+    /// Open issues.
+    pub open_issues: i64,
+    /// Closed issues.
+    pub closed_issues: i64,
+    /// Open merge requests.
+    pub open_merge_requests: i64,
+}
+
+const CARRIED: &str = "carried";
+
+/// How much of a place carries each of these labels, by the label's id; what nothing carries is absent.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn of(db: &impl ConnectionTrait, place: &Place, ids: &[i64]) -> Result<HashMap<i64, Counts>> {
+    let mut counts: HashMap<i64, Counts> = HashMap::new();
+    if ids.is_empty() {
+        return Ok(counts);
+    }
+    let (viewer, today) = (place.caller.viewer(), now().date_naive());
+    for row in db.query_all(&issues_with(place, ids, viewer, today)).await? {
+        let (label, state, number) = (
+            row.try_get("", "label_id")?,
+            row.try_get("", "state")?,
+            row.try_get("", "number")?,
+        );
+        let counted = counts.entry(label).or_default();
+        match state {
+            issues::State::Opened => counted.open_issues = number,
+            issues::State::Closed => counted.closed_issues = number,
+        }
+    }
+    for row in db
+        .query_all(&merge_requests_with(place, ids, viewer, today))
+        .await?
+    {
+        let label = row.try_get("", "label_id")?;
+        counts.entry(label).or_default().open_merge_requests = row.try_get("", "number")?;
+    }
+    Ok(counts)
+}
+
+fn issues_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveDate) -> SelectStatement {
+    use issue_labels::Column as Carried;
+    use issues::Column as Issue;
+
+    let of_issue = Expr::col((issues::Entity, Issue::Id)).eq(Expr::col((CARRIED, Carried::IssueId)));
+    let of_project =
+        Expr::col((projects::Entity, Project::Id)).eq(Expr::col((issues::Entity, Issue::ProjectId)));
+    Query::select()
+        .column((CARRIED, Carried::LabelId))
+        .column((issues::Entity, Issue::State))
+        .expr_as(Func::count(Expr::col(Asterisk)), "number")
+        .from_as(issue_labels::Entity, CARRIED)
+        .join(JoinType::InnerJoin, issues::Entity, of_issue)
+        .join(JoinType::InnerJoin, projects::Entity, of_project)
+        .and_where(Expr::col((CARRIED, Carried::LabelId)).is_in(ids.iter().copied()))
+        .cond_where(within(place, Project::IssuesAccessLevel, viewer, today))
+        .cond_where(not_hidden(viewer, today))
+        .group_by_col((CARRIED, Carried::LabelId))
+        .group_by_col((issues::Entity, Issue::State))
+        .take()
+}
+
+fn merge_requests_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveDate) -> SelectStatement {
+    const REQUESTS: &str = "merge_requests";
+    let of_request = Expr::col((REQUESTS, "id")).eq(Expr::col((CARRIED, "merge_request_id")));
+    let of_project =
+        Expr::col((projects::Entity, Project::Id)).eq(Expr::col((REQUESTS, "target_project_id")));
+    Query::select()
+        .column((CARRIED, "label_id"))
+        .expr_as(Func::count(Expr::col(Asterisk)), "number")
+        .from_as("merge_request_labels", CARRIED)
+        .join(JoinType::InnerJoin, REQUESTS, of_request)
+        .join(JoinType::InnerJoin, projects::Entity, of_project)
+        .and_where(Expr::col((CARRIED, "label_id")).is_in(ids.iter().copied()))
+        .and_where(Expr::col((REQUESTS, "state")).eq("opened"))
+        .cond_where(within(place, Project::MergeRequestsAccessLevel, viewer, today))
+        .cond_where(access::code_readable_projects(viewer, today))
+        .group_by_col((CARRIED, "label_id"))
+        .take()
+}
+
+/// The projects of a place that the viewer sees with a feature, as a condition on `projects`.
+fn within(place: &Place, feature: Project, viewer: Viewer, today: NaiveDate) -> Condition {
+    let here = match place.scope() {
+        Scope::Project(id) => Project::Id.eq(id),
+        Scope::Group(id) => Project::NamespaceId.in_subquery(namespace_ancestors::at_or_below(id)),
+    };
+    let open = feature.eq(FeatureAccess::Enabled);
+    let there = match viewer {
+        Viewer::Admin => Condition::all().add(feature.ne(FeatureAccess::Disabled)),
+        Viewer::Anonymous => Condition::all().add(open),
+        Viewer::User { id, .. } => {
+            let member = access::projects_with_level(id, AccessLevel::Guest, today);
+            let private = Condition::all()
+                .add(feature.eq(FeatureAccess::Private))
+                .add(member);
+            Condition::any().add(open).add(private)
+        }
+    };
+    access::visible_projects(viewer, today).add(here).add(there)
+}
+
+/// Issues that are not confidential, or not to the viewer: authors, those they are assigned to, and Reporters see them.
+fn not_hidden(viewer: Viewer, today: NaiveDate) -> Condition {
+    use issues::Column as Issue;
+
+    let open = Issue::Confidential.eq(false);
+    match viewer {
+        Viewer::Admin => Condition::all(),
+        Viewer::Anonymous => Condition::all().add(open),
+        Viewer::User { id, .. } => {
+            let assigned = Query::select()
+                .column(issue_assignees::Column::IssueId)
+                .from(issue_assignees::Entity)
+                .and_where(Expr::col(issue_assignees::Column::UserId).eq(id))
+                .take();
+            Condition::any()
+                .add(open)
+                .add(Issue::AuthorId.eq(id))
+                .add(Issue::Id.in_subquery(assigned))
+                .add(access::projects_with_level(id, AccessLevel::Reporter, today))
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Labels of projects that become labels of their group.
+
+use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    QueryFilter, QuerySelect, QueryTrait,
+};
+
+use crate::entities::labels::{self, ActiveModel, Column, Entity, Model};
+use crate::entities::{Scope, label_priorities, namespace_ancestors, namespaces, now, projects};
+use crate::error::{Error, Result};
+use crate::policy::Role;
+use crate::services::Backend;
+use crate::services::places::Place;
+
+use super::{Row, lock_own, row};
+
+/// What refers to labels: the table, and the columns that a row is for. Of rows for the same, one label has one.
+const CARRIERS: [(&str, &str); 6] = [
+    ("issue_labels", "issue_id"),
+    ("merge_request_labels", "merge_request_id"),
+    ("label_priorities", "project_id"),
+    ("subscriptions", "user_id"),
+    ("board_labels", "board_id"),
+    ("board_lists", "board_id"),
+];
+
+/// Turns a label of a project into one of the group it lies in, together with the labels of the same title of all other
+/// projects below that group.
+///
+/// # Errors
+/// 404, 400 for a project outside of groups, and 403 for who is not Reporter of the group.
+pub async fn promote(backend: &Backend, place: &Place, reference: &str) -> Result<Row> {
+    place.admit_to_planning()?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let label = lock_own(transaction, place, reference).await?;
+            let group = place
+                .promotion_target(transaction, Role::Reporter)
+                .await?
+                .ok_or_else(|| Error::Refused("Failed to promote project label to group label".into()))?;
+            // One at a time, so that two do not make the same label.
+            namespaces::lock(transaction, group.namespace.id).await?;
+            let promoted = of_group(transaction, group.namespace.id, &label).await?;
+            merge(transaction, group.namespace.id, &promoted).await?;
+            row(transaction, &group, promoted).await
+        })
+        .await
+}
+
+/// The label of the group with the title of another one, made like that where it is missing.
+async fn of_group(transaction: &DatabaseTransaction, group_id: i64, like: &Model) -> Result<Model> {
+    let known = labels::within(Scope::Group(group_id)).filter(Column::Title.eq(&like.title));
+    if let Some(known) = known.one(transaction).await? {
+        return Ok(known);
+    }
+    let made = ActiveModel {
+        namespace_id: Set(Some(group_id)),
+        title: Set(like.title.clone()),
+        color: Set(like.color.clone()),
+        description: Set(like.description.clone()),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    Ok(made.insert(transaction).await?)
+}
+
+/// Gives everything that carries a label of this title of a project below the group the group's label instead.
+async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -> Result<()> {
+    let inside = projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)))
+        .into_query();
+    let former = Entity::find()
+        .filter(Column::Title.eq(&into.title))
+        .filter(Column::ProjectId.in_subquery(inside));
+    let ids = || former.clone().select_only().column(Column::Id).into_query();
+    for (table, key) in CARRIERS {
+        remove_repeated(transaction, (table, key), ids(), into.id).await?;
+        let update = Query::update()
+            .table(table)
+            .value("label_id", into.id)
+            .and_where(Expr::col("label_id").in_subquery(ids()))
+            .take();
+        transaction.execute(&update).await?;
+    }
+    label_priorities::refresh(transaction, label_priorities::Labelled::With(into.id)).await?;
+    Entity::delete_many()
+        .filter(Column::Id.in_subquery(ids()))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// Removes the rows of a table that would be there twice once their labels are one.
+async fn remove_repeated(
+    transaction: &DatabaseTransaction,
+    (table, key): (&'static str, &'static str),
+    former: SelectStatement,
+    label_id: i64,
+) -> Result<()> {
+    const OTHER: &str = "other";
+    let other = |column: &'static str| Expr::col((OTHER, column));
+    let earlier = other("label_id")
+        .in_subquery(former.clone())
+        .and(other("id").lt(Expr::col((table, "id"))));
+    let same = Query::select()
+        .expr(Expr::val(1))
+        .from_as(table, OTHER)
+        .and_where(other(key).eq(Expr::col((table, key))))
+        .and_where(other("label_id").eq(label_id).or(earlier))
+        .take();
+    let delete = Query::delete()
+        .from_table(table)
+        .and_where(Expr::col((table, "label_id")).in_subquery(former))
+        .and_where(Expr::exists(same))
+        .take();
+    transaction.execute(&delete).await?;
+    Ok(())
+}

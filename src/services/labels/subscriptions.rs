@@ -1,0 +1,56 @@
+//! Who is told of what happens to things that carry a label.
+
+use sea_orm::sea_query::OnConflict;
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+
+use crate::entities::now;
+use crate::entities::subscriptions::{ActiveModel, Column, Entity};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::places::Place;
+
+use super::{Row, find, row};
+
+/// Has the caller told, or not any more.
+///
+/// # Errors
+/// 404, 403 where there is nothing that carries labels, and 304 when it is so already.
+pub async fn set_subscribed(
+    backend: &Backend,
+    place: &Place,
+    reference: &str,
+    subscribed: bool,
+) -> Result<Row> {
+    place.admit_to_planning()?;
+    let user_id = place.caller.signed_in()?.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let label = find(transaction, place, reference).await?;
+            let known = Entity::find()
+                .filter(Column::LabelId.eq(label.id))
+                .filter(Column::UserId.eq(user_id))
+                .one(transaction)
+                .await?;
+            if known.is_some_and(|known| known.subscribed) == subscribed {
+                return Err(Error::NotModified);
+            }
+            let wish = ActiveModel {
+                user_id: Set(user_id),
+                label_id: Set(Some(label.id)),
+                subscribed: Set(subscribed),
+                created_at: Set(now()),
+                updated_at: Set(now()),
+                ..Default::default()
+            };
+            let changed = OnConflict::columns([Column::LabelId, Column::UserId])
+                .update_columns([Column::Subscribed, Column::UpdatedAt])
+                .to_owned();
+            Entity::insert(wish)
+                .on_conflict(changed)
+                .exec_without_returning(transaction)
+                .await?;
+            row(transaction, place, label).await
+        })
+        .await
+}

@@ -1,0 +1,88 @@
+//! Milestones of projects that become milestones of their group.
+
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QuerySelect, QueryTrait,
+};
+
+use crate::entities::milestones::{self, ActiveModel, Column, Entity, Model};
+use crate::entities::{Scope, namespace_ancestors, namespaces, projects};
+use crate::error::{Error, Result};
+use crate::policy::Role;
+use crate::services::Backend;
+use crate::services::places::Place;
+
+use super::changes::{insert, note_due_date};
+use super::{Row, here, lock};
+
+/// What refers to milestones.
+const BELONGING: [&str; 4] = ["issues", "merge_requests", "boards", "board_lists"];
+
+/// Turns a milestone of a project into one of the group it lies in, together with the milestones of the same title of
+/// all other projects below that group.
+///
+/// # Errors
+/// 404, 400 for a project outside of groups, and 403 for who is not Developer of the group.
+pub async fn promote(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
+    place.admit_to_planning()?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let milestone = lock(transaction, place, id).await?;
+            let group = place.promotion_target(transaction, Role::Developer).await?;
+            let group = group.ok_or_else(|| {
+                Error::Refused("Failed to promote project milestone to group milestone".into())
+            })?;
+            // One at a time, so that two do not make the same milestone.
+            namespaces::lock(transaction, group.namespace.id).await?;
+            let promoted = of_group(transaction, &group, &milestone).await?;
+            merge(transaction, group.namespace.id, &promoted).await?;
+            Ok(here(&group, promoted))
+        })
+        .await
+}
+
+/// The milestone of the group with the title of another one, made like that where it is missing.
+async fn of_group(transaction: &DatabaseTransaction, group: &Place, like: &Model) -> Result<Model> {
+    let known = milestones::within(Scope::Group(group.namespace.id)).filter(Column::Title.eq(&like.title));
+    if let Some(known) = known.one(transaction).await? {
+        return Ok(known);
+    }
+    let made = ActiveModel {
+        title: Set(like.title.clone()),
+        description: Set(like.description.clone()),
+        start_date: Set(like.start_date),
+        due_date: Set(like.due_date),
+        state: Set(like.state),
+        ..Default::default()
+    };
+    insert(transaction, group, made).await
+}
+
+/// Gives everything that belongs to a milestone of this title of a project below the group to the group's instead.
+async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -> Result<()> {
+    let inside = projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)))
+        .into_query();
+    let former = Entity::find()
+        .filter(Column::Title.eq(&into.title))
+        .filter(Column::ProjectId.in_subquery(inside));
+    let ids = || former.clone().select_only().column(Column::Id).into_query();
+    for table in BELONGING {
+        let update = Query::update()
+            .table(table)
+            .value("milestone_id", into.id)
+            .and_where(Expr::col("milestone_id").in_subquery(ids()))
+            .take();
+        transaction.execute(&update).await?;
+    }
+    note_due_date(transaction, into.id, into.due_date).await?;
+    Entity::delete_many()
+        .filter(Column::Id.in_subquery(ids()))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}

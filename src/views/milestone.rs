@@ -1,0 +1,34 @@
+//! Milestones.
+
+use crate::api::contract::Milestone;
+use crate::services::milestones::Row;
+use crate::views::links;
+
+/// A milestone; `base` is the address of the server.
+#[must_use]
+pub fn milestone(base: &str, row: Row) -> Milestone {
+    let Row {
+        milestone,
+        full_path,
+        expired,
+    } = row;
+    let page = match milestone.namespace_id {
+        Some(_) => links::group(base, &full_path),
+        None => format!("{base}/{full_path}"),
+    };
+    Milestone {
+        id: milestone.id,
+        iid: milestone.iid,
+        project_id: milestone.project_id,
+        group_id: milestone.namespace_id,
+        title: milestone.title,
+        description: milestone.description,
+        state: milestone.state.into(),
+        start_date: milestone.start_date,
+        due_date: milestone.due_date,
+        expired,
+        web_url: format!("{page}/-/milestones/{}", milestone.iid),
+        created_at: milestone.created_at.into(),
+        updated_at: milestone.updated_at.into(),
+    }
+}
