@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, places, scenario};
-use crate::{labels, milestones};
+use crate::{issues, labels, milestones};
 
 /// The most that a list may take, with finding out who asks.
 const MOST: usize = 12;
@@ -69,6 +69,20 @@ impl Ids {
                 labels::label(&root, &place, &title).await;
                 milestones::milestone(&root, &place, &title).await;
             }
+            let milestones = root.get(&format!("/groups/{group}/milestones")).await;
+            let milestone = milestones.expect(200).json()[0]["id"].clone();
+            for (project, milestone) in [(project.id, json!(null)), (made, milestone)] {
+                let issue = json!({ "title": title, "labels": title, "assignee_ids": [person.id] });
+                let iid = issues::open(&root, project, issue).await;
+                let milestone = json!({ "milestone_id": milestone });
+                root.put(&format!("/projects/{project}/issues/{iid}"), milestone)
+                    .await
+                    .expect(200);
+                let close = json!({ "state_event": "close" });
+                root.put(&format!("/projects/{project}/issues/{iid}"), close)
+                    .await
+                    .expect(200);
+            }
             hook = places::id(&root.post(&hooks, address).await.expect(201).json());
         }
         places::join(&root, &format!("/groups/{group}"), user, 40).await;
@@ -91,6 +105,7 @@ impl Ids {
                 ("id", On::Group) => self.group.to_string(),
                 ("id" | "user_id", _) => self.user.to_string(),
                 ("sha", _) => self.commit.clone(),
+                ("issue_iid", _) => "1".to_owned(),
                 ("hook_id", _) => self.hook.to_string(),
                 (other, _) => panic!("{}: give {other} a value here", operation.id),
             },

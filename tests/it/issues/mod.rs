@@ -12,7 +12,7 @@ use crate::support::places::{group, project};
 use crate::support::{Client, TestServer};
 
 /// Makes an issue and gives its number.
-async fn open(client: &Client, project: i64, body: Value) -> i64 {
+pub async fn open(client: &Client, project: i64, body: Value) -> i64 {
     let answer = client.post(&format!("/projects/{project}/issues"), body).await;
     answer.expect(201).json()["iid"].as_i64().expect("a number")
 }

@@ -9,7 +9,7 @@ use super::ROLES;
 use crate::support::code::Project;
 use crate::support::people::Person;
 use crate::support::{TestServer, places};
-use crate::{labels, milestones};
+use crate::{issues, labels, milestones};
 
 /// A group and projects of one visibility.
 pub struct Place<'a> {
@@ -28,6 +28,8 @@ pub struct Place<'a> {
     pub label: i64,
     pub group_label: i64,
     pub milestone: i64,
+    /// The number of one within the project.
+    pub issue: i64,
     pub group_milestone: i64,
 }
 
@@ -94,6 +96,7 @@ pub async fn place<'a>(
     Place {
         label: labels::label(&root, &in_project, "there").await,
         group_label: labels::label(&root, &in_group, "there").await,
+        issue: issues::open(&root, project.id, json!({"title": "there"})).await,
         milestone: milestones::milestone(&root, &in_project, "there").await,
         group_milestone: milestones::milestone(&root, &in_group, "there").await,
         hook,
