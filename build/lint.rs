@@ -311,7 +311,7 @@ impl Linter<'_> {
             "a body can be too large: document 413",
         );
         if let Some(form) = content.get("multipart/form-data") {
-            self.form(&at, operation, &form["schema"], content.len() == 1);
+            self.form(&at, &form["schema"], content.len() == 1);
         }
         if let Some(media) = content.get("application/json") {
             self.example(&at, media);
@@ -319,7 +319,7 @@ impl Linter<'_> {
     }
 
     /// A form with a file: one file, all else beside it in the JSON form where there is one.
-    fn form(&mut self, pointer: &str, operation: &Value, schema: &Value, alone: bool) {
+    fn form(&mut self, pointer: &str, schema: &Value, alone: bool) {
         let properties = self.document.deref(schema)["properties"].as_object();
         let properties: Vec<bool> = properties
             .into_iter()
@@ -338,12 +338,6 @@ impl Linter<'_> {
             pointer,
             "form-attributes",
             "beside application/json a form has the file alone; its attributes are those of the JSON",
-        );
-        self.require(
-            operation["x-access"]["first"] == Value::Bool(true),
-            pointer,
-            "form-first",
-            "a file is read only from those who may send it: x-access needs `first: true`",
         );
     }
 

@@ -1,7 +1,7 @@
 //! What happens around every handler: who calls, what was sent, may they, and how the outcome is answered.
 //!
-//! The order of answers is 401, 400, 404, 403 (docs/API-DESIGN.md); operations that say `first: true` in the
-//! contract answer 404 and 403 before 400.
+//! The order of answers is 401, 400, 404, 403 (docs/API-DESIGN.md). Operations that say `first: true` in the contract
+//! answer 404 and 403 before 400, and so do forms that may carry a file; what stands in the path is checked before all.
 
 use std::sync::Arc;
 
@@ -110,9 +110,10 @@ impl<H> Edge<H> {
         let query = parameters::query(exchange.raw_query());
         let path = exchange.path()?;
         let key = container_key(operation, &path);
-        if operation.access.first {
-            // Nothing was checked yet, and no database keeps this character: what it stands in names nothing.
-            let key = key.map(|key| if key.contains('\0') { "" } else { key });
+        // Nobody's bytes are kept who may not send them.
+        let carries_file = operation.file.is_some() && form::is_form(exchange.headers());
+        if operation.access.first || carries_file {
+            parameters::check_path(operation, &path)?;
             let access = self.look_up::<A>(operation, caller, key).await?;
             let request = self.parse::<R>(exchange, &path, query?).await?;
             return Ok((access, request));
@@ -155,7 +156,12 @@ impl<H> Edge<H> {
             })
             .await?
         } else {
-            let bytes = exchange.read_body().await?;
+            // Room for a file is no room for text, which is held in memory.
+            let limit = match operation.file {
+                Some(_) => operation.body_limit.min(form::MOST_TEXT),
+                None => operation.body_limit,
+            };
+            let bytes = exchange.read_body(limit).await?;
             parameters::body(exchange.request(), bytes).await?
         };
         let value = parameters::check(

@@ -181,13 +181,12 @@ impl<'a> Exchange<'a> {
         Ok(std::mem::take(&mut self.call.body))
     }
 
-    /// Reads the body, at most as much as the operation takes.
+    /// Reads the body, at most so many bytes.
     ///
     /// # Errors
     /// [`Error::TooLarge`] beyond the limit, [`Error::TimedOut`] when it comes too slowly,
     /// [`Error::InvalidParameters`] when it comes in tiny pieces or the connection breaks off.
-    pub async fn read_body(&mut self) -> Result<Vec<u8>> {
-        let limit = self.operation.body_limit;
+    pub async fn read_body(&mut self, limit: u64) -> Result<Vec<u8>> {
         let announced = self
             .headers()
             .get(CONTENT_LENGTH)

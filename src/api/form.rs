@@ -17,8 +17,8 @@ use crate::api::parameters::{MAX_PARTS, insert};
 use crate::error::{Error, Result};
 use crate::services::uploads::UploadedFile;
 
-/// How much all parts but the file may hold together, in bytes.
-const MOST_TEXT: u64 = 1 << 20;
+/// How much all parts but the file may hold together, and a body that is no form, in bytes.
+pub const MOST_TEXT: u64 = 1 << 20;
 
 /// Whether a body is a form.
 #[must_use]

@@ -157,7 +157,6 @@ impl GroupsApi for App {
         };
         let parts = Parts {
             simple: request.simple,
-            permissions: true,
             custom_attributes: request.with_custom_attributes,
             ..Parts::default()
         };

@@ -96,7 +96,6 @@ macro_rules! parts {
     ($request:expr) => {
         Parts {
             simple: $request.simple,
-            permissions: true,
             statistics: $request.statistics,
             custom_attributes: $request.with_custom_attributes,
             ..Parts::default()
@@ -131,14 +130,10 @@ impl App {
         Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
     }
 
-    /// The answer to whoever changed a project: without roles, with secrets where `secrets` says so.
+    /// The answer to whoever changed a project, with secrets where `secrets` says so.
     pub(super) async fn changed(&self, access: ProjectAccess, secrets: bool) -> Result<Project> {
         let row = projects::read(&self.backend, access, secrets).await?;
-        let parts = Parts {
-            import_error: secrets,
-            ..Parts::default()
-        };
-        Ok(project(&self.backend.instance, &row, parts))
+        Ok(project(&self.backend.instance, &row, Parts::default()))
     }
 }
 
@@ -200,14 +195,15 @@ impl ProjectsApi for App {
         let caller = access.caller.clone();
         let mut row = projects::read(&self.backend, access, true).await?;
         row.license = license;
+        if request.statistics {
+            projects::count_commits(&self.backend, &mut row).await?;
+        }
         if request.with_custom_attributes {
             projects::add_custom_attributes(&self.backend, &caller, std::slice::from_mut(&mut row)).await?;
         }
         let parts = Parts {
             simple: false,
-            permissions: true,
             statistics: request.statistics,
-            import_error: true,
             license: request.license,
             custom_attributes: request.with_custom_attributes,
         };

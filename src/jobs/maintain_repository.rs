@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{Failure, Job};
 use crate::entities::projects;
-use crate::git::{Error, Repack, Repository, RepositoryId, Selection};
+use crate::git::{Error, Repack, RepositoryId};
+use crate::services::projects::commit_count;
 use crate::services::{Backend, code_analysis};
 
 /// Keeps the repository of a project fast to read.
@@ -45,10 +46,7 @@ pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), Failur
         .await?;
     let Some(project) = project else { return Ok(()) };
     let size = i64::try_from(backend.repositories.size(&id).await?).unwrap_or(i64::MAX);
-    let commits = match &project.default_branch {
-        Some(branch) => commit_count(&repository, branch).await?,
-        None => 0,
-    };
+    let commits = commit_count(&backend, &project).await?;
     projects::Entity::update_many()
         .col_expr(projects::Column::RepositorySize, Expr::value(size))
         .col_expr(projects::Column::CommitCount, Expr::value(commits))
@@ -57,18 +55,4 @@ pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), Failur
         .await?;
     code_analysis::current(&backend, &project).await?;
     Ok(())
-}
-
-/// How many commits a branch has; none when it is gone.
-async fn commit_count(repository: &Repository, branch: &str) -> Result<i64, Error> {
-    let tip = match repository.branch(branch).await {
-        Err(Error::BranchNotFound) => return Ok(0),
-        branch => branch?.commit,
-    };
-    let selection = Selection {
-        tips: vec![tip],
-        ..Selection::default()
-    };
-    let count = repository.count_commits(selection, usize::MAX).await?;
-    Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }

@@ -24,19 +24,15 @@ const NOTIFICATION_GLOBAL: i64 = 3;
 pub struct Parts {
     /// Only the short form; callers without a token never get another.
     pub simple: bool,
-    /// The caller's roles.
-    pub permissions: bool,
     /// Sizes and counts, from Reporter on.
     pub statistics: bool,
-    /// Why an import failed, for Maintainers.
-    pub import_error: bool,
     /// The license.
     pub license: bool,
     /// Custom attributes, for administrators.
     pub custom_attributes: bool,
 }
 
-/// A project as the contract shows it to the caller.
+/// A project as the contract shows it to the caller. What a caller may not know, or the project does not have, is null.
 #[must_use]
 pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
     let short = short(instance, row);
@@ -52,10 +48,10 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
     let full = Project {
         empty_repo: Some(project.default_branch.is_none()),
         visibility: Some(project.visibility.into()),
-        owner: row.owner.as_ref().map(|user| owner(instance, user)),
+        owner: nullable(row.owner.as_ref().map(|user| owner(instance, user))),
         archived: Some(project.archived),
         issues_enabled: Some(issues),
-        open_issues_count: issues.then(|| project.open_issues_count.into()),
+        open_issues_count: nullable(issues.then(|| project.open_issues_count.into())),
         merge_requests_enabled: Some(merge_requests),
         jobs_enabled: on(project.builds_access_level),
         wiki_enabled: on(project.wiki_access_level),
@@ -77,16 +73,12 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
         creator_id: nullable(project.creator_id),
         forked_from_project: row.forked_from.as_deref().map(|source| simple(instance, source)),
         import_status: Some(project.import_status.into()),
-        import_error: if parts.import_error && maintains {
-            nullable(project.import_error.clone())
-        } else {
-            MaybeUndefined::Undefined
-        },
-        permissions: parts.permissions.then(|| permissions(row)),
+        import_error: nullable(project.import_error.clone().filter(|_| maintains)),
+        permissions: Some(permissions(row)),
         license_url: asked(parts.license, license_url(instance, row)),
         license: asked(parts.license, row.license.as_ref().map(license)),
         shared_runners_enabled: Some(project.shared_runners_enabled),
-        runners_token: row.runners_token.as_ref().map(|token| token.expose().clone()),
+        runners_token: nullable(row.runners_token.as_ref().map(|token| token.expose().clone())),
         ci_default_git_depth: nullable(project.ci_default_git_depth.map(i64::from)),
         ci_config_path: nullable(project.ci_config_path.clone()),
         public_jobs: Some(project.public_jobs),
@@ -105,36 +97,40 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
         merge_method: Some(project.merge_method.into()),
         auto_devops_enabled: Some(project.auto_devops_enabled),
         auto_devops_deploy_strategy: Some(project.auto_devops_deploy_strategy.into()),
-        repository_storage: admin.then(|| project.repository_storage.clone()),
+        repository_storage: nullable(admin.then(|| project.repository_storage.clone())),
         autoclose_referenced_issues: Some(project.autoclose_referenced_issues),
         suggestion_commit_message: nullable(project.suggestion_commit_message.clone()),
-        statistics: (parts.statistics && row.standing.holds(AccessLevel::Reporter)).then(|| statistics(row)),
+        statistics: asked(
+            parts.statistics,
+            row.standing.holds(AccessLevel::Reporter).then(|| statistics(row)),
+        ),
         custom_attributes: (parts.custom_attributes && admin)
             .then(|| row.custom_attributes.iter().map(custom_attribute).collect()),
         links: Some(links(instance, row, issues, merge_requests)),
+        marked_for_deletion_at: nullable(project.marked_for_deletion_on),
+        marked_for_deletion_on: nullable(project.marked_for_deletion_on),
         ..short
     };
     planned(instance.plan, row, full)
 }
 
-/// Adds what only some plans have.
-fn planned(plan: Tier, row: &Row, mut shown: Project) -> Project {
+/// Adds what depends on the plan. What was set on a higher one is kept, but is not in force.
+fn planned(plan: Tier, row: &Row, shown: Project) -> Project {
     let project = &row.project;
-    if plan >= Tier::Starter {
-        shown.approvals_before_merge = Some(project.approvals_before_merge.into());
-        shown.mirror = Some(project.mirror);
-        shown.mirror_user_id = nullable(project.mirror_user_id);
-        shown.mirror_trigger_builds = Some(project.mirror_trigger_builds);
-        shown.only_mirror_protected_branches = Some(project.only_mirror_protected_branches);
-        shown.mirror_overwrites_diverged_branches = Some(project.mirror_overwrites_diverged_branches);
+    let mirroring = plan >= Tier::Starter;
+    let label = &project.external_authorization_classification_label;
+    Project {
+        approvals_before_merge: (plan >= Tier::Starter).then(|| project.approvals_before_merge.into()),
+        mirror: Some(mirroring && project.mirror),
+        mirror_user_id: nullable(project.mirror_user_id.filter(|_| mirroring)),
+        mirror_trigger_builds: Some(mirroring && project.mirror_trigger_builds),
+        only_mirror_protected_branches: Some(mirroring && project.only_mirror_protected_branches),
+        mirror_overwrites_diverged_branches: Some(mirroring && project.mirror_overwrites_diverged_branches),
+        external_authorization_classification_label: nullable(
+            label.clone().filter(|_| plan >= Tier::Premium),
+        ),
+        ..shown
     }
-    if plan >= Tier::Premium {
-        shown.external_authorization_classification_label =
-            nullable(project.external_authorization_classification_label.clone());
-        shown.marked_for_deletion_at = nullable(project.marked_for_deletion_on);
-        shown.marked_for_deletion_on = nullable(project.marked_for_deletion_on);
-    }
-    shown
 }
 
 fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
@@ -197,11 +193,7 @@ pub fn simple(instance: &Instance, row: &Row) -> SimpleProject {
         readme_url: branch
             .as_ref()
             .map(|branch| format!("{web_url}/-/blob/{branch}/README.md")),
-        default_branch: if row.code_is_readable() {
-            nullable(branch)
-        } else {
-            MaybeUndefined::Undefined
-        },
+        default_branch: branch,
         tag_list: row.topics.clone(),
         ssh_url_to_repo: ssh_url(base, &path_with_namespace),
         http_url_to_repo: format!("{web_url}.git"),
@@ -239,10 +231,10 @@ fn short(instance: &Instance, row: &Row) -> Project {
         namespace: simple.namespace,
         empty_repo: None,
         visibility: None,
-        owner: None,
+        owner: MaybeUndefined::Undefined,
         archived: None,
         issues_enabled: None,
-        open_issues_count: None,
+        open_issues_count: MaybeUndefined::Undefined,
         merge_requests_enabled: None,
         jobs_enabled: None,
         wiki_enabled: None,
@@ -269,7 +261,7 @@ fn short(instance: &Instance, row: &Row) -> Project {
         license_url: MaybeUndefined::Undefined,
         license: MaybeUndefined::Undefined,
         shared_runners_enabled: None,
-        runners_token: None,
+        runners_token: MaybeUndefined::Undefined,
         ci_default_git_depth: MaybeUndefined::Undefined,
         ci_config_path: MaybeUndefined::Undefined,
         public_jobs: None,
@@ -281,7 +273,7 @@ fn short(instance: &Instance, row: &Row) -> Project {
         merge_method: None,
         auto_devops_enabled: None,
         auto_devops_deploy_strategy: None,
-        repository_storage: None,
+        repository_storage: MaybeUndefined::Undefined,
         approvals_before_merge: None,
         mirror: None,
         mirror_user_id: MaybeUndefined::Undefined,
@@ -293,7 +285,7 @@ fn short(instance: &Instance, row: &Row) -> Project {
         suggestion_commit_message: MaybeUndefined::Undefined,
         marked_for_deletion_at: MaybeUndefined::Undefined,
         marked_for_deletion_on: MaybeUndefined::Undefined,
-        statistics: None,
+        statistics: MaybeUndefined::Undefined,
         custom_attributes: None,
         links: None,
     }

@@ -13,7 +13,7 @@ use poem::http::header::CONTENT_TYPE;
 use poem::{FromRequest, Request, RequestBody};
 use serde_json::{Map, Value, json};
 
-use crate::api::operation::{Operation, Paging, Place, Shape};
+use crate::api::operation::{Operation, Paging, Parameter, Place, Shape};
 use crate::error::{Error, Result};
 use coerce::{Faults, Slot};
 
@@ -129,6 +129,41 @@ pub struct Sent<'a> {
     pub headers: &'a HeaderMap,
 }
 
+/// Checks the placeholders of the path alone, for those who look up what they name before anything else is read.
+///
+/// # Errors
+/// [`Error::InvalidParameters`] with every fault, in declared order.
+pub fn check_path(operation: &Operation, path: &[(&'static str, String)]) -> Result<()> {
+    let mut faults = Faults::default();
+    let placeholders = operation.parameters.iter();
+    for parameter in placeholders.filter(|parameter| parameter.place == Place::Path) {
+        coerce::slot(&rules(parameter), placeholder(path, parameter), &mut faults);
+    }
+    let faults = faults.into_vec();
+    if faults.is_empty() {
+        Ok(())
+    } else {
+        Err(Error::InvalidParameters(faults))
+    }
+}
+
+/// What stands in the path for a parameter.
+fn placeholder(path: &[(&'static str, String)], parameter: &Parameter) -> Option<Value> {
+    path.iter()
+        .find(|(name, _)| *name == parameter.name)
+        .map(|(_, value)| Value::String(value.clone()))
+}
+
+fn rules(parameter: &'static Parameter) -> Slot<'static> {
+    Slot {
+        name: parameter.name,
+        required: parameter.required,
+        nullable: false,
+        default: parameter.default,
+        shape: &parameter.shape,
+    }
+}
+
 /// Checks what was sent against the contract and gives the value that the generated request type parses.
 ///
 /// # Errors
@@ -149,9 +184,7 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
         let value = match parameter.place {
             Place::Path => {
                 attributes.remove(parameter.name);
-                path.iter()
-                    .find(|(name, _)| *name == parameter.name)
-                    .map(|(_, value)| Value::String(value.clone()))
+                placeholder(path, parameter)
             }
             Place::Query => attributes.remove(parameter.name),
             Place::Header => headers
@@ -159,14 +192,7 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
                 .and_then(|value| value.to_str().ok())
                 .map(|text| json!(text)),
         };
-        let rules = Slot {
-            name: parameter.name,
-            required: parameter.required,
-            nullable: false,
-            default: parameter.default,
-            shape: &parameter.shape,
-        };
-        if let Some(value) = coerce::slot(&rules, value, &mut faults) {
+        if let Some(value) = coerce::slot(&rules(parameter), value, &mut faults) {
             request.insert(parameter.name.to_owned(), value);
         }
     }

@@ -13,6 +13,7 @@ mod row;
 mod settings;
 pub mod shares;
 pub mod stars;
+mod statistics;
 mod transfer;
 
 pub use archive::set_archived;
@@ -26,4 +27,5 @@ pub use list::{Filter, OfGroup, Order, list};
 pub use restore::restore;
 pub use row::{Row, decorate, read};
 pub use settings::Settings;
+pub use statistics::{commit_count, count_commits};
 pub use transfer::{transfer, transfer_to};

@@ -3,3 +3,4 @@
 mod authentication;
 mod connections;
 mod parameters;
+mod refusals;

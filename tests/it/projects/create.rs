@@ -33,8 +33,8 @@ scenario! {
         assert_eq!(made["owner"]["username"], "ada");
         assert_eq!(made["namespace"]["kind"], "user");
         assert_eq!(made["runners_token"].as_str().map(str::len), Some(32));
-        assert_eq!(made.get("permissions"), None);
-        assert_eq!(made.get("repository_storage"), None);
+        assert_eq!(made["permissions"]["project_access"]["access_level"], 40);
+        assert_eq!(made["repository_storage"], Value::Null);
         assert!(server.backend.repositories.exists(&RepositoryId::of_project(id(&made))).await.expect("a look"));
         let members = ada.client.get(&format!("/projects/{}/members", made["id"])).await.expect(200);
         assert_eq!(members.pluck("access_level"), [40]);

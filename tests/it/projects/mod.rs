@@ -6,6 +6,7 @@ mod create;
 mod delete;
 mod edit;
 mod features;
+mod form;
 mod list;
 mod lists;
 mod plans;

@@ -50,7 +50,7 @@ scenario! {
             (&json!(work), &json!("engines/low/work"), &json!("engines / low / source")));
         assert_eq!((&moved["namespace"]["id"], &moved["visibility"], &moved["star_count"]), (&json!(low), &json!("public"), &json!(1)));
         assert_eq!(moved["forked_from_project"]["id"], source.id);
-        assert!(moved.get("owner").is_none() && moved["runners_token"].is_string());
+        assert!(moved["owner"].is_null() && moved["runners_token"].is_string());
         // It is found at the new place only, by every way in.
         let new = root.get("/projects/engines%2Flow%2Fwork").await.expect(200).json();
         assert_eq!(new["id"], work);

@@ -79,8 +79,8 @@ scenario! {
         let narrow = server.with_token(&server.token_of(ada.id, &["read_user"]).await);
         let path = format!("/projects/{work}");
         for _ in 0..2 {
-            assert!(root.get(&path).await.expect(200).json().get("runners_token").is_some());
-            assert!(ada.client.get(&path).await.expect(200).json().get("runners_token").is_none());
+            assert!(root.get(&path).await.expect(200).json()["runners_token"].is_string());
+            assert!(ada.client.get(&path).await.expect(200).json()["runners_token"].is_null());
             assert!(server.anonymous().get(&path).await.expect(200).json().get("permissions").is_none());
             narrow.get(&path).await.expect(403);
             narrow.get("/user").await.expect(200);
