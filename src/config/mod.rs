@@ -1,0 +1,331 @@
+//! The settings of the server: command line over environment over `holdfast.toml` over defaults (design 8).
+
+mod networks;
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use clap::Args;
+use serde::Deserialize;
+
+pub use networks::Networks;
+
+use crate::policy::Tier;
+
+/// The settings as they were given; every one is optional. The same names hold for the command line
+/// (`--data-dir`), the environment (`HOLDFAST_DATA_DIR`) and the file (`data_dir`).
+#[derive(Debug, Clone, Default, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Options {
+    /// Address and port to listen on [default: 127.0.0.1:8080]
+    #[arg(long, env = "HOLDFAST_LISTEN")]
+    pub listen: Option<SocketAddr>,
+    /// Directory for repositories, keys and the embedded database [default: ./data]
+    #[arg(long, env = "HOLDFAST_DATA_DIR")]
+    pub data_dir: Option<PathBuf>,
+    /// sqlite://PATH or postgres://... [default: SQLite in the data directory]
+    #[arg(long, env = "HOLDFAST_DATABASE_URL", hide_env_values = true)]
+    pub database_url: Option<String>,
+    /// Public address of the server, as clients see it [default: http:// and the listen address]
+    #[arg(long, env = "HOLDFAST_BASE_URL")]
+    pub base_url: Option<String>,
+    /// Run no background jobs in this process
+    #[arg(long, env = "HOLDFAST_NO_WORKER", num_args = 0..=1, default_missing_value = "true")]
+    pub no_worker: Option<bool>,
+    /// Plan: free, starter, premium or ultimate [default: ultimate]
+    #[arg(long, env = "HOLDFAST_PLAN")]
+    pub plan: Option<String>,
+    /// Repeat X-Service-* headers under the names that clients of the reference service expect
+    #[arg(long, env = "HOLDFAST_COMPAT", num_args = 0..=1, default_missing_value = "true")]
+    pub compat: Option<bool>,
+    /// Let webhooks reach loopback and private addresses
+    #[arg(long, env = "HOLDFAST_ALLOW_LOCAL_WEBHOOKS", num_args = 0..=1, default_missing_value = "true")]
+    pub allow_local_webhooks: Option<bool>,
+    /// Networks of the proxies in front of the server, such as 10.0.0.0/8, separated by commas: requests from there are
+    /// taken to come from the address that X-Forwarded-For names [default: none]
+    #[arg(long, env = "HOLDFAST_TRUSTED_PROXIES", value_delimiter = ',')]
+    pub trusted_proxies: Option<Vec<String>>,
+    /// Longest time a REST request may take, in seconds [default: 60]
+    #[arg(long, env = "HOLDFAST_REQUEST_TIMEOUT")]
+    pub request_timeout: Option<u64>,
+    /// Longest time a connection may take to send the head of its next request, in seconds [default: 60]
+    #[arg(long, env = "HOLDFAST_IDLE_TIMEOUT")]
+    pub idle_timeout: Option<u64>,
+    /// Most connections at a time; further ones wait [default: half of the files the process may open, at most 8192]
+    #[arg(long, env = "HOLDFAST_MAX_CONNECTIONS")]
+    pub max_connections: Option<usize>,
+    /// Longest time to finish open requests after SIGTERM, in seconds [default: 30]
+    #[arg(long, env = "HOLDFAST_DRAIN_TIMEOUT")]
+    pub drain_timeout: Option<u64>,
+    /// Most connections to the database [default: 10]
+    #[arg(long, env = "HOLDFAST_DATABASE_CONNECTIONS")]
+    pub database_connections: Option<u32>,
+    /// Most Git operations at a time [default: four per core]
+    #[arg(long, env = "HOLDFAST_GIT_CONCURRENCY")]
+    pub git_concurrency: Option<usize>,
+    /// Largest pack that a push may bring, in bytes [default: 10 GiB]
+    #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
+    pub max_push_bytes: Option<u64>,
+    /// Where uploaded files are kept: file:///PATH or s3://BUCKET/PREFIX [default: objects in the data directory]
+    #[arg(long, env = "HOLDFAST_OBJECT_STORE_URL", hide_env_values = true)]
+    pub object_store_url: Option<String>,
+    /// Write logs as JSON
+    #[arg(long, env = "HOLDFAST_LOG_JSON", num_args = 0..=1, default_missing_value = "true")]
+    pub log_json: Option<bool>,
+    /// What to log, in the syntax of RUST_LOG [default: info]
+    #[arg(long, env = "HOLDFAST_LOG")]
+    pub log: Option<String>,
+    /// Token of the first administrator, taken when the data directory is empty
+    #[arg(long, env = "HOLDFAST_ROOT_TOKEN", hide_env_values = true)]
+    pub root_token: Option<String>,
+    /// Password of the first administrator, taken when the data directory is empty
+    #[arg(long, env = "HOLDFAST_ROOT_PASSWORD", hide_env_values = true)]
+    pub root_password: Option<String>,
+}
+
+/// The settings in force.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Address and port to listen on.
+    pub listen: SocketAddr,
+    /// Where repositories, keys and the embedded database live.
+    pub data_dir: PathBuf,
+    /// `sqlite://PATH` or `postgres://...`.
+    pub database_url: String,
+    /// The public address without a final slash; none when it follows from the listen address.
+    pub base_url: Option<String>,
+    /// Whether background jobs run in this process.
+    pub worker: bool,
+    /// The plan.
+    pub plan: Tier,
+    /// Whether headers are repeated under the reference service's names.
+    pub compat: bool,
+    /// Whether webhooks may reach local addresses.
+    pub allow_local_webhooks: bool,
+    /// The proxies whose word on where a request comes from is taken.
+    pub trusted_proxies: Networks,
+    /// Longest time of a REST request.
+    pub request_timeout: Duration,
+    /// Longest time a connection may take to send the head of its next request.
+    pub idle_timeout: Duration,
+    /// Most connections at a time.
+    pub max_connections: usize,
+    /// Longest time to finish open requests at the end.
+    pub drain_timeout: Duration,
+    /// Most connections to the database.
+    pub database_connections: u32,
+    /// Most Git operations at a time.
+    pub git_concurrency: usize,
+    /// Largest pack that a push may bring.
+    pub max_push_bytes: u64,
+    /// Where uploaded files are kept; in the data directory when absent.
+    pub object_store_url: Option<String>,
+}
+
+/// Why settings are refused.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The file cannot be read or parsed.
+    #[error("settings file {path}: {cause}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        cause: String,
+    },
+    /// One setting has no valid value.
+    #[error("{name}: {cause}")]
+    Value {
+        /// The setting.
+        name: &'static str,
+        /// What is wrong with it.
+        cause: String,
+    },
+}
+
+/// The file that is read when none is named and it exists.
+const DEFAULT_FILE: &str = "holdfast.toml";
+
+/// The largest pack that a push may bring where nothing else is said.
+const MAX_PUSH_BYTES: u64 = 10 << 30;
+
+impl Options {
+    /// These options over those of a file: the one named, or `holdfast.toml` when it exists.
+    ///
+    /// # Errors
+    /// When a named file cannot be read, or any file holds something else than settings.
+    pub fn over_file(self, file: Option<&Path>) -> Result<Self, Error> {
+        let path = match file {
+            Some(path) => path,
+            None if Path::new(DEFAULT_FILE).is_file() => Path::new(DEFAULT_FILE),
+            None => return Ok(self),
+        };
+        let fault = |cause: String| Error::File {
+            path: path.to_owned(),
+            cause,
+        };
+        let source = config::File::from(path).format(config::FileFormat::Toml);
+        let file: Self = config::Config::builder()
+            .add_source(source)
+            .build()
+            .and_then(config::Config::try_deserialize)
+            .map_err(|error| fault(error.to_string()))?;
+        Ok(self.over(file))
+    }
+
+    fn over(self, under: Self) -> Self {
+        Self {
+            listen: self.listen.or(under.listen),
+            data_dir: self.data_dir.or(under.data_dir),
+            database_url: self.database_url.or(under.database_url),
+            base_url: self.base_url.or(under.base_url),
+            no_worker: self.no_worker.or(under.no_worker),
+            plan: self.plan.or(under.plan),
+            compat: self.compat.or(under.compat),
+            allow_local_webhooks: self.allow_local_webhooks.or(under.allow_local_webhooks),
+            trusted_proxies: self.trusted_proxies.or(under.trusted_proxies),
+            request_timeout: self.request_timeout.or(under.request_timeout),
+            idle_timeout: self.idle_timeout.or(under.idle_timeout),
+            max_connections: self.max_connections.or(under.max_connections),
+            drain_timeout: self.drain_timeout.or(under.drain_timeout),
+            database_connections: self.database_connections.or(under.database_connections),
+            git_concurrency: self.git_concurrency.or(under.git_concurrency),
+            max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
+            object_store_url: self.object_store_url.or(under.object_store_url),
+            log_json: self.log_json.or(under.log_json),
+            log: self.log.or(under.log),
+            root_token: self.root_token.or(under.root_token),
+            root_password: self.root_password.or(under.root_password),
+        }
+    }
+
+    /// The settings in force, with every default filled in.
+    ///
+    /// # Errors
+    /// When a value makes no sense.
+    pub fn settings(&self) -> Result<Settings, Error> {
+        let data_dir = self.data_dir.clone().unwrap_or_else(|| PathBuf::from("data"));
+        let embedded = || format!("sqlite://{}", data_dir.join("holdfast.db").display());
+        let plan = match &self.plan {
+            Some(plan) => plan
+                .parse()
+                .map_err(|cause| Error::Value { name: "plan", cause })?,
+            None => Tier::Ultimate,
+        };
+        let trusted_proxies = Networks::parse(self.trusted_proxies.as_deref().unwrap_or_default());
+        let trusted_proxies = trusted_proxies.map_err(|cause| Error::Value {
+            name: "trusted_proxies",
+            cause,
+        })?;
+        let cores = std::thread::available_parallelism().map_or(2, usize::from);
+        Ok(Settings {
+            listen: self
+                .listen
+                .unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 8080))),
+            database_url: self.database_url.clone().unwrap_or_else(embedded),
+            base_url: self.base_url.as_deref().map(base_url).transpose()?,
+            data_dir,
+            worker: !self.no_worker.unwrap_or(false),
+            plan,
+            compat: self.compat.unwrap_or(false),
+            allow_local_webhooks: self.allow_local_webhooks.unwrap_or(false),
+            trusted_proxies,
+            request_timeout: Duration::from_secs(self.request_timeout.unwrap_or(60).max(1)),
+            idle_timeout: Duration::from_secs(self.idle_timeout.unwrap_or(60).max(1)),
+            max_connections: self.max_connections.unwrap_or_else(places).max(1),
+            drain_timeout: Duration::from_secs(self.drain_timeout.unwrap_or(30)),
+            database_connections: self.database_connections.unwrap_or(10).max(1),
+            git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
+            max_push_bytes: self.max_push_bytes.unwrap_or(MAX_PUSH_BYTES),
+            object_store_url: self.object_store_url.clone().filter(|url| !url.is_empty()),
+        })
+    }
+}
+
+/// How many connections there may be where nothing else is said: every other file is for repositories, the database
+/// and the pipes of the git program.
+fn places() -> usize {
+    let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
+    let files = files.and_then(|files| usize::try_from(files).ok());
+    (files.unwrap_or(usize::MAX) / 2).min(8192)
+}
+
+fn base_url(text: &str) -> Result<String, Error> {
+    let fault = |cause: &str| Error::Value {
+        name: "base_url",
+        cause: cause.to_owned(),
+    };
+    let rest = text
+        .strip_prefix("http://")
+        .or_else(|| text.strip_prefix("https://"));
+    let host = rest.and_then(|rest| rest.split('/').next()).unwrap_or_default();
+    if host.is_empty()
+        || text.contains(|c: char| matches!(c, '?' | '#') || c.is_whitespace() || c.is_control())
+    {
+        return Err(fault(
+            "must begin with http:// or https://, name a host, and have no query",
+        ));
+    }
+    Ok(text.trim_end_matches('/').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(text: &str) -> Result<Options, Error> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("holdfast.toml");
+        std::fs::write(&path, text).expect("a file");
+        Options::default().over_file(Some(&path))
+    }
+
+    #[test]
+    fn defaults_serve_on_loopback_with_embedded_sqlite() {
+        let settings = Options::default().settings().expect("settings");
+        assert_eq!(settings.listen.to_string(), "127.0.0.1:8080");
+        assert_eq!(settings.database_url, "sqlite://data/holdfast.db");
+        assert_eq!(
+            (settings.plan, settings.compat, settings.worker),
+            (Tier::Ultimate, false, true)
+        );
+    }
+
+    #[test]
+    fn given_options_win_over_the_file() {
+        let file = "listen = \"127.0.0.1:1\"\nplan = \"free\"\ncompat = true\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]";
+        let file = options(file).expect("a file");
+        let given = Options {
+            plan: Some("premium".to_owned()),
+            ..Options::default()
+        };
+        let settings = given.over(file).settings().expect("settings");
+        assert_eq!(
+            (settings.listen.port(), settings.plan, settings.compat),
+            (1, Tier::Premium, true)
+        );
+        assert!(settings.trusted_proxies.contain([10, 1, 2, 3].into()));
+    }
+
+    #[test]
+    fn unknown_settings_and_bad_values_are_named() {
+        assert!(options("lisen = \"127.0.0.1:1\"").is_err_and(|error| error.to_string().contains("lisen")));
+        let refused = |options: Options| options.settings().map_err(|error| error.to_string()).err();
+        let plan = Options {
+            plan: Some("gold".to_owned()),
+            ..Options::default()
+        };
+        assert!(refused(plan).is_some_and(|text| text.contains("gold")));
+        let url = Options {
+            base_url: Some("ftp://h".to_owned()),
+            ..Options::default()
+        };
+        assert!(refused(url).is_some_and(|text| text.contains("base_url")));
+        let proxies = Options {
+            trusted_proxies: Some(vec!["proxy.example".to_owned()]),
+            ..Options::default()
+        };
+        assert!(refused(proxies).is_some_and(|text| text.contains("trusted_proxies: proxy.example")));
+    }
+}
