@@ -173,6 +173,7 @@ impl Filling<'_> {
                 username: Set(username.clone()),
                 username_key: Set(username.clone()),
                 name: Set(format!("{first} {second}")),
+                name_key: Set(fold(&format!("{first} {second}"))),
                 email: Set(format!("{username}@example.com")),
                 email_key: Set(format!("{username}@example.com")),
                 confirmed_at: Set(Some(instant(number))),
@@ -195,6 +196,7 @@ impl Filling<'_> {
                 ..namespace(&path, path.clone(), Visibility::Public, number)
             };
             namespaces::ActiveModel {
+                path_key: Set(path.clone()),
                 path: Set(path),
                 ..owner
             }
@@ -225,6 +227,7 @@ impl Filling<'_> {
                         kind: Set(namespaces::Kind::Group),
                         parent_id: Set(parent),
                         path: Set(format!("group-{number}")),
+                        path_key: Set(format!("group-{number}")),
                         ..namespace(&group.name, group.path.clone(), group.visibility, number)
                     };
                     (number, row)
@@ -378,13 +381,15 @@ impl Filling<'_> {
         };
         let active = number + self.random.below(PROJECTS);
         let (first, second) = self.words();
+        let description = format!("All that the {first} {second} needs");
         projects::ActiveModel {
             namespace_id: Set(place.id),
             name_key: Set(fold(&name)),
             name: Set(name),
             path_key: Set(path.clone()),
             path: Set(path),
-            description: Set(Some(format!("All that the {first} {second} needs"))),
+            description_key: Set(Some(fold(&description))),
+            description: Set(Some(description)),
             visibility: Set(wanted.min(place.widest)),
             default_branch: Set(Some("main".to_owned())),
             archived: Set(self.random.once_in(20)),

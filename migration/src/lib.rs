@@ -35,6 +35,7 @@ mod m20261121_000024_create_project_hooks;
 mod m20261121_000025_create_events;
 mod m20261121_000026_create_hook_deliveries;
 mod m20261121_000027_create_spent_actions;
+mod m20261121_000028_fold_what_is_searched;
 mod m20261121_000030_create_labels;
 mod m20261121_000031_create_milestones;
 mod m20261121_000032_create_issues;
@@ -79,6 +80,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000022_create_job_tokens::Migration),
             Box::new(m20261121_000023_create_taken_emails::Migration),
             Box::new(m20261121_000027_create_spent_actions::Migration),
+            Box::new(m20261121_000028_fold_what_is_searched::Migration),
             Box::new(m20261121_000030_create_labels::Migration),
             Box::new(m20261121_000031_create_milestones::Migration),
             Box::new(m20261121_000032_create_issues::Migration),

@@ -7,12 +7,12 @@ use std::process::ExitCode;
 use chrono::NaiveDate;
 use clap::{Subcommand, ValueEnum};
 use holdfast::entities::access_tokens::Kind;
-use holdfast::entities::{Visibility, users};
+use holdfast::entities::{AccessLevel, Visibility, users};
 use holdfast::error::Error;
 use holdfast::secrets::Token;
 use holdfast::services::access_tokens::{self, NewToken};
 use holdfast::services::users::{self as accounts, NewUser};
-use holdfast::services::{imports, recovery};
+use holdfast::services::{imports, members, recovery};
 
 use super::{Common, Outcome, print};
 
@@ -62,8 +62,22 @@ pub(super) enum Command {
         /// Who may see the project if it is made
         #[arg(long, value_enum, default_value_t = Exposure::Private)]
         visibility: Exposure,
+        /// Name of the user whose doing it is [default: the owner of a personal namespace, or else the first administrator]
+        #[arg(long)]
+        author: Option<String>,
         /// The repository
         path: PathBuf,
+        #[command(flatten)]
+        common: Common,
+    },
+    /// Bring the members of a group in step with a directory: reads a line `USERNAME ROLE` for each from standard input
+    SyncMembers {
+        /// Path of the group
+        #[arg(long)]
+        group: String,
+        /// Let the list be empty, which ends the membership of everybody from the directory
+        #[arg(long)]
+        allow_empty: bool,
         #[command(flatten)]
         common: Common,
     },
@@ -134,12 +148,13 @@ pub(super) async fn run(command: Command) -> Outcome {
         Command::ImportRepo {
             project,
             visibility,
+            author,
             path,
             common,
         } => {
             let (settings, backend) = common.open().await?;
             let _presence = recovery::arrive(&backend, &settings.data_dir).await?;
-            let made = imports::import(&backend, &project, visibility.into(), path)
+            let made = imports::import(&backend, &project, visibility.into(), path, author.as_deref())
                 .await
                 .map_err(shown)?;
             let branch = made.default_branch.as_deref().unwrap_or("none");
@@ -149,7 +164,44 @@ pub(super) async fn run(command: Command) -> Outcome {
             ));
             Ok(ExitCode::SUCCESS)
         }
+        Command::SyncMembers {
+            group,
+            allow_empty,
+            common,
+        } => sync_members(common, &group, allow_empty).await,
     }
+}
+
+async fn sync_members(common: Common, group: &str, allow_empty: bool) -> Outcome {
+    let text = std::io::read_to_string(std::io::stdin().lock())?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let listed = lines.map(listed).collect::<Result<Vec<_>, _>>()?;
+    if listed.is_empty() && !allow_empty {
+        return Err("nobody is listed; if that is meant, say --allow-empty".into());
+    }
+    let (_, backend) = common.open().await?;
+    let done = members::synchronise(&backend, group, &listed)
+        .await
+        .map_err(shown)?;
+    for (username, reason) in &done.passed_over {
+        print(&format!("{username} {reason}.\n"));
+    }
+    print(&format!(
+        "{} joined, {} changed, {} left.\n",
+        done.joined, done.changed, done.left
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A user name and a role, by its word or number.
+fn listed(line: &str) -> Result<(String, AccessLevel), String> {
+    let mut words = line.split_whitespace();
+    let (Some(username), Some(role), None) = (words.next(), words.next(), words.next()) else {
+        return Err(format!("a line must be USERNAME ROLE: {line}"));
+    };
+    let level = AccessLevel::of_word(role).or_else(|| AccessLevel::of_number(role.parse().ok()?));
+    let level = level.ok_or_else(|| format!("{role} is no role of a group: {line}"))?;
+    Ok((username.to_owned(), level))
 }
 
 async fn create_user(common: Common, mut new: NewUser) -> Outcome {

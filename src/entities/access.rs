@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use chrono::NaiveDate;
 use sea_orm::{
-    ColumnTrait, Condition, ConnectionTrait, DbErr, ExprTrait, FromQueryResult,
+    ColumnTrait, Condition, ConnectionTrait, DbErr, ExprTrait, FromQueryResult, QueryFilter, QuerySelect,
     sea_query::{Expr, IntoColumnRef, IntoTableRef, Query, SelectStatement, TableRef, UnionType},
 };
 
@@ -181,6 +181,53 @@ pub async fn held_projects(
             Ok(held_by(user_id, least, today, columns.map(passed_by)))
         }
     }
+}
+
+/// Of a few projects those that somebody may see or, with `least`, on which somebody has at least this role; never those
+/// being removed. What the viewer has roles on is not looked for then, but what these projects grant.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn admitted_among(
+    db: &impl ConnectionTrait,
+    viewer: Viewer,
+    user_id: Option<i64>,
+    ids: &BTreeSet<i64>,
+    least: Option<AccessLevel>,
+    today: NaiveDate,
+) -> Result<BTreeSet<i64>, DbErr> {
+    let rows: Vec<(i64, i64, Visibility)> = projects::live()
+        .select_only()
+        .columns([
+            projects::Column::Id,
+            projects::Column::NamespaceId,
+            projects::Column::Visibility,
+        ])
+        .filter(projects::Column::Id.is_in(ids.iter().copied()))
+        .into_tuple()
+        .all(db)
+        .await?;
+    let is_open = |visibility: Visibility| match viewer {
+        Viewer::Admin => true,
+        Viewer::Anonymous => visibility == Visibility::Public,
+        Viewer::User { external, .. } => open_to(external).contains(&visibility),
+    };
+    let (open, closed): (Vec<_>, Vec<_>) = rows
+        .into_iter()
+        .partition(|(_, _, visibility)| least.is_none() && is_open(*visibility));
+    let mut admitted: BTreeSet<i64> = open.into_iter().map(|(id, ..)| id).collect();
+    if let Some(user_id) = user_id {
+        let closed: Vec<_> = closed
+            .into_iter()
+            .map(|(id, namespace, _)| (id, namespace))
+            .collect();
+        let held = levels(db, user_id, &closed, today).await?.projects;
+        let enough = held
+            .into_iter()
+            .filter(|(_, level)| least.is_none_or(|least| *level >= least));
+        admitted.extend(enough.map(|(id, _)| id));
+    }
+    Ok(admitted)
 }
 
 /// A column of `projects` that no index is to be chosen for.

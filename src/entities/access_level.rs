@@ -1,6 +1,6 @@
 //! Roles, from Guest to Owner.
 
-use sea_orm::{DeriveActiveEnum, EnumIter};
+use sea_orm::{DeriveActiveEnum, EnumIter, Iterable};
 use serde::{Deserialize, Serialize};
 
 /// A role on a group or project, as the integer of specification 2.0; ordered, the greater may do more.
@@ -37,6 +37,12 @@ impl AccessLevel {
     /// The role that a number of any size names.
     pub fn of_number(number: i64) -> Option<Self> {
         Self::try_from(i32::try_from(number).ok()?).ok()
+    }
+
+    /// The role that a word names, in any case.
+    pub fn of_word(word: &str) -> Option<Self> {
+        let mut all = Self::iter();
+        all.find(|level| level.word().eq_ignore_ascii_case(word))
     }
 
     /// The word for the role that messages use.

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::sea_query::{BinOper, Func};
-use sea_orm::{DbBackend, ExprTrait, QuerySelect, Statement, entity::prelude::*};
+use sea_orm::{ActiveValue::Set, DbBackend, ExprTrait, QuerySelect, Statement, entity::prelude::*};
 use serde::{Deserialize, Serialize};
 
 use super::{Visibility, fold, namespace_ancestors as ancestors, numeric_id};
@@ -61,6 +61,8 @@ pub struct Model {
     pub name_key: String,
     /// The last part of the path.
     pub path: String,
+    /// The last part of the path folded, for searching and ordering.
+    pub path_key: String,
     /// The whole path, with slashes.
     pub full_path: String,
     /// The whole path folded; unique.
@@ -135,7 +137,19 @@ impl Related<super::users::Entity> for Entity {
     }
 }
 
-impl ActiveModelBehavior for ActiveModel {}
+#[async_trait::async_trait]
+impl ActiveModelBehavior for ActiveModel {
+    /// Keeps the folded last part of the path in step with the path.
+    async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
+    where
+        C: ConnectionTrait,
+    {
+        if let Set(path) = &self.path {
+            self.path_key = Set(fold(path));
+        }
+        Ok(self)
+    }
+}
 
 /// A namespace of either kind by its whole path, without regard to case; not one that is being removed.
 ///

@@ -15,13 +15,18 @@ const TABLE: &str = "project_texts";
 /// How many characters a word has at least that the table can tell something of.
 const SHORTEST: usize = 3;
 
+/// Whether the database keeps them in that table. PostgreSQL has an index instead, which it uses by itself.
+pub fn are_kept(db: &impl ConnectionTrait) -> bool {
+    db.get_database_backend() == DatabaseBackend::Sqlite
+}
+
 /// A few projects with all those among them that hold a folded word, and maybe others that nearly do; none when they are
-/// more, or when that is not known. PostgreSQL has an index instead, which it uses by itself.
+/// more, or when that is not known.
 ///
 /// # Errors
 /// Whatever the database reports.
 pub async fn candidates(db: &impl ConnectionTrait, word: &str) -> Result<Option<BTreeSet<i64>>, DbErr> {
-    if db.get_database_backend() != DatabaseBackend::Sqlite || word.chars().count() < SHORTEST {
+    if !are_kept(db) || word.chars().count() < SHORTEST {
         return Ok(None);
     }
     let phrase = format!("\"{}\"", word.replace('"', "\"\""));

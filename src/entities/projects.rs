@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, QuerySelect};
+use sea_orm::{ActiveValue::Set, Condition, QuerySelect};
 use serde::{Deserialize, Serialize};
 
 use super::{Visibility, fold, numeric_id};
@@ -106,6 +106,8 @@ pub struct Model {
     pub path_key: String,
     /// What it is for.
     pub description: Option<String>,
+    /// The description folded, for searching.
+    pub description_key: Option<String>,
     /// Who may see it.
     pub visibility: Visibility,
     /// The branch that is shown first; none while the repository is empty.
@@ -263,7 +265,19 @@ impl Related<super::users::Entity> for Entity {
     }
 }
 
-impl ActiveModelBehavior for ActiveModel {}
+#[async_trait::async_trait]
+impl ActiveModelBehavior for ActiveModel {
+    /// Keeps the folded description in step with the description.
+    async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
+    where
+        C: ConnectionTrait,
+    {
+        if let Set(description) = &self.description {
+            self.description_key = Set(description.as_deref().map(fold));
+        }
+        Ok(self)
+    }
+}
 
 /// A project and its namespace by whole path, without regard to case; not one that is being removed. A bare
 /// word is never a project.

@@ -1,8 +1,8 @@
 //! People and bots who may sign in.
 
 use chrono::{DateTime, NaiveDate, Utc};
-use sea_orm::QuerySelect;
 use sea_orm::entity::prelude::*;
+use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 
 use super::{fold, numeric_id};
@@ -35,6 +35,8 @@ pub struct Model {
     pub username_key: String,
     /// The name that is shown.
     pub name: String,
+    /// The name folded, for searching and ordering.
+    pub name_key: String,
     /// The address for mail, as it was given.
     pub email: String,
     /// The address folded; unique.
@@ -105,7 +107,19 @@ pub struct Model {
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
-impl ActiveModelBehavior for ActiveModel {}
+#[async_trait::async_trait]
+impl ActiveModelBehavior for ActiveModel {
+    /// Keeps the folded name in step with the name.
+    async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
+    where
+        C: ConnectionTrait,
+    {
+        if let Set(name) = &self.name {
+            self.name_key = Set(fold(name));
+        }
+        Ok(self)
+    }
+}
 
 /// A user by name, without regard to case.
 ///
@@ -135,6 +149,19 @@ pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<
         Some(id) => live().filter(Column::Id.eq(id)).one(db).await,
         None => by_username(db, reference).await,
     }
+}
+
+/// The administrator who was there first, of those who may act.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn first_administrator(db: &impl ConnectionTrait) -> Result<Option<Model>, DbErr> {
+    live()
+        .filter(Column::Admin.eq(true))
+        .filter(Column::State.eq(State::Active))
+        .order_by_asc(Column::Id)
+        .one(db)
+        .await
 }
 
 /// Locks a user until the transaction ends; none when there is none.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use crate::entities::ref_updates::Kind;
-use crate::entities::{Visibility, namespaces, projects};
+use crate::entities::{Visibility, namespaces, projects, users};
 use crate::error::{Error, Result};
 use crate::git::{self, Oid, Repository, RepositoryId, TagOrder, TagQuery, Window};
 use crate::services::projects::insert_bare;
@@ -17,18 +17,22 @@ const FIRST_BRANCH: &str = "main";
 /// Takes over the branches and tags of the repository at `source` into the project with this path, which is made
 /// in an existing namespace when it is not there. Git copies from disk to disk; nothing is held in memory.
 ///
+/// What comes of it is the doing of the user of this name; without a name, of the owner of the personal namespace, or else of
+/// the first administrator, who is the operator.
+///
 /// # Errors
-/// 404 for a namespace that is not there, 400 for a path that cannot be a project's or is taken; whatever
+/// 404 for a namespace or user that is not there, 400 for a path that cannot be a project's or is taken; whatever
 /// Git says of the source.
 pub async fn import(
     backend: &Backend,
     full_path: &str,
     visibility: Visibility,
     source: PathBuf,
+    author: Option<&str>,
 ) -> Result<projects::Model> {
-    let project = match projects::by_full_path(backend.database.read(), full_path).await? {
-        Some((project, _)) => project,
-        None => make_project(backend, full_path, visibility).await?,
+    let (project, author) = match projects::by_full_path(backend.database.read(), full_path).await? {
+        Some((project, namespace)) => (project, author_in(backend, &namespace, author).await?),
+        None => make_project(backend, full_path, visibility, author).await?,
     };
     let id = RepositoryId::of_project(project.id);
     // A row whose repository is missing is what an import leaves that was killed in between.
@@ -38,7 +42,7 @@ pub async fn import(
     };
     let mover = Mover {
         project_id: project.id,
-        user_id: None,
+        user_id: Some(author.id),
         kind: Kind::Push,
     };
     let default_branch = project.default_branch.clone();
@@ -60,7 +64,27 @@ pub async fn import(
         .ok_or_else(|| Error::not_found("Project"))
 }
 
-async fn make_project(backend: &Backend, full_path: &str, visibility: Visibility) -> Result<projects::Model> {
+/// Whose doing an import into a namespace is.
+async fn author_in(
+    backend: &Backend,
+    namespace: &namespaces::Model,
+    name: Option<&str>,
+) -> Result<users::Model> {
+    let db = backend.database.read();
+    let found = match (name, namespace.owner_id) {
+        (Some(name), _) => users::by_username(db, name).await?,
+        (None, Some(owner)) => users::by_reference(db, &owner.to_string()).await?,
+        (None, None) => users::first_administrator(db).await?,
+    };
+    found.ok_or_else(|| Error::not_found("User"))
+}
+
+async fn make_project(
+    backend: &Backend,
+    full_path: &str,
+    visibility: Visibility,
+    author: Option<&str>,
+) -> Result<(projects::Model, users::Model)> {
     let (above, path) = full_path
         .rsplit_once('/')
         .ok_or_else(|| Error::Refused("The path of a project is NAMESPACE/NAME".into()))?;
@@ -77,7 +101,9 @@ async fn make_project(backend: &Backend, full_path: &str, visibility: Visibility
     let namespace = namespaces::by_full_path(backend.database.read(), above)
         .await?
         .ok_or_else(|| Error::not_found("Namespace"))?;
-    insert_bare(backend, namespace.id, path, visibility).await
+    let author = author_in(backend, &namespace, author).await?;
+    let project = insert_bare(backend, namespace.id, path, visibility, author.id).await?;
+    Ok((project, author))
 }
 
 /// Every branch and tag, and what it points at.

@@ -1,7 +1,7 @@
 //! What lists have in common: pages, totals that stop counting, and search in texts.
 
-use sea_orm::sea_query::{Asterisk, Expr, Func, IntoColumnRef, LikeExpr, Query, SelectStatement};
-use sea_orm::{ConnectionTrait, EntityTrait, ExprTrait, QuerySelect, QueryTrait, Select};
+use sea_orm::sea_query::{Asterisk, Expr, Func, LikeExpr, Query, SelectStatement};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, QuerySelect, QueryTrait, Select};
 
 use crate::api::types::{MAX_COUNTED, Page, PageRequest};
 use crate::error::Result;
@@ -70,20 +70,36 @@ pub async fn page_of<E: EntityTrait>(
     Ok(Page::new(page, found, total))
 }
 
-/// The pattern of texts that contain `text`.
-pub fn containing(text: &str) -> LikeExpr {
-    let mut pattern = String::from("%");
+/// Whether a text contains another. Both are folded: the column is the `*_key` of the one that is searched, for the
+/// databases do not agree on which letters are the same in another case.
+pub fn contains(column: impl ColumnTrait, folded: &str) -> Expr {
+    contains_in(Expr::col(column.as_column_ref()), folded)
+}
+
+/// As [`contains`], of a column of a table by another name.
+pub fn contains_in(key: Expr, folded: &str) -> Expr {
+    key.like(pattern("%", folded, "%"))
+}
+
+/// Whether a folded text begins with another.
+pub fn begins_with(column: impl ColumnTrait, folded: &str) -> Expr {
+    Expr::col(column.as_column_ref()).like(pattern("", folded, "%"))
+}
+
+/// Whether a folded text ends with another.
+pub fn ends_with(column: impl ColumnTrait, folded: &str) -> Expr {
+    Expr::col(column.as_column_ref()).like(pattern("%", folded, ""))
+}
+
+/// The pattern of texts that are `text` with something before and after it.
+fn pattern(before: &str, text: &str, after: &str) -> LikeExpr {
+    let mut pattern = String::from(before);
     for character in text.chars() {
         if ['%', '_', ESCAPE].contains(&character) {
             pattern.push(ESCAPE);
         }
         pattern.push(character);
     }
-    pattern.push('%');
+    pattern.push_str(after);
     LikeExpr::new(pattern).escape(ESCAPE)
-}
-
-/// Whether a column that is not kept folded contains a folded text.
-pub fn lower_contains(column: impl IntoColumnRef, folded: &str) -> Expr {
-    Expr::expr(Func::lower(Expr::col(column))).like(containing(folded))
 }

@@ -19,7 +19,7 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::git_access::{self, Basic};
 use crate::services::pushes;
-use crate::web::sign_in::network;
+use crate::web::callers::network;
 
 /// Answers Git's requests, and passes on all others.
 pub struct GitHttp {
@@ -304,7 +304,7 @@ fn credentials(request: &Request) -> Result<Option<Basic>, Error> {
         scheme.eq_ignore_ascii_case("basic").then(|| Basic {
             name: name.to_owned(),
             password: password.to_owned(),
-            address: request.remote_addr().as_socket_addr().map(network),
+            address: network(request),
         })
     };
     read().map(Some).ok_or(Error::Unauthorized)

@@ -1,5 +1,6 @@
 //! What is not REST, and what every request passes: request ids, logs, limits, and the last word on errors.
 
+mod callers;
 mod compress;
 pub mod connections;
 pub mod docs;
@@ -35,6 +36,7 @@ where
         })
         .with(compress::Compression)
         .with(trace::Trace)
+        .data(callers::TrustedProxies(settings.trusted_proxies.clone()))
         .data(BaseUrl(backend.instance.base_url.as_str().into()))
         .map_to_response()
 }

@@ -18,6 +18,7 @@ use crate::secrets::{self, Token};
 use crate::services::Backend;
 use crate::services::sessions::{self, Attempt, LIFETIME, Outcome, SignedIn};
 use crate::views::html::escape;
+use crate::web::callers::network;
 use crate::web::page::document;
 
 /// The cookie that the form's token belongs to.
@@ -113,7 +114,7 @@ async fn submit(request: &Request, typed: Form<Typed>, Data(backend): Data<&Back
         login: typed.login.trim().to_owned(),
         password: typed.password,
         new_password: typed.new_password.filter(|password| !password.is_empty()),
-        address: request.remote_addr().as_socket_addr().map(network),
+        address: network(request),
         replaces: sent_cookie(request, SESSION_COOKIE).map(str::to_owned),
     };
     let refused = |status, fault: &str, asks_new_password| {
@@ -229,17 +230,6 @@ pub(super) async fn signed_in(request: &Request, backend: &Backend) -> Result<Op
 
 fn sent_cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     cookie(request.headers().get(COOKIE)?.to_str().ok()?, name)
-}
-
-/// What failures are counted by: the address, or the network that one customer has with IPv6.
-pub(in crate::web) fn network(address: &std::net::SocketAddr) -> String {
-    match address.ip().to_canonical() {
-        std::net::IpAddr::V4(address) => address.to_string(),
-        std::net::IpAddr::V6(address) => {
-            let [a, b, c, d, ..] = address.segments();
-            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
-        }
-    }
 }
 
 /// The token of the form that belongs to its cookie.

@@ -16,7 +16,7 @@ use crate::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
-use crate::services::listing::{containing, lower_contains, page_of};
+use crate::services::listing::{contains, page_of};
 use crate::services::namespaces::full_names;
 
 /// What groups are ordered by.
@@ -112,7 +112,7 @@ impl Filter {
         };
         let column = match self.order {
             Order::Name => Column::NameKey,
-            Order::Path => Column::Path,
+            Order::Path => Column::PathKey,
             Order::Id => Column::Id,
         };
         let held = self.held(caller);
@@ -149,8 +149,8 @@ impl Filter {
     fn of_group(&self) -> Condition {
         let found = |text: String| {
             Condition::any()
-                .add(Expr::col((namespaces::Entity, Column::NameKey)).like(containing(&text)))
-                .add(lower_contains((namespaces::Entity, Column::Path), &text))
+                .add(contains(Column::NameKey, &text))
+                .add(contains(Column::PathKey, &text))
         };
         let search = self.search.as_deref().map(fold).filter(|text| !text.is_empty());
         let skipped =

@@ -1,11 +1,22 @@
 //! Members that directory synchronisation makes, whose role may be told to differ from the one the directory says.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Membership, Place, locked_member};
-use crate::entities::now;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter,
+};
+
+use super::inherited::highest_above;
+use super::{Membership, Place, end_below, locked_member};
+use crate::entities::members::{self, Source};
+use crate::entities::{AccessLevel, fold, namespaces, now, users};
 use crate::error::{Error, Result};
+use crate::policy::Tier;
 use crate::services::Backend;
+
+/// The most users that a directory may list for a group.
+const MOST_LISTED: usize = 10_000;
 
 /// Lets the role of a member differ from the one the directory says, or not any more.
 ///
@@ -31,4 +42,163 @@ pub async fn set_override(
             Ok(Membership::new(row, user))
         })
         .await
+}
+
+/// What bringing a group in step with a directory came to.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Synchronised {
+    /// How many users became members.
+    pub joined: u64,
+    /// How many members got another role, or are the directory's from now on.
+    pub changed: u64,
+    /// How many members of the directory are members no more.
+    pub left: u64,
+    /// Whom nothing was done about, by user name, and why.
+    pub passed_over: Vec<(String, String)>,
+}
+
+/// Brings the direct members of a group in step with a directory, which lists users by name with their roles; of several
+/// roles of a user the highest counts. Whoever is listed becomes a member of the directory, who was one before as well.
+/// Members of the directory who are not listed leave, and those that others added stay. An overridden role stays as it is.
+///
+/// # Errors
+/// 404 for an unknown group, 400 on plans without synchronisation and for a list that is too long.
+pub async fn synchronise(
+    backend: &Backend,
+    group: &str,
+    listed: &[(String, AccessLevel)],
+) -> Result<Synchronised> {
+    if backend.instance.plan < Tier::Starter {
+        return Err(Error::Refused("the plan has no directory synchronisation".into()));
+    }
+    if listed.len() > MOST_LISTED {
+        let text = format!("the directory lists more than {MOST_LISTED} users");
+        return Err(Error::Refused(text.into()));
+    }
+    backend
+        .database
+        .transaction(async |transaction| {
+            let group = namespaces::group_by_reference(transaction, group)
+                .await?
+                .ok_or_else(|| Error::not_found("Group"))?;
+            namespaces::lock(transaction, group.id).await?;
+            let mut step = Step {
+                transaction,
+                group_id: group.id,
+                done: Synchronised::default(),
+            };
+            step.run(listed).await?;
+            Ok(step.done)
+        })
+        .await
+}
+
+/// A synchronisation under way.
+struct Step<'a> {
+    transaction: &'a DatabaseTransaction,
+    group_id: i64,
+    done: Synchronised,
+}
+
+impl Step<'_> {
+    async fn run(&mut self, listed: &[(String, AccessLevel)]) -> Result<()> {
+        let mut wanted: BTreeMap<String, AccessLevel> = BTreeMap::new();
+        for (username, level) in listed {
+            let most = wanted.entry(fold(username)).or_insert(*level);
+            *most = (*most).max(*level);
+        }
+        // New Owners first, so that former ones are not the last.
+        let mut wanted: Vec<_> = wanted.into_iter().collect();
+        wanted.sort_by_key(|(_, level)| std::cmp::Reverse(*level));
+        let mut met = BTreeSet::new();
+        for (username, level) in wanted {
+            match users::by_username(self.transaction, &username).await? {
+                Some(user) if user.bot => self.pass_over(username, "is a bot"),
+                Some(user) => {
+                    met.insert(user.id);
+                    self.meet(&user, level).await?;
+                }
+                None => self.pass_over(username, "is nobody here"),
+            }
+        }
+        let known = members::of(Source::Group(self.group_id), now().date_naive())
+            .filter(members::Column::Ldap.eq(true))
+            .all(self.transaction)
+            .await?;
+        for (member, user) in known {
+            if met.contains(&member.user_id) {
+                continue;
+            }
+            if self.is_last_owner(&member).await? {
+                let name = user.map_or_else(String::new, |user| user.username);
+                self.pass_over(name, "stays, as the last owner of the group");
+                continue;
+            }
+            members::Entity::delete_by_id(member.id)
+                .exec(self.transaction)
+                .await?;
+            end_below(self.transaction, self.group_id, member.user_id).await?;
+            self.done.left += 1;
+        }
+        Ok(())
+    }
+
+    fn pass_over(&mut self, username: String, why: &str) {
+        self.done.passed_over.push((username, why.to_owned()));
+    }
+
+    /// Gives a listed user the role.
+    async fn meet(&mut self, user: &users::Model, level: AccessLevel) -> Result<()> {
+        let source = Source::Group(self.group_id);
+        // No membership is lower than the role from above.
+        let above = highest_above(self.transaction, source, self.group_id, user.id).await?;
+        let level = above.map_or(level, |(above, _)| above.max(level));
+        let Some(member) = members::direct(self.transaction, source, user.id).await? else {
+            let row = members::ActiveModel {
+                user_id: Set(user.id),
+                namespace_id: Set(Some(self.group_id)),
+                access_level: Set(level),
+                ldap: Set(true),
+                created_at: Set(now()),
+                updated_at: Set(now()),
+                ..Default::default()
+            };
+            row.insert(self.transaction).await?;
+            self.done.joined += 1;
+            return Ok(());
+        };
+        let ended = member.expires_at.is_some_and(|day| day <= now().date_naive());
+        let level = match member.r#override && !ended {
+            true => member.access_level,
+            false => level,
+        };
+        let settled = (level, true, None);
+        if (member.access_level, member.ldap, member.expires_at) == settled {
+            return Ok(());
+        }
+        if level < AccessLevel::Owner && self.is_last_owner(&member).await? {
+            self.pass_over(user.username.clone(), "stays, as the last owner of the group");
+            return Ok(());
+        }
+        let overridden = member.r#override && !ended;
+        let mut row = member.into_active_model();
+        row.access_level = Set(level);
+        row.ldap = Set(true);
+        row.r#override = Set(overridden);
+        row.expires_at = Set(None);
+        row.updated_at = Set(now());
+        row.update(self.transaction).await?;
+        match ended {
+            true => self.done.joined += 1,
+            false => self.done.changed += 1,
+        }
+        Ok(())
+    }
+
+    async fn is_last_owner(&self, member: &members::Model) -> Result<bool> {
+        let today = now().date_naive();
+        let owns =
+            member.access_level == AccessLevel::Owner && member.expires_at.is_none_or(|day| day > today);
+        Ok(owns && members::owners(self.transaction, self.group_id, today).await? <= 1)
+    }
 }

@@ -17,14 +17,36 @@ pub(super) async fn refuse_below(
     user_id: i64,
     level: AccessLevel,
 ) -> Result<()> {
-    let nearest = match place.source {
+    match highest_above(db, place.source, place.namespace.id, user_id).await? {
+        Some((above, group)) if above > level => {
+            let text = format!(
+                "should be greater than or equal to {} inherited membership from group {group}",
+                above.word()
+            );
+            Err(Error::attribute("access_level", text))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The highest role that a user has as a member of a group above, and the name of the group.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn highest_above(
+    db: &impl ConnectionTrait,
+    source: Source,
+    namespace_id: i64,
+    user_id: i64,
+) -> Result<Option<(AccessLevel, String)>> {
+    let nearest = match source {
         Source::Group(_) => 1,
         Source::Project(_) => 0,
     };
     let above = namespace_ancestors::Entity::find()
         .select_only()
         .column(namespace_ancestors::Column::AncestorId)
-        .filter(namespace_ancestors::Column::NamespaceId.eq(place.namespace.id))
+        .filter(namespace_ancestors::Column::NamespaceId.eq(namespace_id))
         .filter(namespace_ancestors::Column::Depth.gte(nearest));
     let highest = members::Entity::find()
         .find_also_related(namespaces::Entity)
@@ -34,15 +56,5 @@ pub(super) async fn refuse_below(
         .order_by_desc(members::Column::AccessLevel)
         .one(db)
         .await?;
-    match highest {
-        Some((member, Some(group))) if member.access_level > level => {
-            let text = format!(
-                "should be greater than or equal to {} inherited membership from group {}",
-                member.access_level.word(),
-                group.name
-            );
-            Err(Error::attribute("access_level", text))
-        }
-        _ => Ok(()),
-    }
+    Ok(highest.and_then(|(member, group)| Some((member.access_level, group?.name))))
 }

@@ -16,7 +16,7 @@ use crate::entities::{
 };
 use crate::error::{Error, Result};
 use crate::services::Backend;
-use crate::services::listing::{bounded_count, containing, lower_contains};
+use crate::services::listing::{bounded_count, contains};
 
 /// Which members are wanted.
 #[derive(Debug, Clone, Default)]
@@ -32,11 +32,10 @@ impl MemberFilter {
     fn condition(&self) -> Condition {
         let mut condition = Condition::all();
         if let Some(query) = self.query.as_deref().map(fold).filter(|query| !query.is_empty()) {
-            let username = Expr::col((users::Entity, users::Column::UsernameKey));
             condition = condition.add(
                 Condition::any()
-                    .add(lower_contains((users::Entity, users::Column::Name), &query))
-                    .add(username.like(containing(&query)))
+                    .add(contains(users::Column::NameKey, &query))
+                    .add(contains(users::Column::UsernameKey, &query))
                     .add(users::Column::EmailKey.eq(query)),
             );
         }

@@ -11,7 +11,7 @@ use sea_orm::{
     IntoActiveModel, QueryFilter, QuerySelect, QueryTrait,
 };
 
-pub use directory::set_override;
+pub use directory::{Synchronised, set_override, synchronise};
 pub use expiry::sweep_expired;
 pub use listing::{MemberFilter, any, direct, list, list_all};
 

@@ -2,8 +2,7 @@
 
 use std::collections::HashMap;
 
-use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryOrder};
+use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 
 use crate::api::types::{Page, PageRequest};
 use crate::entities::access::{groups_with_level, visible_groups};
@@ -12,7 +11,7 @@ use crate::entities::{AccessLevel, fold, now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
-use crate::services::listing::{containing, page_of};
+use crate::services::listing::{contains, page_of};
 
 /// A namespace, with the user whose personal one it is.
 #[derive(Debug, Clone)]
@@ -53,8 +52,8 @@ pub async fn list(
     };
     let found = |text: String| {
         Condition::any()
-            .add(Expr::col((namespaces::Entity, Column::NameKey)).like(containing(&text)))
-            .add(Expr::col((namespaces::Entity, Column::FullPathKey)).like(containing(&text)))
+            .add(contains(Column::NameKey, &text))
+            .add(contains(Column::FullPathKey, &text))
     };
     let search = filter.search.as_deref().map(fold).filter(|text| !text.is_empty());
     let condition = Condition::all()

@@ -114,6 +114,7 @@ pub async fn insert_bare(
     namespace_id: i64,
     path: &str,
     visibility: Visibility,
+    creator_id: i64,
 ) -> Result<projects::Model> {
     backend
         .database
@@ -124,9 +125,15 @@ pub async fn insert_bare(
             let visibility = visibility.min(namespace.visibility);
             let row = projects::ActiveModel {
                 namespace_id: Set(namespace.id),
-                ..row(path.to_owned(), path.to_owned(), visibility, namespace.owner_id)
+                ..row(path.to_owned(), path.to_owned(), visibility, Some(creator_id))
             };
-            insert(backend, transaction, &namespace, row).await
+            let project = insert(backend, transaction, &namespace, row).await?;
+            let event = NewEvent {
+                target: Some(project_target(&project)),
+                ..NewEvent::new(project.id, creator_id, Happening::Created)
+            };
+            events::record(transaction, event).await?;
+            Ok(project)
         })
         .await
 }

@@ -1,6 +1,6 @@
 //! Lists of projects: filters, order, and both ways of paging (specification 4.5 and 8).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, Query, UnionType};
@@ -13,7 +13,7 @@ use super::Row;
 use super::row::decorate;
 use crate::api::types::{Page, PageRequest, Rest};
 use crate::entities::access::{
-    code_readable_projects, held_projects, passed_by, projects_with_level, visible_projects,
+    admitted_among, code_readable_projects, held_projects, passed_by, projects_with_level, visible_projects,
 };
 use crate::entities::few::{TARGET, few};
 use crate::entities::projects::{self, Column, FeatureAccess};
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
-use crate::services::listing::{containing, lower_contains, total_of};
+use crate::services::listing::{begins_with, contains, contains_in, ends_with, total_of};
 
 /// Records beyond which pages by number end (specification 8).
 const DEEPEST_OFFSET: i64 = 50_000;
@@ -54,8 +54,8 @@ impl Order {
     fn column(self) -> Column {
         match self {
             Self::Id => Column::Id,
-            Self::Name => Column::Name,
-            Self::Path => Column::Path,
+            Self::Name => Column::NameKey,
+            Self::Path => Column::PathKey,
             Self::CreatedAt => Column::CreatedAt,
             Self::UpdatedAt => Column::UpdatedAt,
             Self::LastActivityAt => Column::LastActivityAt,
@@ -165,13 +165,30 @@ impl Filter {
     /// The ids of all that is wanted, in order.
     async fn select(&self, backend: &Backend, caller: &Caller) -> Result<Select<projects::Entity>> {
         let db = backend.database.read();
-        let seen = match self.held(db, caller).await? {
-            // Who has a role on a project sees it.
-            Some(held) => held.add(Column::DeletionStartedAt.is_null()),
-            None => visible_projects(caller.viewer(), now().date_naive()),
+        let found = self.found();
+        let some = self.candidates(db, caller, &found).await?;
+        let is_few = some.is_some();
+        let live = || Column::DeletionStartedAt.is_null();
+        let (viewer, today) = (caller.viewer(), now().date_naive());
+        let seen = match (some, self.least()) {
+            (Some(ids), least) => {
+                let user = caller.as_user().map(|user| user.id);
+                let ids = admitted_among(db, viewer, user, &ids, least, today).await?;
+                Condition::all().add(Column::Id.is_in(ids)).add(live())
+            }
+            (None, Some(least)) => match caller.as_user() {
+                // Who has a role on a project sees it.
+                Some(user) => {
+                    let held = held_projects(db, user.id, least, today).await?;
+                    Condition::all().add(held).add(live())
+                }
+                None => nothing(),
+            },
+            (None, None) => visible_projects(viewer, today),
         };
+        let stars = self.stars(caller).map(QueryTrait::into_query);
         let inside = match self.of_group {
-            Some(group) => Some(of_group(db, group).await?),
+            Some(group) => Some(of_group(db, group, is_few).await?),
             None => None,
         };
         let ids = projects::Entity::find()
@@ -179,9 +196,9 @@ impl Filter {
             .column(Column::Id)
             .filter(seen)
             .filter(Condition::all().add_option(inside))
-            .filter(self.of_stars(caller))
+            .filter(Condition::all().add_option(stars.map(|stars| Column::Id.in_subquery(stars))))
             .filter(self.of_project())
-            .filter(self.found(db).await?)
+            .filter(found)
             .filter(self.of_features(caller))
             .filter(self.of_data(backend, caller));
         Ok(self.ordered(ids))
@@ -207,36 +224,54 @@ impl Filter {
         }
     }
 
-    /// Those on which the caller has the role that is asked for: `owned` prevails over `min_access_level`, which prevails
-    /// over `membership`.
-    async fn held(&self, db: &impl ConnectionTrait, caller: &Caller) -> Result<Option<Condition>> {
+    /// The role on the projects that is asked for: `owned` prevails over `min_access_level`, which prevails over `membership`.
+    fn least(&self) -> Option<AccessLevel> {
         let level = self.min_access_level.and_then(AccessLevel::of_number);
-        let least = match (self.owned, level, self.membership) {
-            (true, ..) => AccessLevel::Owner,
-            (false, Some(level), _) => level,
-            (false, None, true) => AccessLevel::Guest,
-            (false, None, false) => return Ok(None),
-        };
-        match caller.as_user() {
-            None => Ok(Some(nothing())),
-            Some(user) => {
-                let held = held_projects(db, user.id, least, now().date_naive()).await?;
-                Ok(Some(Condition::all().add(held)))
-            }
+        match (self.owned, level, self.membership) {
+            (true, ..) => Some(AccessLevel::Owner),
+            (false, Some(level), _) => Some(level),
+            (false, None, true) => Some(AccessLevel::Guest),
+            (false, None, false) => None,
         }
     }
 
-    /// Those that the caller starred, if that is asked for; without a caller it is ignored.
-    fn of_stars(&self, caller: &Caller) -> Condition {
-        let user = caller.as_user().filter(|_| self.starred);
-        let stars = user.map(|user| {
-            project_stars::Entity::find()
-                .select_only()
-                .column(project_stars::Column::ProjectId)
-                .filter(project_stars::Column::UserId.eq(user.id))
-                .into_query()
-        });
-        Condition::all().add_option(stars.map(|stars| Column::Id.in_subquery(stars)))
+    /// What the caller starred, if that is asked for; without a caller it is ignored.
+    fn stars(&self, caller: &Caller) -> Option<Select<project_stars::Entity>> {
+        let user = caller.as_user().filter(|_| self.starred)?;
+        let stars = project_stars::Entity::find()
+            .select_only()
+            .column_as(project_stars::Column::ProjectId, TARGET)
+            .filter(project_stars::Column::UserId.eq(user.id));
+        Some(stars)
+    }
+
+    /// A few projects with all those among them that are starred and searched for; none when they are more, or when neither
+    /// is asked for. No database can tell which it is, and either would read the whole list for a few.
+    async fn candidates(
+        &self,
+        db: &impl ConnectionTrait,
+        caller: &Caller,
+        found: &Condition,
+    ) -> Result<Option<BTreeSet<i64>>> {
+        let starred = match self.stars(caller) {
+            Some(stars) => few(db, stars.into_query()).await?,
+            None => None,
+        };
+        if starred.is_some() || found.is_empty() {
+            return Ok(starred);
+        }
+        let text = self.search.as_deref().map(fold).unwrap_or_default();
+        let longest = text.split_whitespace().max_by_key(|word| word.len());
+        if let Some(word) = longest.filter(|_| !self.search_namespaces)
+            && project_texts::are_kept(db)
+        {
+            return Ok(project_texts::candidates(db, word).await?);
+        }
+        let holders = projects::live()
+            .select_only()
+            .column_as(Column::Id, TARGET)
+            .filter(found.clone());
+        Ok(few(db, holders.into_query()).await?)
     }
 
     /// What is about the project itself.
@@ -272,26 +307,20 @@ impl Filter {
     }
 
     /// Every word that is searched for stands in the name, path or description, or in those of a namespace above.
-    async fn found(&self, db: &impl ConnectionTrait) -> Result<Condition> {
+    fn found(&self) -> Condition {
         let text = self.search.as_deref().map(fold).unwrap_or_default();
-        let all = text.split_whitespace().fold(Condition::all(), |all, word| {
-            let folded = |column: Column| Expr::col((projects::Entity, column)).like(containing(word));
+        text.split_whitespace().fold(Condition::all(), |all, word| {
             let anywhere = Condition::any()
-                .add(folded(Column::NameKey))
-                .add(folded(Column::PathKey))
-                .add(lower_contains((projects::Entity, Column::Description), word))
+                .add(contains(Column::NameKey, word))
+                .add(contains(Column::PathKey, word))
+                .add(contains(Column::DescriptionKey, word))
                 .add_option(
                     self.search_namespaces
                         .then(|| Column::NamespaceId.in_subquery(namespaces_below(word))),
-                );
+                )
+                .add_option(across(word).filter(|_| self.search_namespaces));
             all.add(anywhere)
-        });
-        let longest = text.split_whitespace().max_by_key(|word| word.len());
-        let candidates = match longest.filter(|_| !self.search_namespaces) {
-            Some(word) => project_texts::candidates(db, word).await?,
-            None => None,
-        };
-        Ok(all.add_option(candidates.map(|ids| Column::Id.is_in(ids))))
+        })
     }
 
     /// Features that are on and that the caller may use.
@@ -344,8 +373,9 @@ fn written_in(language: &str, caller: &Caller) -> Condition {
 }
 
 /// The projects that lie in a group or are shared with it: looked up by their ids where they are few, otherwise picked
-/// from the list as it is read.
-async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup) -> Result<Condition> {
+/// from the list as it is read. Where others are looked up by their ids already, these only pick from them: PostgreSQL takes two
+/// lists of ids for as many lookups as one times the other.
+async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup, few_others: bool) -> Result<Condition> {
     let inside = |namespace: Expr| match wanted.with_subgroups {
         true => namespace.in_subquery(namespace_ancestors::at_or_below(wanted.id)),
         false => namespace.eq(wanted.id),
@@ -370,6 +400,7 @@ async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup) -> Result<Conditio
         return Ok(Condition::all().add(Column::Id.in_subquery(all)));
     }
     Ok(match few(db, all).await? {
+        Some(ids) if few_others => Condition::all().add(passed_by(Column::Id).is_in(ids)),
         Some(ids) => Condition::all().add(Column::Id.is_in(ids)),
         None => Condition::any()
             .add(inside(passed_by(Column::NamespaceId)))
@@ -398,8 +429,27 @@ fn namespaces_below(word: &str) -> sea_orm::sea_query::SelectStatement {
         )
         .cond_where(
             Condition::any()
-                .add(Expr::col((NAMED, namespaces::Column::NameKey)).like(containing(word)))
-                .add(Expr::col((NAMED, namespaces::Column::FullPathKey)).like(containing(word))),
+                .add(contains_in(Expr::col((NAMED, namespaces::Column::NameKey)), word))
+                .add(contains_in(
+                    Expr::col((NAMED, namespaces::Column::FullPathKey)),
+                    word,
+                )),
         )
         .take()
+}
+
+/// The projects in whose full path a word with a slash lies across the last one: the namespace ends with what stands before
+/// the slash, and the project begins with what stands after it.
+fn across(word: &str) -> Option<Condition> {
+    let (before, after) = word.rsplit_once('/')?;
+    let above = namespaces::Entity::find()
+        .select_only()
+        .column(namespaces::Column::Id)
+        .filter(ends_with(namespaces::Column::FullPathKey, before))
+        .into_query();
+    Some(
+        Condition::all()
+            .add(begins_with(Column::PathKey, after))
+            .add(Column::NamespaceId.in_subquery(above)),
+    )
 }

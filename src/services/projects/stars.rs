@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
-use crate::services::listing::{bounded_count, containing, lower_contains};
+use crate::services::listing::{bounded_count, contains};
 
 /// A user who starred a project.
 #[derive(Debug, Clone)]
@@ -144,6 +144,6 @@ fn named(text: &str) -> Condition {
         return Condition::all();
     }
     Condition::any()
-        .add(Expr::col((users::Entity, users::Column::UsernameKey)).like(containing(&text)))
-        .add(lower_contains((users::Entity, users::Column::Name), &text))
+        .add(contains(users::Column::UsernameKey, &text))
+        .add(contains(users::Column::NameKey, &text))
 }

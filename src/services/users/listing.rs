@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, JoinType, Order, QueryFilter,
     QueryOrder, QuerySelect, QueryTrait, RelationTrait, Select,
@@ -15,7 +14,7 @@ use crate::entities::{fold, members, namespaces, projects, user_identities};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
-use crate::services::listing::{containing, lower_contains, page_of};
+use crate::services::listing::{contains, page_of};
 
 /// A user and as much about them as the caller may see.
 #[derive(Debug, Clone)]
@@ -119,7 +118,7 @@ pub async fn list(
     let order = if ascending { Order::Asc } else { Order::Desc };
     let by = match sorting {
         Sorting::Id => Column::Id,
-        Sorting::Name => Column::Name,
+        Sorting::Name => Column::NameKey,
         Sorting::Username => Column::UsernameKey,
         Sorting::CreatedAt => Column::CreatedAt,
         Sorting::UpdatedAt => Column::UpdatedAt,
@@ -244,8 +243,8 @@ fn without_projects() -> Condition {
 fn matching(text: &str) -> Condition {
     let key = fold(text);
     Condition::any()
-        .add(lower_contains((users::Entity, Column::Name), &key))
-        .add(Expr::col((users::Entity, Column::UsernameKey)).like(containing(&key)))
+        .add(contains(Column::NameKey, &key))
+        .add(contains(Column::UsernameKey, &key))
         .add(Column::EmailKey.eq(key))
 }
 

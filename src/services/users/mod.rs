@@ -232,6 +232,7 @@ fn named(user: &users::Model) -> namespaces::ActiveModel {
         name: Set(user.name.clone()),
         name_key: Set(user.username_key.clone()),
         path: Set(user.username.clone()),
+        path_key: Set(user.username_key.clone()),
         full_path: Set(user.username.clone()),
         full_path_key: Set(user.username_key.clone()),
         updated_at: Set(now()),

@@ -16,7 +16,7 @@ use crate::error::Error;
 use crate::services::Backend;
 use crate::services::oauth::applications::{self, Application};
 use crate::services::oauth::{Fault, tokens};
-use crate::web::sign_in::network;
+use crate::web::callers::network;
 
 /// `POST /oauth/token`.
 #[handler]
@@ -146,7 +146,7 @@ async fn client(
     sent: &Map<String, Value>,
     backend: &Backend,
 ) -> Result<Application, Fault> {
-    let address = request.remote_addr().as_socket_addr().map(network);
+    let address = network(request);
     let address = address.as_deref();
     if let Some((uid, secret)) = basic(request)? {
         return applications::authenticate(backend, &uid, Some(&secret), address).await;

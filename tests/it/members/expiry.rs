@@ -37,6 +37,35 @@ scenario! {
         }
     }
 
+    async fn every_operation_takes_a_day_that_has_passed_and_grants_nothing_then(server) {
+        let root = server.root();
+        let engines = group(&root, "engines", json!({})).await;
+        let friends = group(&root, "friends", json!({})).await;
+        let work = project(&root, "work", json!({})).await;
+        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+        join(&root, &format!("/groups/{friends}"), bob.id, 40).await;
+        let past = "2020-01-01";
+        for place in [format!("/groups/{engines}"), format!("/projects/{work}")] {
+            let list = format!("{place}/members");
+            let one = format!("{list}/{}", ada.id);
+            let new = json!({"user_id": ada.id, "access_level": 30, "expires_at": past});
+            assert_eq!(root.post(&list, new).await.expect(201).json()["expires_at"], past);
+            root.get(&one).await.expect(404);
+            join(&root, &place, ada.id, 30).await;
+            ada.client.get(&place).await.expect(200);
+            let change = json!({"access_level": 30, "expires_at": past});
+            assert_eq!(root.put(&one, change).await.expect(200).json()["expires_at"], past);
+            ada.client.get(&place).await.expect(404);
+            root.get(&one).await.expect(404);
+            let share = json!({"group_id": friends, "group_access": 30, "expires_at": past});
+            root.post(&format!("{place}/share"), share).await.expect(201);
+            bob.client.get(&place).await.expect(404);
+            for path in [format!("{list}/all"), list] {
+                assert_eq!(root.get(&path).await.expect(200).pluck("username"), ["root"]);
+            }
+        }
+    }
+
     async fn a_role_that_has_ended_is_not_inherited(server) {
         let root = server.root();
         let outer = group(&root, "outer", json!({})).await;

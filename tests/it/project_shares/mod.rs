@@ -71,7 +71,6 @@ scenario! {
         ] {
             assert_eq!(root.post(&share, body).await.expect(400).message(), message);
         }
-        root.post(&share, json!({"group_id": readers, "group_access": 20, "expires_at": "2020-01-01"})).await.expect(400);
         for unknown in [hidden, 999_999, -1] {
             let refused = ada.client.post(&share, json!({"group_id": unknown, "group_access": 20})).await.expect(404);
             assert_eq!(refused.message(), "404 Group Not Found");
@@ -104,5 +103,37 @@ scenario! {
         server.anonymous().delete(&format!("{share}/{readers}")).await.expect(401);
         let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
         late.delete(&format!("{share}/{readers}")).await.expect(412);
+    }
+
+    async fn a_share_that_has_ended_grants_nothing_is_not_shown_and_gives_way(server) {
+        let root = server.root();
+        let readers = group(&root, "readers", json!({})).await;
+        let work = project(&root, "work", json!({})).await;
+        let ada = server.person("ada").await;
+        join(&root, &format!("/groups/{readers}"), ada.id, 40).await;
+        let (one, share) = (format!("/projects/{work}"), format!("/projects/{work}/share"));
+        let today = chrono::Utc::now().date_naive();
+        let with = |day: Value| json!({"group_id": readers, "group_access": 30, "expires_at": day});
+        // One that has ended does not keep the next from ending, too.
+        for day in [json!(today), json!("2020-01-01")] {
+            let made = root.post(&share, with(day.clone())).await.expect(201).json();
+            assert_eq!(made["expires_at"], day);
+            ada.client.get(&one).await.expect(404);
+            assert_eq!(root.get(&one).await.expect(200).json()["shared_with_groups"], json!([]));
+            assert_eq!(root.get(&format!("{one}/members/all")).await.expect(200).pluck("username"), ["root"]);
+            for list in ["/projects?membership=true", "/projects", "/projects?search=work"] {
+                assert_eq!(ada.client.get(list).await.expect(200).json(), json!([]), "{list}");
+            }
+            let of_group = root.get(&format!("/groups/{readers}/projects")).await.expect(200);
+            assert_eq!(of_group.json(), json!([]));
+            assert_eq!(root.get(&format!("/groups/{readers}")).await.expect(200).json()["shared_projects"], json!([]));
+            let gone = root.delete(&format!("{share}/{readers}")).await.expect(404);
+            assert_eq!(gone.message(), "404 Group Link Not Found");
+        }
+        let made = root.post(&share, with(Value::Null)).await.expect(201).json();
+        assert_eq!(made["expires_at"], Value::Null);
+        ada.client.get(&one).await.expect(200);
+        root.post(&share, with(Value::Null)).await.expect(409);
+        root.delete(&format!("{share}/{readers}")).await.expect(204);
     }
 }

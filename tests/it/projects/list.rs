@@ -39,7 +39,107 @@ scenario! {
         for query in ["owned=true", "membership=true", "min_access_level=10"] {
             assert_eq!(paths(&server.anonymous(), query).await, NONE, "{query}");
         }
-        assert_eq!(paths(&server.anonymous(), "starred=true&owned=false").await, ["public"]);
+    }
+
+    async fn without_a_caller_there_are_no_stars_to_ask_for(server) {
+        let root = server.root();
+        project(&root, "one", json!({"visibility": "public"})).await;
+        project(&root, "hidden", json!({})).await;
+        for query in ["starred=true", "starred=false", "starred=true&owned=false", "starred=true&search=o"] {
+            assert_eq!(paths(&server.anonymous(), query).await, ["one"], "{query}");
+        }
+        let list = server.anonymous().get("/users/root/projects?starred=true").await.expect(200);
+        assert_eq!(list.pluck("path"), ["one"]);
+        assert_eq!(paths(&root, "starred=true").await, NONE);
+    }
+
+    async fn words_with_a_slash_are_searched_in_the_full_path(server) {
+        let root = server.root();
+        let engines = group(&root, "Engines", json!({})).await;
+        let steam = group(&root, "steam", json!({"parent_id": engines})).await;
+        project(&root, "alpha", json!({"namespace_id": engines})).await;
+        project(&root, "Beta", json!({"namespace_id": steam})).await;
+        project(&root, "gamma", json!({"description": "as in engines/alpha"})).await;
+        for (text, wanted) in [
+            ("engines/", vec!["alpha", "Beta", "gamma"]),
+            ("ENGINES/AL", vec!["alpha", "gamma"]),
+            ("engines/alpha", vec!["alpha", "gamma"]),
+            ("gines/steam", vec!["Beta"]),
+            ("steam/", vec!["Beta"]),
+            ("engines/steam/be", vec!["Beta"]),
+            ("/steam/beta", vec!["Beta"]),
+            ("/beta", vec!["Beta"]),
+            ("engines/beta", vec![]),
+            ("steam/eta", vec![]),
+            ("engines/ beta", vec!["Beta"]),
+            ("beta/", vec![]),
+            ("_ngines/", vec![]),
+        ] {
+            let query = [("search", text), ("search_namespaces", "true"), ("order_by", "id"), ("sort", "asc")];
+            let request = root.request(reqwest::Method::GET, "/projects").query(&query);
+            assert_eq!(root.send(request).await.expect(200).pluck("path"), wanted, "{text}");
+        }
+        assert_eq!(paths(&root, "search=engines/").await, ["gamma"]);
+    }
+
+    async fn what_is_starred_or_searched_for_is_seen_as_in_the_whole_list(server) {
+        use holdfast::entities::{now, project_stars};
+        use sea_orm::{ActiveValue::Set, EntityTrait};
+        let root = server.root();
+        let ada = server.person("ada").await;
+        let spaces = async |name: &str, parent: Option<i64>| {
+            let place = parent.map_or(json!({}), |id| json!({"parent_id": id}));
+            group(&root, name, place).await
+        };
+        let outer = spaces("outer", None).await;
+        let inner = spaces("inner", Some(outer)).await;
+        let team = spaces("team", None).await;
+        let squad = spaces("squad", Some(team)).await;
+        let (lent, past) = (spaces("lent", None).await, spaces("past", None).await);
+        join(&root, &format!("/groups/{outer}"), ada.id, 10).await;
+        join(&root, &format!("/groups/{team}"), ada.id, 10).await;
+        let share = async |place: String, day: Value| {
+            let body = json!({"group_id": squad, "group_access": 10, "expires_at": day});
+            root.post(&format!("{place}/share"), body).await.expect(201);
+        };
+        share(format!("/groups/{lent}"), Value::Null).await;
+        share(format!("/groups/{past}"), json!("2020-01-01")).await;
+        let mut ids = Vec::new();
+        for (path, place, visibility) in [
+            ("x-open", None, "public"), ("x-internal", None, "internal"), ("x-hidden", None, "private"),
+            ("x-outer", Some(outer), "private"), ("x-inner", Some(inner), "private"), ("x-lent", Some(lent), "private"),
+            ("x-past", Some(past), "private"), ("x-direct", None, "private"), ("x-shared", None, "private"),
+            ("x-unshared", None, "private"), ("other", None, "public"),
+        ] {
+            let place = place.map_or(json!({}), |id| json!({"namespace_id": id}));
+            let id = project(&root, path, place).await;
+            if visibility != "private" {
+                root.put(&format!("/projects/{id}"), json!({"visibility": visibility})).await.expect(200);
+            }
+            ids.push(id);
+        }
+        ids.push(project(&ada.client, "x-own", json!({})).await);
+        join(&root, &format!("/projects/{}", ids[7]), ada.id, 10).await;
+        share(format!("/projects/{}", ids[8]), Value::Null).await;
+        share(format!("/projects/{}", ids[9]), json!("2020-01-01")).await;
+        let seen = ["x-open", "x-internal", "x-outer", "x-inner", "x-lent", "x-direct", "x-shared", "x-own"];
+        // Stars outlive the right to see.
+        let stars = ids.iter().filter(|id| **id != ids[10]).map(|id| project_stars::ActiveModel {
+            user_id: Set(ada.id), project_id: Set(*id), created_at: Set(now()), ..Default::default()
+        });
+        project_stars::Entity::insert_many(stars)
+            .exec_without_returning(server.backend.database.write()).await.expect("stars");
+        for query in ["starred=true", "search=x-", "starred=true&search=x-", "starred=true&search_namespaces=true&search=x"] {
+            assert_eq!(paths(&ada.client, query).await, seen, "{query}");
+        }
+        assert_eq!(paths(&server.anonymous(), "search=x-").await, ["x-open"]);
+        assert_eq!(paths(&root, "search=x-").await.len(), 11);
+        assert_eq!(paths(&ada.client, "starred=true&membership=true").await, seen[2..]);
+        assert_eq!(paths(&ada.client, "starred=true&owned=true").await, ["x-own"]);
+        // An outsider is told nothing by what is internal.
+        root.put(&format!("/users/{}", ada.id), json!({"external": true})).await.expect(200);
+        let inside: Vec<&str> = seen.iter().filter(|path| **path != "x-internal").copied().collect();
+        assert_eq!(paths(&ada.client, "starred=true").await, inside);
     }
 
     async fn filters_work_alone_and_together(server) {

@@ -76,10 +76,10 @@ async fn disturb(server: &TestServer, namespace: i64, goers: &[i64], stop: &Atom
 /// Many projects, quickly.
 pub(super) async fn crowd(server: &TestServer, namespace: i64, how_many: usize) {
     let sql = format!(
-        "INSERT INTO projects (namespace_id, name, name_key, path, path_key, description, visibility, last_activity_at, \
-           created_at, updated_at) \
+        "INSERT INTO projects (namespace_id, name, name_key, path, path_key, description, description_key, visibility, \
+           last_activity_at, created_at, updated_at) \
          WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < {how_many}) \
-         SELECT {namespace}, 'p' || n, 'p' || n, 'p' || n, 'p' || n, 'of many', 'public', \
+         SELECT {namespace}, 'p' || n, 'p' || n, 'p' || n, 'p' || n, 'of many', 'of many', 'public', \
            '2020-01-01T00:00:00+00:00', '2020-01-01T00:00:00+00:00', '2020-01-01T00:00:00+00:00' FROM numbers"
     );
     let db = server.backend.database.write();

@@ -3,6 +3,7 @@
 mod api_commits;
 mod crashes;
 mod large_push;
+mod letters;
 mod nodes;
 mod remembered;
 mod security_connections;

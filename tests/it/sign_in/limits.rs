@@ -1,6 +1,7 @@
 //! How often somebody may try passwords and secrets: on the form, with Git and as an application.
 
 use chrono::TimeDelta;
+use holdfast::config::Options;
 use holdfast::entities::sign_in_failures::{Column, Entity};
 use holdfast::entities::{Visibility, now};
 use reqwest::{Method, StatusCode};
@@ -165,6 +166,73 @@ scenario! {
         assert_eq!(request.send().await.expect("an answer").status(), 429);
         later(&server).await;
         assert_eq!(exchange(&here, &server.base, &uid, "wrong").await, 401);
+    }
+}
+
+/// A server behind a proxy on this machine.
+fn behind_a_proxy() -> Options {
+    Options {
+        trusted_proxies: Some(vec!["127.0.0.1".to_owned(), "10.0.0.0/8".to_owned()]),
+        ..Options::default()
+    }
+}
+
+/// Tries a password with Git, with what proxies have noted; the status.
+async fn noted(http: &reqwest::Client, server: &TestServer, name: &str, password: &str, noted: &str) -> u16 {
+    let url = format!("{}/g/p.git/info/refs?service=git-upload-pack", server.base);
+    let request = http.get(url).basic_auth(name, Some(password));
+    let answer = request.header("X-Forwarded-For", noted).send().await;
+    answer.expect("an answer").status().as_u16()
+}
+
+scenario! {
+    async fn callers_behind_a_trusted_proxy_are_counted_one_by_one(server with behind_a_proxy()) {
+        ada(&server).await;
+        server.project_at("g/p", Visibility::Public).await;
+        let proxy = http().build().expect("a client");
+        // What a caller writes in front changes nothing.
+        for number in 0..ALLOWED {
+            let spoofed = format!("198.51.100.{number}, 203.0.113.9, 10.0.0.{number}");
+            assert_eq!(noted(&proxy, &server, &format!("user{number}"), "wrong", &spoofed).await, 401);
+        }
+        assert_eq!(noted(&proxy, &server, "ada", PASSWORD, "1.2.3.4, 203.0.113.9").await, 429);
+        assert_eq!(noted(&proxy, &server, "ada", PASSWORD, "203.0.113.9, 203.0.113.10").await, 200);
+        assert_eq!(git(&proxy, &server.base, "ada", PASSWORD).await.0, 200);
+        // Who comes past the proxies is not believed.
+        let past = at("127.0.0.10");
+        for number in 0..ALLOWED {
+            let spoofed = format!("198.51.100.{number}");
+            assert_eq!(noted(&past, &server, &format!("other{number}"), "wrong", &spoofed).await, 401);
+        }
+        assert_eq!(noted(&past, &server, "ada", PASSWORD, "198.51.100.77").await, 429);
+        // The form and applications count in the same way.
+        let mut browser = Browser::new(&server);
+        let mut headers = reqwest::header::HeaderMap::new();
+        headers.insert("x-forwarded-for", "203.0.113.20".parse().expect("a value"));
+        let redirect = reqwest::redirect::Policy::none();
+        browser.http = http().redirect(redirect).default_headers(headers.clone()).build().expect("a client");
+        for number in 0..ALLOWED {
+            assert_eq!(browser.sign_in(&format!("third{number}"), "wrong password", &[]).await.status, 422);
+        }
+        assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 429);
+        assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 303);
+        let application = http().default_headers(headers).build().expect("a client");
+        for number in 0..ALLOWED {
+            assert_eq!(exchange(&application, &server.base, &format!("none{number}"), "wrong").await, 401);
+        }
+        assert_eq!(exchange(&application, &server.base, "none", "wrong").await, 429);
+        assert_eq!(exchange(&proxy, &server.base, "none", "wrong").await, 401);
+    }
+
+    async fn without_trusted_proxies_nobody_is_believed(server) {
+        ada(&server).await;
+        server.project_at("g/p", Visibility::Public).await;
+        let http = http().build().expect("a client");
+        for number in 0..ALLOWED {
+            let spoofed = format!("198.51.100.{number}");
+            assert_eq!(noted(&http, &server, &format!("user{number}"), "wrong", &spoofed).await, 401);
+        }
+        assert_eq!(noted(&http, &server, "ada", PASSWORD, "198.51.100.77").await, 429);
     }
 }
 

@@ -1,11 +1,15 @@
 //! The settings of the server: command line over environment over `holdfast.toml` over defaults (design 8).
 
+mod networks;
+
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
 use serde::Deserialize;
+
+pub use networks::Networks;
 
 use crate::policy::Tier;
 
@@ -38,6 +42,10 @@ pub struct Options {
     /// Let webhooks reach loopback and private addresses
     #[arg(long, env = "HOLDFAST_ALLOW_LOCAL_WEBHOOKS", num_args = 0..=1, default_missing_value = "true")]
     pub allow_local_webhooks: Option<bool>,
+    /// Networks of the proxies in front of the server, such as 10.0.0.0/8, separated by commas: requests from there are
+    /// taken to come from the address that X-Forwarded-For names [default: none]
+    #[arg(long, env = "HOLDFAST_TRUSTED_PROXIES", value_delimiter = ',')]
+    pub trusted_proxies: Option<Vec<String>>,
     /// Longest time a REST request may take, in seconds [default: 60]
     #[arg(long, env = "HOLDFAST_REQUEST_TIMEOUT")]
     pub request_timeout: Option<u64>,
@@ -95,6 +103,8 @@ pub struct Settings {
     pub compat: bool,
     /// Whether webhooks may reach local addresses.
     pub allow_local_webhooks: bool,
+    /// The proxies whose word on where a request comes from is taken.
+    pub trusted_proxies: Networks,
     /// Longest time of a REST request.
     pub request_timeout: Duration,
     /// Longest time a connection may take to send the head of its next request.
@@ -174,6 +184,7 @@ impl Options {
             plan: self.plan.or(under.plan),
             compat: self.compat.or(under.compat),
             allow_local_webhooks: self.allow_local_webhooks.or(under.allow_local_webhooks),
+            trusted_proxies: self.trusted_proxies.or(under.trusted_proxies),
             request_timeout: self.request_timeout.or(under.request_timeout),
             idle_timeout: self.idle_timeout.or(under.idle_timeout),
             max_connections: self.max_connections.or(under.max_connections),
@@ -202,6 +213,11 @@ impl Options {
                 .map_err(|cause| Error::Value { name: "plan", cause })?,
             None => Tier::Ultimate,
         };
+        let trusted_proxies = Networks::parse(self.trusted_proxies.as_deref().unwrap_or_default());
+        let trusted_proxies = trusted_proxies.map_err(|cause| Error::Value {
+            name: "trusted_proxies",
+            cause,
+        })?;
         let cores = std::thread::available_parallelism().map_or(2, usize::from);
         Ok(Settings {
             listen: self
@@ -214,6 +230,7 @@ impl Options {
             plan,
             compat: self.compat.unwrap_or(false),
             allow_local_webhooks: self.allow_local_webhooks.unwrap_or(false),
+            trusted_proxies,
             request_timeout: Duration::from_secs(self.request_timeout.unwrap_or(60).max(1)),
             idle_timeout: Duration::from_secs(self.idle_timeout.unwrap_or(60).max(1)),
             max_connections: self.max_connections.unwrap_or_else(places).max(1),
@@ -277,7 +294,8 @@ mod tests {
 
     #[test]
     fn given_options_win_over_the_file() {
-        let file = options("listen = \"127.0.0.1:1\"\nplan = \"free\"\ncompat = true").expect("a file");
+        let file = "listen = \"127.0.0.1:1\"\nplan = \"free\"\ncompat = true\ntrusted_proxies = [\"10.0.0.0/8\", \"::1\"]";
+        let file = options(file).expect("a file");
         let given = Options {
             plan: Some("premium".to_owned()),
             ..Options::default()
@@ -287,6 +305,7 @@ mod tests {
             (settings.listen.port(), settings.plan, settings.compat),
             (1, Tier::Premium, true)
         );
+        assert!(settings.trusted_proxies.contain([10, 1, 2, 3].into()));
     }
 
     #[test]
@@ -303,5 +322,10 @@ mod tests {
             ..Options::default()
         };
         assert!(refused(url).is_some_and(|text| text.contains("base_url")));
+        let proxies = Options {
+            trusted_proxies: Some(vec!["proxy.example".to_owned()]),
+            ..Options::default()
+        };
+        assert!(refused(proxies).is_some_and(|text| text.contains("trusted_proxies: proxy.example")));
     }
 }

@@ -1,0 +1,103 @@
+//! From which address a request comes, where proxies stand between.
+
+use std::net::{IpAddr, SocketAddr};
+
+use poem::Request;
+use poem::http::HeaderMap;
+
+use crate::config::Networks;
+
+/// Where a proxy notes the address that it was asked from, behind those that were noted before it.
+const FORWARDED: &str = "x-forwarded-for";
+
+/// The proxies whose word on where a request comes from is taken, beside every request.
+#[derive(Debug, Clone)]
+pub(super) struct TrustedProxies(pub(super) Networks);
+
+/// What the failures of a caller are counted by: the address, or the network that one customer has with IPv6. Unless the
+/// connection comes from a trusted proxy, it is that of the other end, whatever the request says.
+pub(super) fn network(request: &Request) -> Option<String> {
+    let peer = request.remote_addr().as_socket_addr()?.ip();
+    let address = match request.data::<TrustedProxies>() {
+        Some(TrustedProxies(proxies)) => caller(peer, request.headers(), proxies),
+        None => peer,
+    };
+    Some(match address.to_canonical() {
+        IpAddr::V4(address) => address.to_string(),
+        IpAddr::V6(address) => {
+            let [a, b, c, d, ..] = address.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+    })
+}
+
+/// The nearest address that is not a trusted proxy's. Each proxy vouches for the one that it names last; what stands before
+/// the first that nobody vouches for may be made up. Where a proxy names no address, it stands for its callers itself.
+fn caller(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
+    let mut nearest = peer;
+    let lines = headers.get_all(FORWARDED).iter().rev();
+    let named = lines.flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b','));
+    for named in named {
+        if !proxies.contain(nearest) {
+            break;
+        }
+        match std::str::from_utf8(named).ok().and_then(address) {
+            Some(address) => nearest = address,
+            None => break,
+        }
+    }
+    nearest
+}
+
+/// An address with or without a port.
+fn address(text: &str) -> Option<IpAddr> {
+    let text = text.trim();
+    let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));
+    let alone = bare.unwrap_or(text).parse::<IpAddr>().ok();
+    alone.or_else(|| text.parse::<SocketAddr>().ok().map(|address| address.ip()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use poem::http::HeaderValue;
+
+    fn found(peer: &str, lines: &[&str], trusted: &[&str]) -> String {
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(FORWARDED, HeaderValue::from_str(line).expect("a header"));
+        }
+        let trusted: Vec<String> = trusted.iter().map(|text| (*text).to_owned()).collect();
+        let proxies = Networks::parse(&trusted).expect("networks");
+        caller(peer.parse().expect("an address"), &headers, &proxies).to_string()
+    }
+
+    #[test]
+    fn only_trusted_proxies_are_believed() {
+        let lines = ["203.0.113.9"];
+        assert_eq!(found("127.0.0.1", &lines, &[]), "127.0.0.1");
+        assert_eq!(found("192.0.2.1", &lines, &["127.0.0.1"]), "192.0.2.1");
+        assert_eq!(found("127.0.0.1", &lines, &["127.0.0.0/8"]), "203.0.113.9");
+        assert_eq!(found("::ffff:127.0.0.1", &lines, &["127.0.0.0/8"]), "203.0.113.9");
+        assert_eq!(found("127.0.0.1", &[], &["127.0.0.0/8"]), "127.0.0.1");
+    }
+
+    #[test]
+    fn what_a_caller_wrote_before_the_proxies_counts_for_nothing() {
+        let trusted = ["127.0.0.1", "10.0.0.0/8"];
+        let cases: [(&[&str], &str); 9] = [
+            (&["1.2.3.4, 203.0.113.9"], "203.0.113.9"),
+            (&["1.2.3.4,203.0.113.9, 10.1.1.1"], "203.0.113.9"),
+            (&["1.2.3.4", "203.0.113.9", "10.1.1.1"], "203.0.113.9"),
+            (&["10.1.1.1, 203.0.113.9"], "203.0.113.9"),
+            (&["10.3.3.3, 10.2.2.2"], "10.3.3.3"),
+            (&["1.2.3.4, unknown"], "127.0.0.1"),
+            (&["1.2.3.4, unknown, 10.1.1.1"], "10.1.1.1"),
+            (&["1.2.3.4,"], "127.0.0.1"),
+            (&["[2001:db8::1]:4711, 10.1.1.1:80"], "2001:db8::1"),
+        ];
+        for (lines, wanted) in cases {
+            assert_eq!(found("127.0.0.1", lines, &trusted), wanted, "{lines:?}");
+        }
+    }
+}
