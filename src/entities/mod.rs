@@ -6,6 +6,10 @@
 pub mod access;
 mod access_level;
 pub mod access_tokens;
+pub mod badges;
+pub mod board_labels;
+pub mod board_lists;
+pub mod boards;
 pub mod code_analyses;
 pub mod commit_comments;
 pub mod custom_attributes;

@@ -122,7 +122,10 @@ fn has_passed(milestone: &Model) -> bool {
 }
 
 /// Milestones of a place and of the groups above with where they belong, in one statement more where there are such.
-async fn locate(db: &impl ConnectionTrait, place: &Place, found: Vec<Model>) -> Result<Vec<Row>> {
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn locate(db: &impl ConnectionTrait, place: &Place, found: Vec<Model>) -> Result<Vec<Row>> {
     let above: Vec<i64> = found
         .iter()
         .filter_map(|milestone| milestone.namespace_id)
