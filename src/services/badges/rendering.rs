@@ -121,10 +121,7 @@ mod tests {
         ];
         for (url, filled) in [
             ("https://h/%{project_path}.svg", "https://h/a/b%20c.svg"),
-            (
-                "https://h/%{project_id}",
-                "https://h/%25%7Bproject%5Fpath%7D".replace("%5F", "_").as_str(),
-            ),
+            ("https://h/%{project_id}", "https://h/%25%7Bproject_path%7D"),
             (
                 "https://h/%{other}%{project_path",
                 "https://h/%{other}%{project_path",

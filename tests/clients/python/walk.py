@@ -499,7 +499,7 @@ class Walk:
             equal([each.label["id"] for each in board.lists.list()], [second, first])
             board.name = "Play"
             board.save()
-            equal([each["position"] for each in place.boards.get(board.id).lists], [0, 1])
+            equal([each["position"] for each in place.boards.get(board.id).attributes["lists"]], [0, 1])
             lists[0].delete()
             equal(board.lists.get(lists[1].id).position, 0)
             board.delete()
