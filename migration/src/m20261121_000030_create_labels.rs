@@ -16,6 +16,7 @@ impl MigrationTrait for Migration {
                 .col(big_integer_null("project_id"))
                 .col(big_integer_null("namespace_id"))
                 .col(text("title"))
+                .col(text("title_key"))
                 .col(text("color"))
                 .col(text_null("description"))
                 .col(timestamp_with_time_zone("created_at"))

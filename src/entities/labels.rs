@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Utc};
+use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder};
 
-use super::{Scope, issue_labels, namespace_ancestors};
+use super::{Scope, fold, issue_labels, namespace_ancestors};
 
 /// Labels of projects and groups: each belongs to exactly one of the two.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -21,6 +22,8 @@ pub struct Model {
     pub namespace_id: Option<i64>,
     /// What it says; unique where it belongs to.
     pub title: String,
+    /// That folded.
+    pub title_key: String,
     /// The colour, as `#RRGGBB`.
     pub color: String,
     /// What it is for.
@@ -35,7 +38,19 @@ pub struct Model {
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
-impl ActiveModelBehavior for ActiveModel {}
+#[async_trait::async_trait]
+impl ActiveModelBehavior for ActiveModel {
+    /// Keeps the folded title in step with the title.
+    async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
+    where
+        C: ConnectionTrait,
+    {
+        if let Set(title) = &self.title {
+            self.title_key = Set(fold(title));
+        }
+        Ok(self)
+    }
+}
 
 /// The labels of a project or group itself.
 pub fn within(scope: Scope) -> Select<Entity> {

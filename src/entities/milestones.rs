@@ -1,10 +1,11 @@
 //! Milestones of projects and groups: each belongs to exactly one of the two.
 
 use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::ActiveValue::Set;
 use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
 
-use super::{Scope, namespace_ancestors};
+use super::{Scope, fold, namespace_ancestors};
 
 /// Whether a milestone is worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
@@ -31,8 +32,12 @@ pub struct Model {
     pub iid: i64,
     /// What it is called; unique where it belongs to.
     pub title: String,
+    /// That folded.
+    pub title_key: String,
     /// What is to be reached.
     pub description: Option<String>,
+    /// That folded.
+    pub description_key: Option<String>,
     /// Whether it is worked on.
     pub state: State,
     /// The day it begins.
@@ -49,7 +54,22 @@ pub struct Model {
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
-impl ActiveModelBehavior for ActiveModel {}
+#[async_trait::async_trait]
+impl ActiveModelBehavior for ActiveModel {
+    /// Keeps what is folded in step with the texts.
+    async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
+    where
+        C: ConnectionTrait,
+    {
+        if let Set(title) = &self.title {
+            self.title_key = Set(fold(title));
+        }
+        if let Set(description) = &self.description {
+            self.description_key = Set(description.as_deref().map(fold));
+        }
+        Ok(self)
+    }
+}
 
 /// The milestones of a project or group itself.
 pub fn within(scope: Scope) -> Select<Entity> {

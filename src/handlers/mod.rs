@@ -2,6 +2,8 @@
 
 mod application_settings;
 mod applications;
+mod badges;
+mod boards;
 mod branches;
 mod commits;
 mod custom_attributes;

@@ -9,6 +9,8 @@ pub mod attempts;
 pub mod authentication;
 pub mod avatars;
 pub mod backups;
+pub mod badges;
+pub mod boards;
 pub mod branches;
 pub mod code_analysis;
 pub mod commits;

@@ -77,6 +77,19 @@ impl Place {
         if there { Ok(()) } else { Err(Error::forbidden()) }
     }
 
+    /// Refuses where issues are not there for the caller, and with them the boards that show them.
+    ///
+    /// # Errors
+    /// 403.
+    pub fn admit_to_issues(&self) -> Result<()> {
+        let (standing, project) = (self.standing(), self.project.as_ref());
+        if project.is_none_or(|project| standing.has(project.issues_access_level)) {
+            Ok(())
+        } else {
+            Err(Error::forbidden())
+        }
+    }
+
     /// The group that what belongs to the project may be made to belong to; none where there is no such group.
     ///
     /// # Errors

@@ -8,6 +8,8 @@
 
 mod application_settings;
 mod applications;
+mod badges;
+mod boards;
 mod branches;
 mod cli;
 mod commits;

@@ -24,7 +24,7 @@ use crate::entities::labels::{self, Column, Model};
 use crate::entities::{fold, label_priorities, numeric_id, subscriptions as rows};
 use crate::error::{Error, Result};
 use crate::services::Backend;
-use crate::services::listing::{lower_contains, page_of};
+use crate::services::listing::{contains, page_of};
 use crate::services::places::Place;
 
 /// Which labels a caller wants, and what of them.
@@ -67,7 +67,7 @@ pub async fn list(
         false => labels::within(place.scope()),
     };
     if let Some(text) = filter.search.as_deref().filter(|text| !text.is_empty()) {
-        wanted = wanted.filter(lower_contains(Column::Title, &fold(text)));
+        wanted = wanted.filter(contains(Column::TitleKey, &fold(text)));
     }
     let wanted = wanted.order_by_asc(Column::Title).order_by_asc(Column::Id);
     let db = backend.database.read();

@@ -8,7 +8,7 @@ use sea_orm::{
 };
 
 use crate::entities::labels::{self, ActiveModel, Column, Model};
-use crate::entities::{Scope, namespace_ancestors, now};
+use crate::entities::{Scope, fold, namespace_ancestors, now};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::places::Place;
@@ -103,6 +103,7 @@ async fn make(transaction: &DatabaseTransaction, place: &Place, title: &str) -> 
         project_id: Set(place.scope().project_id()),
         namespace_id: Set(place.scope().namespace_id()),
         title: Set(title.to_owned()),
+        title_key: Set(fold(title)),
         color: Set(DEFAULT_COLOR.to_owned()),
         created_at: Set(now()),
         updated_at: Set(now()),

@@ -16,7 +16,7 @@ use crate::entities::milestones::{self, Column, Model, State};
 use crate::entities::{fold, namespaces, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
-use crate::services::listing::{lower_contains, page_of};
+use crate::services::listing::{contains, page_of};
 use crate::services::places::Place;
 
 /// Which milestones a caller wants.
@@ -87,8 +87,8 @@ pub async fn list(
         let folded = fold(text);
         wanted = wanted.filter(
             Condition::any()
-                .add(lower_contains(Column::Title, &folded))
-                .add(lower_contains(Column::Description, &folded)),
+                .add(contains(Column::TitleKey, &folded))
+                .add(contains(Column::DescriptionKey, &folded)),
         );
     }
     let db = backend.database.read();
@@ -126,7 +126,10 @@ fn here(place: &Place, milestone: Model) -> Row {
 }
 
 /// Milestones of a place and of the groups above with where they belong, in one statement more where there are such.
-async fn locate(db: &impl ConnectionTrait, place: &Place, found: Vec<Model>) -> Result<Vec<Row>> {
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn locate(db: &impl ConnectionTrait, place: &Place, found: Vec<Model>) -> Result<Vec<Row>> {
     let above: Vec<i64> = found
         .iter()
         .filter_map(|milestone| milestone.namespace_id)

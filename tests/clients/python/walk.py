@@ -453,6 +453,71 @@ class Walk:
         pushed = self.ada.events.list(action="pushed", get_all=True)
         assert pushed and all(event.push_data["ref_type"] in ("branch", "tag") for event in pushed)
 
+    def labels(self):
+        group, project = self.engines, self.project
+        group.labels.create({"name": "security", "color": "red"})
+        bug = project.labels.create({"name": "a/bug", "color": "#D9534F", "description": "Broken", "priority": 1})
+        equal((bug.id > 0, bug.text_color, bug.priority, bug.is_project_label), (True, "#FFFFFF", 1, True))
+        equal([each.name for each in project.labels.list()], ["a/bug", "security"])
+        equal(project.labels.list(with_counts=True)[0].open_issues_count, 0)
+        equal(project.labels.get("a/bug").description, "Broken")
+        bug.new_name, bug.color = "bug", "#000000"
+        bug.save()
+        equal((bug.name, bug.color), ("bug", "#000000"))
+        bug.subscribe()
+        equal(project.labels.get("bug").subscribed, True)
+        bug.unsubscribe()
+        equal(refused(409, project.labels.create, {"name": "bug", "color": "red"}), "Label already exists")
+        refused(400, project.labels.create, {"name": "x", "color": "colourful"})
+        bug.promote()
+        equal(sorted(each.name for each in group.labels.list()), ["bug", "security"])
+        group.labels.delete("bug")
+        refused(404, project.labels.get, "bug")
+
+    def milestones(self):
+        milestone = self.project.milestones.create({"title": "v1", "start_date": "2030-01-01", "due_date": "2030-01-31"})
+        equal((milestone.iid, milestone.state, milestone.expired), (1, "active", False))
+        milestone.state_event = "close"
+        milestone.save()
+        equal([each.title for each in self.project.milestones.list(state="closed")], ["v1"])
+        equal(self.project.milestones.list(iids=[2]), [])
+        refused(400, self.project.milestones.create, {"title": "v1"})
+        milestone.promote()
+        equal([each.title for each in self.project.milestones.list(include_parent_milestones=True)], ["v1"])
+        promoted = self.engines.milestones.list(search="V1")[0]
+        equal(self.engines.milestones.get(promoted.id).due_date, "2030-01-31")
+        promoted.delete()
+        equal(self.engines.milestones.list(), [])
+
+    def boards(self):
+        for place in [self.project, self.engines]:
+            board = place.boards.create({"name": "Work"})
+            first, second = [place.labels.create({"name": f"{name} {place.id}", "color": "blue"}).id for name in "ab"]
+            lists = [board.lists.create({"label_id": label}) for label in [first, second]]
+            lists[1].position = 0
+            lists[1].save()
+            equal([each.label["id"] for each in board.lists.list()], [second, first])
+            board.name = "Play"
+            board.save()
+            equal([each["position"] for each in place.boards.get(board.id).attributes["lists"]], [0, 1])
+            lists[0].delete()
+            equal(board.lists.get(lists[1].id).position, 0)
+            board.delete()
+            equal(place.boards.list(), [])
+
+    def badges(self):
+        for place in [self.engines, self.project]:
+            badge = place.badges.create({"link_url": "https://h/%{project_id}", "image_url": "https://h/x.svg"})
+            badge.image_url = "https://h/y.svg"
+            badge.save()
+            equal(place.badges.get(badge.id).rendered_image_url, "https://h/y.svg")
+        equal([each.kind for each in self.project.badges.list()], ["group", "project"])
+        seen = self.project.badges.render("https://h/%{project_id}", "https://h/x.svg")
+        equal(seen["rendered_link_url"], f"https://h/{self.project.id}")
+        badge.delete()
+        self.engines.badges.list()[0].delete()
+        equal(self.project.badges.list(), [])
+
     def custom_attributes(self):
         for thing in [self.root.projects.get(self.project.id), self.root.groups.get(self.engines.id), self.root.users.get(self.ada.id)]:
             thing.customattributes.set("place", "London")
@@ -510,8 +575,8 @@ class Walk:
 
 STEPS = [
     "signing_in", "users", "paging", "things_of_users", "groups", "members", "projects", "changes_of_place",
-    "deletion_and_return", "forks", "files", "commits", "tags_and_archives", "uploads", "hooks", "events",
-    "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
+    "deletion_and_return", "forks", "files", "commits", "tags_and_archives", "uploads", "hooks", "events", "labels",
+    "milestones", "boards", "badges", "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
 ]
 
 if __name__ == "__main__":

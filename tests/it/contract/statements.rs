@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, places, scenario};
-use crate::{issues, labels, milestones};
+use crate::{badges, boards, issues, labels, milestones};
 
 /// The most that a list may take, with finding out who asks.
 const MOST: usize = 12;
@@ -20,6 +20,8 @@ struct Ids {
     group: i64,
     user: i64,
     hook: i64,
+    project_board: i64,
+    group_board: i64,
 }
 
 impl Ids {
@@ -29,7 +31,7 @@ impl Ids {
         let group = places::group(&root, "many", json!({ "visibility": "public" })).await;
         let other = places::group(&root, "other", json!({})).await;
         let hooks = format!("/projects/{}/hooks", project.id);
-        let mut hook = 0;
+        let (mut hook, mut project_board, mut group_board) = (0, 0, 0);
         for number in 0..MANY {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
             let topics = json!({ "namespace_id": group, "tag_list": "a,b", "visibility": "public" });
@@ -66,8 +68,17 @@ impl Ids {
             let address = json!({ "url": format!("http://127.0.0.1:1/{number}") });
             let title = format!("title-{number}");
             for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
-                labels::label(&root, &place, &title).await;
-                milestones::milestone(&root, &place, &title).await;
+                let label = labels::label(&root, &place, &title).await;
+                let milestone = milestones::milestone(&root, &place, &title).await;
+                badges::badge(&root, &place, &title).await;
+                let board = boards::board(&root, &place, &title).await;
+                boards::list(&root, &place, board, json!({ "label_id": label })).await;
+                boards::list(&root, &place, board, json!({ "milestone_id": milestone })).await;
+                boards::list(&root, &place, board, json!({ "assignee_id": 1 })).await;
+                match place.starts_with("/projects") {
+                    true => project_board = board,
+                    false => group_board = board,
+                }
             }
             let milestones = root.get(&format!("/groups/{group}/milestones")).await;
             let milestone = milestones.expect(200).json()[0]["id"].clone();
@@ -93,6 +104,8 @@ impl Ids {
             group,
             user,
             hook,
+            project_board,
+            group_board,
         }
     }
 
@@ -107,6 +120,8 @@ impl Ids {
                 ("sha", _) => self.commit.clone(),
                 ("issue_iid", _) => "1".to_owned(),
                 ("hook_id", _) => self.hook.to_string(),
+                ("board_id", On::Project) => self.project_board.to_string(),
+                ("board_id", _) => self.group_board.to_string(),
                 (other, _) => panic!("{}: give {other} a value here", operation.id),
             },
         });

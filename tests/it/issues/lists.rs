@@ -239,7 +239,7 @@ scenario! {
             ("sort=up", "sort does not have a valid value"),
             ("created_after=soon", "created_after is invalid"),
             ("author_id=root", "author_id is invalid"),
-            ("iids[]=one", "iids[] is invalid"),
+            ("iids[]=one", "iids is invalid"),
         ] {
             let refused = root.get(&format!("/issues?{question}")).await.expect(400).json();
             assert_eq!(refused["message"], message, "{question}");

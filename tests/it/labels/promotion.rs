@@ -41,7 +41,7 @@ scenario! {
         for issue in &issues {
             ranks.push(server.issue(*issue).await.label_priority);
         }
-        assert_eq!(ranks, [Some(3), Some(4), Some(5)]);
+        assert_eq!(ranks, [Some(3), Some(4), None]);
         root.put(&format!("/projects/{work}/labels/bug/promote"), json!({})).await.expect(404);
         let alone = root.put(&format!("/projects/{outside}/labels/bug/promote"), json!({})).await.expect(400);
         assert_eq!(alone.message(), "Failed to promote project label to group label");

@@ -1,6 +1,6 @@
 //! Words that are looked for in titles and descriptions, by their groups of three characters.
 
-use sea_orm::sea_query::{BinOper, Expr, Func, LikeExpr, Query};
+use sea_orm::sea_query::{BinOper, Expr, Func, Query};
 use sea_orm::{Condition, DatabaseBackend, ExprTrait};
 
 use super::{Conditions, Filter};
@@ -9,7 +9,7 @@ use crate::entities::fold;
 use crate::entities::issues::{self, Column};
 use crate::services::Backend;
 use crate::services::issues::sieve::{Sieve, Sieves};
-use crate::services::listing::containing;
+use crate::services::listing::contains_in;
 
 /// How many characters a word has at least that is looked for within texts.
 const SHORTEST: usize = 3;
@@ -106,8 +106,7 @@ fn like(sought: &Sought, fields: &[Column], text: impl Fn(Expr) -> Expr) -> Cond
         any.add(match sought {
             Sought::Whole(text) => Condition::all().add(column.eq(text.clone())),
             Sought::Words(words) => words.iter().fold(Condition::all(), |all, word| {
-                let within: LikeExpr = containing(word);
-                all.add(column.clone().like(within))
+                all.add(contains_in(column.clone(), word))
             }),
         })
     })

@@ -8,8 +8,8 @@ use serde_json::json;
 use super::ROLES;
 use crate::support::code::Project;
 use crate::support::people::Person;
-use crate::support::{TestServer, places};
-use crate::{issues, labels, milestones};
+use crate::support::{Client, TestServer, places};
+use crate::{badges, boards, issues, labels, milestones};
 
 /// A group and projects of one visibility.
 pub struct Place<'a> {
@@ -31,6 +31,11 @@ pub struct Place<'a> {
     /// The number of one within the project.
     pub issue: i64,
     pub group_milestone: i64,
+    pub badge: i64,
+    pub group_badge: i64,
+    /// A board and a list on it.
+    pub board: (i64, i64),
+    pub group_board: (i64, i64),
 }
 
 /// Makes one, with its members.
@@ -93,9 +98,17 @@ pub async fn place<'a>(
         attach(server, &place).await;
     }
     let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
+    let (label, group_label) = (
+        labels::label(&root, &in_project, "there").await,
+        labels::label(&root, &in_group, "there").await,
+    );
     Place {
-        label: labels::label(&root, &in_project, "there").await,
-        group_label: labels::label(&root, &in_group, "there").await,
+        badge: badges::badge(&root, &in_project, "there").await,
+        group_badge: badges::badge(&root, &in_group, "there").await,
+        board: board_with(&root, &in_project, label).await,
+        group_board: board_with(&root, &in_group, group_label).await,
+        label,
+        group_label,
         issue: issues::open(&root, project.id, json!({"title": "there"})).await,
         milestone: milestones::milestone(&root, &in_project, "there").await,
         group_milestone: milestones::milestone(&root, &in_group, "there").await,
@@ -109,6 +122,13 @@ pub async fn place<'a>(
         project,
         spare,
     }
+}
+
+/// A board with a list of a label.
+async fn board_with(client: &Client, place: &str, label: i64) -> (i64, i64) {
+    let board = boards::board(client, place, "there").await;
+    let list = boards::list(client, place, board, json!({ "label_id": label })).await;
+    (board, list)
 }
 
 /// Shares a group with another one.

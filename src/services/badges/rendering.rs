@@ -1,0 +1,162 @@
+//! Addresses of badges: what they may be, and their placeholders.
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use url::Url;
+
+use crate::error::{Error, Result};
+use crate::git::RepositoryId;
+use crate::services::Backend;
+use crate::services::places::Place;
+
+/// The placeholder that is looked up in the repository.
+const COMMIT: &str = "%{commit_sha}";
+
+/// What a value holds as it is: unreserved characters and slashes.
+const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'/')
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// What the placeholders stand for.
+#[derive(Debug, Clone)]
+pub struct Rendering(Vec<(&'static str, String)>);
+
+impl Rendering {
+    /// What placeholders stand for in a place, as far as these addresses have them. In a group, and where the caller may
+    /// not know it, they stand for nothing and stay.
+    ///
+    /// # Errors
+    /// Whatever the repository reports.
+    pub async fn new<'a>(
+        backend: &Backend,
+        place: &Place,
+        texts: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Self> {
+        let Some(project) = &place.project else {
+            return Ok(Self(Vec::new()));
+        };
+        let mut known = vec![
+            ("%{project_path}", place.full_path()),
+            ("%{project_title}", project.name.clone()),
+            ("%{project_name}", project.path.clone()),
+            ("%{project_id}", project.id.to_string()),
+        ];
+        let reads = place
+            .standing()
+            .reads_code(project.repository_access_level, project.visibility);
+        if let Some(branch) = project.default_branch.as_ref().filter(|_| reads) {
+            known.push(("%{default_branch}", branch.clone()));
+            if texts.into_iter().any(|text| text.contains(COMMIT)) {
+                let repository = backend
+                    .repositories
+                    .repository(&RepositoryId::of_project(project.id));
+                let tips = repository.targets(vec![format!("refs/heads/{branch}")]).await?;
+                let tip = tips.into_iter().flatten().next();
+                known.extend(tip.map(|tip| (COMMIT, tip.to_string())));
+            }
+        }
+        Ok(Self(known))
+    }
+
+    /// An address with its placeholders filled in.
+    #[must_use]
+    pub fn render(&self, url: &str) -> String {
+        fill(url, &self.0)
+    }
+}
+
+/// Each placeholder is filled in where it stands in the address; what is filled in is not looked at again.
+fn fill(url: &str, known: &[(&'static str, String)]) -> String {
+    let mut filled = String::with_capacity(url.len());
+    let mut rest = url;
+    while let Some(at) = rest.find("%{") {
+        let (before, from) = rest.split_at(at);
+        filled.push_str(before);
+        let found = known.iter().find(|(name, _)| from.starts_with(name));
+        match found {
+            Some((name, value)) => {
+                filled.extend(utf8_percent_encode(value, PLAIN));
+                rest = &from[name.len()..];
+            }
+            None => {
+                filled.push_str("%{");
+                rest = &from["%{".len()..];
+            }
+        }
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Checks an address, which may have placeholders behind its host.
+///
+/// # Errors
+/// 400 for what is not http or https with a host, or has spaces or control characters.
+pub fn check(attribute: &'static str, url: &str) -> Result<()> {
+    let plain = !url
+        .chars()
+        .any(|char| char.is_whitespace() || char.is_control() || "<>\"\\".contains(char));
+    let web = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if plain && web {
+        Ok(())
+    } else {
+        Err(Error::attribute(
+            attribute,
+            "is blocked: Only allowed schemes are http, https",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn placeholders_are_filled_in_once_and_unknown_ones_stay() {
+        let known = [
+            ("%{project_path}", "a/b c".to_owned()),
+            ("%{project_id}", "%{project_path}".to_owned()),
+        ];
+        for (url, filled) in [
+            ("https://h/%{project_path}.svg", "https://h/a/b%20c.svg"),
+            ("https://h/%{project_id}", "https://h/%25%7Bproject_path%7D"),
+            (
+                "https://h/%{other}%{project_path",
+                "https://h/%{other}%{project_path",
+            ),
+            ("https://h/%{%{project_path}}", "https://h/%{a/b%20c}"),
+        ] {
+            assert_eq!(fill(url, &known), filled, "{url}");
+        }
+    }
+
+    #[test]
+    fn addresses_are_of_the_web() {
+        for good in [
+            "https://h/%{project_path}?a=%{commit_sha}",
+            "http://h:8080",
+            "https://[::1]/x",
+        ] {
+            assert!(check("link_url", good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "h/x",
+            "//h/x",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "ftp://h/x",
+            "https://",
+            "https:///",
+            "http://h/ x",
+            "https://h/\"><script>",
+            "https://h\n/x",
+            "https://%{project_path}/x",
+            "file:///etc/passwd",
+        ] {
+            assert!(check("link_url", bad).is_err(), "{bad}");
+        }
+    }
+}

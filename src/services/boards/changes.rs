@@ -1,0 +1,252 @@
+//! Boards made, changed and deleted.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
+    IntoActiveModel, PaginatorTrait, QueryFilter,
+};
+
+use crate::api::types::MaybeUndefined;
+use crate::database::Violation;
+use crate::entities::boards::{self, ActiveModel, Entity};
+use crate::entities::{access, board_labels, milestones, namespaces, now, projects, users};
+use crate::error::{Error, Result};
+use crate::services::labels::named;
+use crate::services::places::Place;
+use crate::services::{Backend, preconditions};
+
+use super::{Row, admit_to_premium, lock, row};
+
+/// How many boards a project or group may have.
+const MOST: u64 = 100;
+
+/// How many labels a board may ask for.
+const MOST_LABELS: usize = 100;
+
+/// What is to change of a board; what is absent stays.
+#[derive(Debug, Clone)]
+pub struct Change {
+    /// What it is called.
+    pub name: Option<String>,
+    /// Whether open issues that are on no list are left out.
+    pub hide_backlog_list: Option<bool>,
+    /// Whether closed issues are left out.
+    pub hide_closed_list: Option<bool>,
+    /// The milestone that its issues belong to.
+    pub milestone_id: MaybeUndefined<i64>,
+    /// The user that its issues are assigned to.
+    pub assignee_id: MaybeUndefined<i64>,
+    /// Titles of the labels that its issues carry, separated by commas.
+    pub labels: Option<String>,
+    /// The weight that its issues have.
+    pub weight: MaybeUndefined<i64>,
+}
+
+impl Change {
+    /// Whether the issues of the board are narrowed otherwise than before.
+    fn narrows(&self) -> bool {
+        !(self.milestone_id.is_undefined() && self.assignee_id.is_undefined() && self.weight.is_undefined())
+            || self.labels.is_some()
+    }
+}
+
+/// Makes a board without lists.
+///
+/// # Errors
+/// 403 where there are no issues for the caller, and 400 for a blank name and for more boards than there may be.
+pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row> {
+    place.admit_to_issues()?;
+    let name = check_name(name)?;
+    let scope = place.scope();
+    backend
+        .database
+        .transaction(async |transaction| {
+            // One at a time, so that two cannot both be the last.
+            let there = match &place.project {
+                Some(project) => projects::lock(transaction, project.id).await?.is_some(),
+                None => namespaces::lock(transaction, place.namespace.id).await?.is_some(),
+            };
+            if !there {
+                return Err(Error::not_found(""));
+            }
+            if boards::within(scope).count(transaction).await? >= MOST {
+                return Err(Error::Refused(format!("There are {MOST} boards already").into()));
+            }
+            let made = ActiveModel {
+                project_id: Set(scope.project_id()),
+                namespace_id: Set(scope.namespace_id()),
+                name: Set(name),
+                hide_backlog_list: Set(false),
+                hide_closed_list: Set(false),
+                created_at: Set(now()),
+                updated_at: Set(now()),
+                ..Default::default()
+            };
+            let made = made.insert(transaction).await.map_err(refused)?;
+            row(transaction, place, made).await
+        })
+        .await
+}
+
+/// Changes a board.
+///
+/// # Errors
+/// 404, 403 where there are no issues for the caller or the plan does not have it, 400 for what the board cannot have and
+/// when nothing is to change.
+pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
+    place.admit_to_issues()?;
+    let plain =
+        change.name.is_some() || change.hide_backlog_list.is_some() || change.hide_closed_list.is_some();
+    if !plain && !change.narrows() {
+        return Err(Error::parameter(
+            "name, hide_backlog_list, hide_closed_list, milestone_id, assignee_id, labels, weight are missing, at least one parameter must be provided",
+        ));
+    }
+    let name = change.name.as_deref().map(check_name).transpose()?;
+    let narrows = change.narrows();
+    backend
+        .database
+        .transaction(async |transaction| {
+            let mut changed = lock(transaction, place, id).await?.into_active_model();
+            if narrows {
+                admit_to_premium(backend)?;
+            }
+            if let Some(name) = name {
+                changed.name = Set(name);
+            }
+            if let Some(hide) = change.hide_backlog_list {
+                changed.hide_backlog_list = Set(hide);
+            }
+            if let Some(hide) = change.hide_closed_list {
+                changed.hide_closed_list = Set(hide);
+            }
+            if !change.milestone_id.is_undefined() {
+                let milestone = change.milestone_id.take();
+                check_milestone(transaction, place, milestone).await?;
+                changed.milestone_id = Set(milestone);
+            }
+            if !change.assignee_id.is_undefined() {
+                let assignee = change.assignee_id.take();
+                check_member(transaction, place, assignee).await?;
+                changed.assignee_id = Set(assignee);
+            }
+            if !change.weight.is_undefined() {
+                let weight = change.weight.take().map(i32::try_from).transpose();
+                changed.weight = Set(weight.map_err(|_| Error::parameter("weight is invalid"))?);
+            }
+            if let Some(titles) = &change.labels {
+                set_labels(transaction, place, id, titles).await?;
+            }
+            changed.updated_at = Set(now());
+            let changed = changed.update(transaction).await.map_err(refused)?;
+            row(transaction, place, changed).await
+        })
+        .await
+}
+
+/// Deletes a board with its lists.
+///
+/// # Errors
+/// 404, 403 where there are no issues for the caller, and 412 when it changed after the caller's date.
+pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since: Option<&str>) -> Result<()> {
+    place.admit_to_issues()?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let board = lock(transaction, place, id).await?;
+            preconditions::unmodified_since(unmodified_since, board.updated_at)?;
+            Entity::delete_by_id(id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+fn check_name(name: &str) -> Result<String> {
+    let name = name.trim();
+    if name.is_empty() {
+        return Err(Error::attribute("name", "can't be blank"));
+    }
+    Ok(name.to_owned())
+}
+
+/// Gives a board other labels than before, of those that things of the place may carry.
+async fn set_labels(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    board_id: i64,
+    titles: &str,
+) -> Result<()> {
+    let mut wanted: Vec<&str> = titles.split(',').map(str::trim).collect();
+    wanted.retain(|title| !title.is_empty());
+    wanted.sort_unstable();
+    wanted.dedup();
+    if wanted.len() > MOST_LABELS {
+        let text = format!("are too many (maximum is {MOST_LABELS})");
+        return Err(Error::attribute("labels", text));
+    }
+    let known = named(transaction, place, &wanted).await?;
+    if known.len() < wanted.len() {
+        return Err(Error::Refused("Label not found!".into()));
+    }
+    board_labels::Entity::delete_many()
+        .filter(board_labels::Column::BoardId.eq(board_id))
+        .exec(transaction)
+        .await?;
+    if known.is_empty() {
+        return Ok(());
+    }
+    let rows = known.into_values().map(|label| board_labels::ActiveModel {
+        board_id: Set(board_id),
+        label_id: Set(label.id),
+        ..Default::default()
+    });
+    let insert = board_labels::Entity::insert_many(rows);
+    insert
+        .exec_without_returning(transaction)
+        .await
+        .map_err(refused)?;
+    Ok(())
+}
+
+/// Refuses a milestone that things of the place cannot have.
+pub(super) async fn check_milestone(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    id: Option<i64>,
+) -> Result<()> {
+    let Some(id) = id else { return Ok(()) };
+    let found =
+        milestones::available(place.scope(), place.namespace.id).filter(milestones::Column::Id.eq(id));
+    match found.count(transaction).await? {
+        0 => Err(Error::Refused("Milestone not found!".into())),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a user who has no role in the place.
+pub(super) async fn check_member(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    id: Option<i64>,
+) -> Result<()> {
+    let Some(id) = id else { return Ok(()) };
+    let today = now().date_naive();
+    let role = match &place.project {
+        Some(project) => access::project_level(transaction, id, project.id, today).await?,
+        None => access::group_level(transaction, id, place.namespace.id, today).await?,
+    };
+    let there = users::Entity::find_by_id(id).count(transaction).await? > 0;
+    if role.is_some() && there {
+        Ok(())
+    } else {
+        Err(Error::Refused("User not found!".into()))
+    }
+}
+
+/// Why a row was not written.
+pub(super) fn refused(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        // What it names went away in the meantime.
+        Some(Violation::ForeignKey(_)) => Error::not_found(""),
+        _ => error.into(),
+    }
+}
