@@ -2,28 +2,28 @@
 
 use crate::api::contract::{
     AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,
-    GetIssueTimeStatsRequest, Issue, IssueNot, IssueOrder, IssueScope, IssueStateEvent, IssueStateFilter,
-    IssuesApi, ListGroupIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
-    ListProjectIssuesRequest, MoveIssueRequest, ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest,
-    SetIssueTimeEstimateRequest, SortDirection, SubscribeToIssueRequest, TimeStats,
-    UnsubscribeFromIssueRequest, UpdateIssueRequest, UserReference,
+    GetIssueTimeStatsRequest, Issue, IssueNot, IssueOrder, IssueScope, IssueStateEvent, IssuesApi,
+    ListGroupIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest, ListProjectIssuesRequest,
+    MoveIssueRequest, ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
+    SortDirection, SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest,
+    UserReference,
 };
 use crate::api::types::{MaybeUndefined, Page, PageRequest, Timestamp};
 use crate::app::App;
-use crate::entities::issues::State;
+
 use crate::error::Result;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use crate::services::authentication::Caller;
 use crate::services::issues::list::{Conditions, Place};
 use crate::services::issues::{self, Change, Filter, Metadata, NewIssue, Order, Scope, StateEvent, times};
-use crate::views::issue::{Parts, issue, time_stats};
+use crate::views::issue::{Parts, issue, only, time_stats};
 use crate::views::users::reference;
 
 /// The filters that all lists have.
 macro_rules! filter {
     ($request:expr) => {
         Filter {
-            state: $request.state.and_then(state),
+            state: $request.state.and_then(only),
             scope: $request.scope.map(scope),
             wanted: Conditions {
                 labels: $request.labels.unwrap_or_default(),
@@ -61,14 +61,6 @@ macro_rules! metadata {
             ..Metadata::default()
         }
     };
-}
-
-fn state(state: IssueStateFilter) -> Option<State> {
-    match state {
-        IssueStateFilter::Opened => Some(State::Opened),
-        IssueStateFilter::Closed => Some(State::Closed),
-        IssueStateFilter::All => None,
-    }
 }
 
 fn scope(scope: IssueScope) -> Scope {

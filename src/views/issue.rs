@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::api::contract::{
-    Issue, IssueLinks, IssueState, References, TaskCompletionStatus, TimeStats, UserReference,
+    Issue, IssueLinks, IssueStateFilter, References, TaskCompletionStatus, TimeStats, UserReference,
 };
 use crate::api::types::MaybeUndefined;
 use crate::entities::{issues, labels, users};
@@ -49,7 +49,7 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
         id: issue.id,
         iid: issue.iid,
         project_id: issue.project_id,
-        state: state(issue.state),
+        state: issue.state.into(),
         created_at: issue.created_at.into(),
         updated_at: issue.updated_at.into(),
         closed_at: issue.closed_at.map(Into::into),
@@ -101,10 +101,13 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
     }
 }
 
-fn state(state: issues::State) -> IssueState {
+/// The only state that is wanted, if it is one.
+#[must_use]
+pub fn only(state: IssueStateFilter) -> Option<issues::State> {
     match state {
-        issues::State::Opened => IssueState::Opened,
-        issues::State::Closed => IssueState::Closed,
+        IssueStateFilter::Opened => Some(issues::State::Opened),
+        IssueStateFilter::Closed => Some(issues::State::Closed),
+        IssueStateFilter::All => None,
     }
 }
 

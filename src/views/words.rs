@@ -1,7 +1,7 @@
 //! Enumerations of the contract and of the tables that use the same words.
 
 use crate::api::contract;
-use crate::entities::{self, events, hook_deliveries, milestones, namespaces, projects};
+use crate::entities::{self, events, hook_deliveries, issues, milestones, namespaces, projects};
 
 macro_rules! same_words {
     ($($contract:path = $entity:path { $($word:ident),* })*) => {$(
@@ -26,6 +26,7 @@ same_words! {
         Approved, Closed, Commented, Created, Destroyed, Expired, Joined, Left, Merged, Pushed, Reopened, Updated
     }
     contract::HookDeliveryState = hook_deliveries::State { Pending, Delivered, Failed }
+    contract::IssueState = issues::State { Opened, Closed }
     contract::MilestoneState = milestones::State { Active, Closed }
     contract::MergeMethod = projects::MergeMethod { Merge, RebaseMerge, Ff }
     contract::AutoDevopsDeployStrategy = projects::DeployStrategy { Continuous, Manual, TimedIncremental }

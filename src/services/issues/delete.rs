@@ -2,7 +2,7 @@
 
 use sea_orm::EntityTrait;
 
-use super::telling::target;
+use super::telling::{count, open_to_all, target};
 use super::{find, lock};
 use crate::entities::events::Action;
 use crate::entities::issues;
@@ -31,6 +31,7 @@ pub async fn delete(
             let issue = lock(transaction, access, iid).await?;
             preconditions::unmodified_since(unmodified_since, issue.updated_at)?;
             issues::Entity::delete_by_id(issue.id).exec(transaction).await?;
+            count(transaction, issue.project_id, -open_to_all(&issue)).await?;
             let event = NewEvent {
                 target: Some(target(&issue)),
                 ..NewEvent::new(access.project.id, author, Action::Destroyed)

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use sea_orm::DatabaseTransaction;
+use sea_orm::sea_query::{Expr, ExprTrait};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::entities::events::{Action, TargetType};
 use crate::entities::issues::{Model, State};
 use crate::entities::project_hooks::Kind;
+use crate::entities::projects;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::events::{self, NewEvent, Target};
@@ -67,6 +69,8 @@ pub(super) async fn tell_with(
     beside: BTreeMap<String, Changed>,
 ) -> Result<()> {
     let issue = told.after;
+    let more = open_to_all(issue) - told.before.map_or(0, open_to_all);
+    count(transaction, issue.project_id, more).await?;
     system::write(transaction, Parent::Issue(issue.id), told.author, notes).await?;
     let was = told.before.map(|before| before.state);
     let (action, word) = match (was, issue.state) {
@@ -94,6 +98,28 @@ pub(super) async fn tell_with(
         changes,
     };
     events::record(transaction, event.with_data(&data)?).await
+}
+
+/// 1 for an issue that the project counts among its open ones: those that everybody sees who sees any.
+pub(super) fn open_to_all(issue: &Model) -> i32 {
+    i32::from(issue.state == State::Opened && !issue.confidential)
+}
+
+/// Adds to the number of open issues that the project shows.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<()> {
+    if more == 0 {
+        return Ok(());
+    }
+    let column = projects::Column::OpenIssuesCount;
+    projects::Entity::update_many()
+        .col_expr(column, Expr::col(column).add(more))
+        .filter(projects::Column::Id.eq(project_id))
+        .exec(transaction)
+        .await?;
+    Ok(())
 }
 
 /// An issue as what something was done to.

@@ -8,9 +8,7 @@ use sea_orm::{ColumnTrait, Condition, ConnectionTrait};
 
 use crate::entities::access::{self, Viewer};
 use crate::entities::projects::{Column as Project, FeatureAccess};
-use crate::entities::{
-    AccessLevel, Scope, issue_assignees, issue_labels, issues, namespace_ancestors, now, projects,
-};
+use crate::entities::{AccessLevel, Scope, issue_labels, issues, namespace_ancestors, now, projects};
 use crate::error::Result;
 use crate::services::places::Place;
 
@@ -64,21 +62,28 @@ fn issues_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveDate) -> 
     use issues::Column as Issue;
 
     let of_issue = Expr::col((issues::Entity, Issue::Id)).eq(Expr::col((CARRIED, Carried::IssueId)));
-    let of_project =
-        Expr::col((projects::Entity, Project::Id)).eq(Expr::col((issues::Entity, Issue::ProjectId)));
+    let here = match place.scope() {
+        Scope::Project(id) => Issue::ProjectId.eq(id),
+        Scope::Group(id) => issues::in_projects(below(id)),
+    };
     Query::select()
         .column((CARRIED, Carried::LabelId))
         .column((issues::Entity, Issue::State))
         .expr_as(Func::count(Expr::col(Asterisk)), "number")
         .from_as(issue_labels::Entity, CARRIED)
         .join(JoinType::InnerJoin, issues::Entity, of_issue)
-        .join(JoinType::InnerJoin, projects::Entity, of_project)
         .and_where(Expr::col((CARRIED, Carried::LabelId)).is_in(ids.iter().copied()))
-        .cond_where(within(place, Project::IssuesAccessLevel, viewer, today))
-        .cond_where(not_hidden(viewer, today))
+        .and_where(here)
+        .cond_where(issues::visible(viewer, today))
         .group_by_col((CARRIED, Carried::LabelId))
         .group_by_col((issues::Entity, Issue::State))
         .take()
+}
+
+/// The projects of a group and of all groups below, as a condition on `projects`.
+fn below(group_id: i64) -> Condition {
+    let groups = namespace_ancestors::at_or_below(group_id);
+    Condition::all().add(Project::NamespaceId.in_subquery(groups))
 }
 
 fn merge_requests_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveDate) -> SelectStatement {
@@ -103,8 +108,8 @@ fn merge_requests_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveD
 /// The projects of a place that the viewer sees with a feature, as a condition on `projects`.
 fn within(place: &Place, feature: Project, viewer: Viewer, today: NaiveDate) -> Condition {
     let here = match place.scope() {
-        Scope::Project(id) => Project::Id.eq(id),
-        Scope::Group(id) => Project::NamespaceId.in_subquery(namespace_ancestors::at_or_below(id)),
+        Scope::Project(id) => Condition::all().add(Project::Id.eq(id)),
+        Scope::Group(id) => below(id),
     };
     let open = feature.eq(FeatureAccess::Enabled);
     let there = match viewer {
@@ -119,27 +124,4 @@ fn within(place: &Place, feature: Project, viewer: Viewer, today: NaiveDate) -> 
         }
     };
     access::visible_projects(viewer, today).add(here).add(there)
-}
-
-/// Issues that are not confidential, or not to the viewer: authors, those they are assigned to, and Reporters see them.
-fn not_hidden(viewer: Viewer, today: NaiveDate) -> Condition {
-    use issues::Column as Issue;
-
-    let open = Issue::Confidential.eq(false);
-    match viewer {
-        Viewer::Admin => Condition::all(),
-        Viewer::Anonymous => Condition::all().add(open),
-        Viewer::User { id, .. } => {
-            let assigned = Query::select()
-                .column(issue_assignees::Column::IssueId)
-                .from(issue_assignees::Entity)
-                .and_where(Expr::col(issue_assignees::Column::UserId).eq(id))
-                .take();
-            Condition::any()
-                .add(open)
-                .add(Issue::AuthorId.eq(id))
-                .add(Issue::Id.in_subquery(assigned))
-                .add(access::projects_with_level(id, AccessLevel::Reporter, today))
-        }
-    }
 }

@@ -141,6 +141,33 @@ scenario! {
         assert_eq!(events, [json!("reopened"), json!("closed"), json!("opened")]);
     }
 
+    async fn a_project_counts_the_open_issues_that_everybody_sees(server) {
+        let root = server.root();
+        let id = public_project(&server, "counted").await;
+        let count = async || root.get(&format!("/projects/{id}")).await.expect(200).json()["open_issues_count"].clone();
+        assert_eq!(count().await, 0);
+        let iid = open(&root, id, json!({"title": "t"})).await;
+        open(&root, id, json!({"title": "hush", "confidential": true})).await;
+        assert_eq!(count().await, 1);
+        let path = format!("/projects/{id}/issues/{iid}");
+        for (change, left) in [
+            (json!({"state_event": "close"}), 0),
+            (json!({"state_event": "reopen"}), 1),
+            (json!({"confidential": true}), 0),
+            (json!({"confidential": false, "title": "new"}), 1),
+        ] {
+            root.put(&path, change).await.expect(200);
+            assert_eq!(count().await, left);
+        }
+        let other = public_project(&server, "other").await;
+        root.post(&format!("{path}/move"), json!({"to_project_id": other})).await.expect(201);
+        assert_eq!(count().await, 0);
+        let path = format!("/projects/{other}/issues/1");
+        assert_eq!(root.get(&format!("/projects/{other}")).await.expect(200).json()["open_issues_count"], 1);
+        root.delete(&path).await.expect(204);
+        assert_eq!(root.get(&format!("/projects/{other}")).await.expect(200).json()["open_issues_count"], 0);
+    }
+
     async fn an_issue_is_removed_once_and_its_number_stays_its_own(server) {
         let root = server.root();
         let id = public_project(&server, "removed").await;
