@@ -15,6 +15,7 @@ mod members;
 mod metadata;
 mod milestones;
 mod namespaces;
+mod notes;
 mod personal_access_tokens;
 mod project_access_tokens;
 mod project_forks;

@@ -20,6 +20,7 @@ pub mod links;
 pub mod member;
 pub mod milestone;
 pub mod namespace;
+pub mod note;
 pub mod project;
 pub mod project_hooks;
 pub mod share;

@@ -25,6 +25,7 @@ mod members;
 mod metadata;
 mod milestones;
 mod namespaces;
+mod notes;
 mod oauth;
 mod personal_access_tokens;
 mod project_access_tokens;

@@ -20,6 +20,8 @@ struct Ids {
     group: i64,
     user: i64,
     hook: i64,
+    /// On the first issue of the project.
+    note: i64,
 }
 
 impl Ids {
@@ -29,7 +31,7 @@ impl Ids {
         let group = places::group(&root, "many", json!({ "visibility": "public" })).await;
         let other = places::group(&root, "other", json!({})).await;
         let hooks = format!("/projects/{}/hooks", project.id);
-        let mut hook = 0;
+        let (mut hook, mut note) = (0, 0);
         for number in 0..MANY {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
             let topics = json!({ "namespace_id": group, "tag_list": "a,b", "visibility": "public" });
@@ -83,6 +85,10 @@ impl Ids {
                     .await
                     .expect(200);
             }
+            let issue = format!("/projects/{}/issues/1", project.id);
+            let written = json!({ "body": title });
+            let written = person.client.post(&format!("{issue}/notes"), written).await;
+            note = places::id(&written.expect(201).json());
             hook = places::id(&root.post(&hooks, address).await.expect(201).json());
         }
         places::join(&root, &format!("/groups/{group}"), user, 40).await;
@@ -93,6 +99,7 @@ impl Ids {
             group,
             user,
             hook,
+            note,
         }
     }
 
@@ -106,6 +113,7 @@ impl Ids {
                 ("id" | "user_id", _) => self.user.to_string(),
                 ("sha", _) => self.commit.clone(),
                 ("issue_iid", _) => "1".to_owned(),
+                ("note_id", _) => self.note.to_string(),
                 ("hook_id", _) => self.hook.to_string(),
                 (other, _) => panic!("{}: give {other} a value here", operation.id),
             },

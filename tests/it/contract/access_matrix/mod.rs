@@ -366,6 +366,7 @@ impl<'a> Stage<'a> {
             ("email_id", _) => MISSING.to_string(),
             ("token_id", _) => number(place.access_token),
             ("issue_iid", _) => number(place.issue),
+            ("note_id", _) => number(place.note),
             ("label_id", On::Group) => number(place.group_label),
             ("label_id", _) => number(place.label),
             ("milestone_id", On::Group) => number(place.group_milestone),

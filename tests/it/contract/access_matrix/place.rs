@@ -30,6 +30,8 @@ pub struct Place<'a> {
     pub milestone: i64,
     /// The number of one within the project.
     pub issue: i64,
+    /// On that issue.
+    pub note: i64,
     pub group_milestone: i64,
 }
 
@@ -92,11 +94,15 @@ pub async fn place<'a>(
     for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
         attach(server, &place).await;
     }
+    let issue = issues::open(&root, project.id, json!({"title": "there"})).await;
+    let on_issue = format!("/projects/{}/issues/{issue}", project.id);
+    let note = root.post(&format!("{on_issue}/notes"), json!({"body": "there"})).await;
     let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
     Place {
         label: labels::label(&root, &in_project, "there").await,
         group_label: labels::label(&root, &in_group, "there").await,
-        issue: issues::open(&root, project.id, json!({"title": "there"})).await,
+        issue,
+        note: places::id(&note.expect(201).json()),
         milestone: milestones::milestone(&root, &in_project, "there").await,
         group_milestone: milestones::milestone(&root, &in_group, "there").await,
         hook,
