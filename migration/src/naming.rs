@@ -79,7 +79,9 @@ pub fn exactly_one(table: &'static str, columns: &[&'static str]) -> Check {
     };
     let none = Expr::val(0);
     let all = columns.iter().map(given).fold(none, |all, one| all.add(one));
-    Check::named(format!("ck_{table}_one"), all.eq(1))
+    // A table may have several of these, and PostgreSQL keeps their names apart.
+    let first = columns.first().copied().unwrap_or_default();
+    Check::named(format!("ck_{table}_one_{first}"), all.eq(1))
 }
 
 /// Creates a table and then its indexes.
