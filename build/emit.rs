@@ -122,9 +122,10 @@ fn schema(schema: &Schema) -> TokenStream {
                 let text = format!(" `{value}`.");
                 quote!(#[doc = #text] #[oai(rename = #value)] #[serde(rename = #value)] #variant)
             });
-            let arms = values.iter().zip(&names).map(|(value, variant)| {
-                quote!(Self::#variant => #value)
-            });
+            let arms = values
+                .iter()
+                .zip(&names)
+                .map(|(value, variant)| quote!(Self::#variant => #value));
             quote! {
                 #docs
                 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum, Serialize)]

@@ -117,9 +117,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     let on_issue = Query::select()
         .expr(Expr::val(1))
         .from(issues::Entity)
-        .and_where(
-            Expr::col((issues::Entity, issues::Column::Id)).eq(Expr::col((Entity, Column::IssueId))),
-        )
+        .and_where(Expr::col((issues::Entity, issues::Column::Id)).eq(Expr::col((Entity, Column::IssueId))))
         .cond_where(issues::visible(viewer, today))
         .cond_where(seen)
         .take();

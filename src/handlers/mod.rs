@@ -2,6 +2,7 @@
 
 mod application_settings;
 mod applications;
+mod award_emoji;
 mod branches;
 mod commits;
 mod custom_attributes;

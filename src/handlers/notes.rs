@@ -56,14 +56,7 @@ impl NotesApi for App {
         request: UpdateIssueNoteRequest,
     ) -> Result<Note> {
         let key = Key::Issue(request.issue_iid);
-        let row = notes::edit(
-            &self.backend,
-            &access,
-            key,
-            request.note_id,
-            request.body.body,
-        )
-        .await?;
+        let row = notes::edit(&self.backend, &access, key, request.note_id, request.body.body).await?;
         Ok(note(&self.backend.instance.base_url, row))
     }
 

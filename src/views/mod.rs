@@ -4,6 +4,7 @@ pub mod access_tokens;
 pub mod account;
 pub mod application;
 pub mod application_settings;
+pub mod award_emoji;
 pub mod blob;
 pub mod branch;
 pub mod commit;

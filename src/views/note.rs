@@ -1,11 +1,11 @@
 //! Notes.
 
-use crate::api::contract::{AwardableType, CreatedNote, Note, NoteType, NoteableType};
+use crate::api::contract::{AwardEmoji, CreatedNote, Note, NoteType, NoteableType};
 use crate::api::types::{Map, MaybeUndefined};
 use crate::entities::notes::{Kind, Model};
-use crate::services::award_emoji::Award;
 use crate::services::notes::{Posted, Row};
-use crate::views::users::{author, reference};
+use crate::views::award_emoji::award;
+use crate::views::users::author;
 
 /// A note as the contract shows it.
 #[must_use]
@@ -42,7 +42,7 @@ pub fn note(base: &str, row: Row) -> Note {
 pub fn created(base: &str, posted: Posted) -> CreatedNote {
     match posted {
         Posted::Note(row) => written(note(base, *row)),
-        Posted::Award(award) => awarded(base, *award),
+        Posted::Award(given) => awarded(award(base, *given)),
     }
 }
 
@@ -69,16 +69,7 @@ fn written(note: Note) -> CreatedNote {
     }
 }
 
-fn awarded(base: &str, award: Award) -> CreatedNote {
-    let Award { award, user } = award;
-    let kinds = [
-        (AwardableType::Issue, award.issue_id),
-        (AwardableType::MergeRequest, award.merge_request_id),
-        (AwardableType::Snippet, award.snippet_id),
-        (AwardableType::Epic, award.epic_id),
-        (AwardableType::Note, award.note_id),
-    ];
-    let to = kinds.into_iter().find_map(|(kind, id)| Some((kind, id?)));
+fn awarded(award: AwardEmoji) -> CreatedNote {
     CreatedNote {
         id: award.id,
         r#type: MaybeUndefined::Undefined,
@@ -86,9 +77,9 @@ fn awarded(base: &str, award: Award) -> CreatedNote {
         attachment: MaybeUndefined::Undefined,
         author: None,
         name: Some(award.name),
-        user: Some(reference(base, &user)),
-        created_at: award.created_at.into(),
-        updated_at: award.updated_at.into(),
+        user: Some(award.user),
+        created_at: award.created_at,
+        updated_at: award.updated_at,
         system: None,
         noteable_id: None,
         noteable_type: None,
@@ -96,8 +87,8 @@ fn awarded(base: &str, award: Award) -> CreatedNote {
         confidential: None,
         noteable_iid: MaybeUndefined::Undefined,
         commands_changes: None,
-        awardable_id: to.as_ref().map(|(_, id)| *id),
-        awardable_type: to.map(|(kind, _)| kind),
+        awardable_id: Some(award.awardable_id),
+        awardable_type: Some(award.awardable_type),
     }
 }
 

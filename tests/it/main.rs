@@ -8,6 +8,7 @@
 
 mod application_settings;
 mod applications;
+mod award_emoji;
 mod branches;
 mod cli;
 mod commits;

@@ -2,6 +2,7 @@
 
 mod changes;
 mod names;
+mod removal;
 
 use std::collections::HashMap;
 
@@ -11,6 +12,7 @@ use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, Qu
 pub(in crate::services) use changes::enter;
 pub use changes::{create, delete};
 pub(in crate::services) use names::alone;
+pub use removal::remove_all_of;
 
 use crate::api::types::{Page, PageRequest};
 use crate::entities::award_emoji::{ActiveModel, Column, Entity, Model};

@@ -27,14 +27,32 @@ mod tests {
     #[test]
     fn votes_have_one_name_each() {
         assert_eq!((known("+1"), known("-1")), (Some("thumbsup"), Some("thumbsdown")));
-        assert_eq!((known("thumbsup"), known("tada")), (Some("thumbsup"), Some("tada")));
-        assert_eq!((known("no emoji"), known(""), known(":tada:")), (None, None, None));
+        assert_eq!(
+            (known("thumbsup"), known("tada")),
+            (Some("thumbsup"), Some("tada"))
+        );
+        assert_eq!(
+            (known("no emoji"), known(""), known(":tada:")),
+            (None, None, None)
+        );
     }
 
     #[test]
     fn only_a_name_in_colons_is_an_emoji_alone() {
-        assert_eq!((alone(":tada:"), alone(":+1: \r\n")), (Some("tada"), Some("thumbsup")));
-        for text in ["", ":", "::", "tada", " :tada:", ":tada: :tada:", ":tada:!", ":unheard of:"] {
+        assert_eq!(
+            (alone(":tada:"), alone(":+1: \r\n")),
+            (Some("tada"), Some("thumbsup"))
+        );
+        for text in [
+            "",
+            ":",
+            "::",
+            "tada",
+            " :tada:",
+            ":tada: :tada:",
+            ":tada:!",
+            ":unheard of:",
+        ] {
             assert_eq!(alone(text), None, "{text}");
         }
     }

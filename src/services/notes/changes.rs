@@ -83,13 +83,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, key: Key, new: Ne
 ///
 /// # Errors
 /// 400 for a blank text, 404, and 403 for others than its author and Maintainers, for everybody where nobody wrote it.
-pub async fn edit(
-    backend: &Backend,
-    access: &ProjectAccess,
-    key: Key,
-    id: i64,
-    body: String,
-) -> Result<Row> {
+pub async fn edit(backend: &Backend, access: &ProjectAccess, key: Key, id: i64, body: String) -> Result<Row> {
     let editor = access.caller.signed_in()?.id;
     check_body(&body)?;
     backend

@@ -3,6 +3,7 @@
 mod changes;
 mod listing;
 pub mod noteable;
+mod removal;
 pub mod system;
 
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, Select};
@@ -10,6 +11,7 @@ use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter,
 pub use changes::{NewNote, Posted, create, delete, edit};
 pub use listing::{Filter, Row, list, read};
 pub use noteable::{Key, Noteable};
+pub use removal::remove_all_of;
 
 use crate::entities::notes::{Column, Entity, Model};
 use crate::error::{Error, Result};
@@ -23,7 +25,9 @@ pub(in crate::services) fn visible(access: &ProjectAccess, on: &Noteable) -> Sel
         return all;
     }
     let own = access.caller.as_user().map(|user| Column::AuthorId.eq(user.id));
-    let seen = Condition::any().add(Column::Confidential.eq(false)).add_option(own);
+    let seen = Condition::any()
+        .add(Column::Confidential.eq(false))
+        .add_option(own);
     all.filter(seen)
 }
 

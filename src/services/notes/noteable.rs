@@ -103,7 +103,11 @@ impl Noteable {
     ///
     /// # Errors
     /// Whatever the database reports.
-    pub(in crate::services) async fn touch(&self, transaction: &DatabaseTransaction, more: i32) -> Result<()> {
+    pub(in crate::services) async fn touch(
+        &self,
+        transaction: &DatabaseTransaction,
+        more: i32,
+    ) -> Result<()> {
         match self {
             Self::Issue(issue) => {
                 issues::Entity::update_many()

@@ -88,7 +88,13 @@ impl Ids {
             let issue = format!("/projects/{}/issues/1", project.id);
             let written = json!({ "body": title });
             let written = person.client.post(&format!("{issue}/notes"), written).await;
-            note = places::id(&written.expect(201).json());
+            let written = places::id(&written.expect(201).json());
+            note = if number == 0 { written } else { note };
+            for to in [issue.clone(), format!("{issue}/notes/{note}")] {
+                let tada = json!({ "name": "tada" });
+                let awarded = person.client.post(&format!("{to}/award_emoji"), tada).await;
+                awarded.expect(201);
+            }
             hook = places::id(&root.post(&hooks, address).await.expect(201).json());
         }
         places::join(&root, &format!("/groups/{group}"), user, 40).await;

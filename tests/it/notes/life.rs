@@ -158,4 +158,20 @@ scenario! {
         let kept = root.get(&note).await.expect(200).json();
         assert_eq!((&kept["body"], &kept["author"]["username"]), (&json!("kept"), &json!("ghost")));
     }
+
+    async fn notes_go_with_an_author_whose_contributions_go(server) {
+        let root = server.root();
+        let (id, path) = issue(&server, "removed").await;
+        let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+        server.enrol(id, ann.id, AccessLevel::Reporter).await;
+        ann.client.put(&path, json!({"title": "New"})).await.expect(200);
+        for (client, body) in [(&ann.client, "gone"), (&ben.client, "kept")] {
+            write(client, &path, json!({"body": body})).await;
+        }
+        root.delete(&format!("/users/{}?hard_delete=true", ann.id)).await.expect(204);
+        server.finish_jobs().await;
+        let left = root.get(&format!("{path}/notes")).await.expect(200);
+        assert_eq!((left.pluck("body")[0].clone(), left.pluck("system")), (json!("kept"), vec![json!(false), json!(true)]));
+        assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
+    }
 }

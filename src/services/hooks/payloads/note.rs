@@ -6,8 +6,8 @@ use regex::Regex;
 use sea_orm::EntityTrait;
 use serde::Serialize;
 
-use super::{Subject, issue};
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, UserPart, date};
+use super::{Subject, issue};
 use crate::entities::commit_comments::{self, LineType};
 use crate::entities::events::TargetType;
 use crate::entities::{issues, notes};

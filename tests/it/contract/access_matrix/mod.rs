@@ -367,6 +367,8 @@ impl<'a> Stage<'a> {
             ("token_id", _) => number(place.access_token),
             ("issue_iid", _) => number(place.issue),
             ("note_id", _) => number(place.note),
+            ("award_id", _) if operation.id.contains("note") => number(place.note_award),
+            ("award_id", _) => number(place.issue_award),
             ("label_id", On::Group) => number(place.group_label),
             ("label_id", _) => number(place.label),
             ("milestone_id", On::Group) => number(place.group_milestone),

@@ -32,6 +32,8 @@ pub struct Place<'a> {
     pub issue: i64,
     /// On that issue.
     pub note: i64,
+    pub issue_award: i64,
+    pub note_award: i64,
     pub group_milestone: i64,
 }
 
@@ -96,13 +98,19 @@ pub async fn place<'a>(
     }
     let issue = issues::open(&root, project.id, json!({"title": "there"})).await;
     let on_issue = format!("/projects/{}/issues/{issue}", project.id);
-    let note = root.post(&format!("{on_issue}/notes"), json!({"body": "there"})).await;
+    let note = root
+        .post(&format!("{on_issue}/notes"), json!({"body": "there"}))
+        .await;
+    let note = places::id(&note.expect(201).json());
+    let on_note = format!("{on_issue}/notes/{note}");
     let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
     Place {
         label: labels::label(&root, &in_project, "there").await,
         group_label: labels::label(&root, &in_group, "there").await,
         issue,
-        note: places::id(&note.expect(201).json()),
+        note,
+        issue_award: award(server, &on_issue).await,
+        note_award: award(server, &on_note).await,
         milestone: milestones::milestone(&root, &in_project, "there").await,
         group_milestone: milestones::milestone(&root, &in_group, "there").await,
         hook,
@@ -123,6 +131,13 @@ async fn invite(server: &TestServer, group: i64, guest: i64, role: AccessLevel) 
     row.insert(server.backend.database.write())
         .await
         .expect("a share");
+}
+
+/// Awards an emoji to something.
+async fn award(server: &TestServer, to: &str) -> i64 {
+    let tada = json!({ "name": "tada" });
+    let made = server.root().post(&format!("{to}/award_emoji"), tada).await;
+    places::id(&made.expect(201).json())
 }
 
 /// A webhook with a delivery in its log.
