@@ -1,7 +1,12 @@
 //! Notes on issues, merge requests, snippets and epics (specification 2.4): each belongs to exactly one.
 
-use chrono::{DateTime, Utc};
+use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+
+use super::access::{Viewer, projects_with_level};
+use super::{AccessLevel, issues};
 
 /// What else than a plain note a note is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
@@ -85,10 +90,36 @@ impl Related<super::users::Entity> for Entity {
     }
 }
 
-impl Related<super::issues::Entity> for Entity {
+impl Related<issues::Entity> for Entity {
     fn to() -> RelationDef {
         Relation::Issue.def()
     }
 }
 
 impl ActiveModelBehavior for ActiveModel {}
+
+/// Notes that somebody may see, as a condition on `notes` that is looked at row by row: those on issues they see;
+/// confidential ones for their authors, and from Reporter on.
+pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
+    let open = Expr::col((Entity, Column::Confidential)).eq(false);
+    let seen = match viewer {
+        Viewer::Admin => Condition::all(),
+        Viewer::Anonymous => Condition::all().add(open),
+        Viewer::User { id, .. } => Condition::any()
+            .add(open)
+            .add(Expr::col((Entity, Column::AuthorId)).eq(id))
+            .add(issues::in_projects(projects_with_level(
+                id,
+                AccessLevel::Reporter,
+                today,
+            ))),
+    };
+    let on_issue = Query::select()
+        .expr(Expr::val(1))
+        .from(issues::Entity)
+        .and_where(Expr::col((issues::Entity, issues::Column::Id)).eq(Expr::col((Entity, Column::IssueId))))
+        .cond_where(issues::visible(viewer, today))
+        .cond_where(seen)
+        .take();
+    Condition::all().add(Expr::exists(on_issue))
+}

@@ -2,6 +2,7 @@
 
 mod application_settings;
 mod applications;
+mod award_emoji;
 mod badges;
 mod boards;
 mod branches;
@@ -17,6 +18,7 @@ mod members;
 mod metadata;
 mod milestones;
 mod namespaces;
+mod notes;
 mod personal_access_tokens;
 mod project_access_tokens;
 mod project_forks;

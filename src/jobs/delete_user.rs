@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 use super::{Failure, Job};
 use crate::entities::{commit_comments, namespaces, users};
 use crate::services::Backend;
-use crate::services::avatars;
 use crate::services::namespaces::remove_tree;
+use crate::services::{avatars, award_emoji, notes};
 
 /// Removes a user for good. Every step finds what earlier ones left, so it may be killed at any point.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,7 +52,9 @@ pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
             .filter(commit_comments::Column::AuthorId.eq(job.user_id))
             .exec(backend.database.write())
             .await?;
+        notes::remove_all_of(&backend, job.user_id).await?;
     }
+    award_emoji::remove_all_of(&backend, job.user_id).await?;
     avatars::remove(&backend, avatars::Owner::User(job.user_id)).await?;
     users::Entity::delete_by_id(job.user_id)
         .exec(backend.database.write())

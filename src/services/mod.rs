@@ -8,6 +8,7 @@ pub mod access_tokens;
 pub mod attempts;
 pub mod authentication;
 pub mod avatars;
+pub mod award_emoji;
 pub mod backups;
 pub mod badges;
 pub mod boards;

@@ -1,11 +1,10 @@
 //! Commits, what they change, and the comments on them (specification 2.3).
 
 use crate::api::contract::{
-    Author, Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType, UserState,
+    Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType,
 };
-use crate::api::types::{MaybeUndefined, Timestamp};
+use crate::api::types::MaybeUndefined;
 use crate::entities::commit_comments::LineType;
-use crate::entities::users;
 use crate::git::{self, DiffEntry, Stats};
 use crate::services::access::ProjectAccess;
 use crate::services::commits::comments::Written;
@@ -115,37 +114,7 @@ pub fn comment((comment, writer): Written, base_url: &str) -> CommitComment {
             LineType::New => DiffLineType::New,
             LineType::Old => DiffLineType::Old,
         }),
-        author: match writer {
-            Some(user) => author(user, base_url),
-            None => ghost(comment.created_at.into(), base_url),
-        },
+        author: user_view::author(base_url, writer, comment.created_at),
         created_at: comment.created_at.into(),
-    }
-}
-
-fn author(user: users::Model, base_url: &str) -> Author {
-    Author {
-        avatar_url: user_view::avatar_url(base_url, &user),
-        web_url: user_view::web_url(base_url, &user),
-        state: user_view::state(user.state),
-        id: user.id,
-        username: user.username,
-        name: user.name,
-        email: user.email,
-        created_at: user.created_at.into(),
-    }
-}
-
-/// Who stands for a user that is gone.
-fn ghost(created_at: Timestamp, base_url: &str) -> Author {
-    Author {
-        id: 0,
-        username: "ghost".to_owned(),
-        name: "Ghost User".to_owned(),
-        state: UserState::Blocked,
-        avatar_url: None,
-        web_url: format!("{base_url}/ghost"),
-        email: String::new(),
-        created_at,
     }
 }

@@ -1,13 +1,14 @@
 //! What happened.
 
 use crate::api::contract::{
-    Event, EventNote, EventPushChange, EventPushData, EventRefType, EventTargetType, User,
+    Event, EventNote, EventPushChange, EventPushData, EventRefType, EventTargetType, NoteableType, User,
 };
 use crate::entities::events::{Action, Model, TargetType};
 use crate::entities::users;
-use crate::services::events::listing::Happened;
+use crate::services::events::listing::{Happened, Noted};
 use crate::services::events::pushes::{Change, PushData, RefType};
 use crate::services::users::listing::{Detail, Profile};
+use crate::views::note::noteable;
 use crate::views::users as user_view;
 
 /// An event as the contract shows it.
@@ -18,8 +19,10 @@ pub fn event(happened: Happened, base_url: &str) -> Event {
         author,
         push,
         comment,
+        note,
     } = happened;
-    let note = comment.map(|(comment, writer)| EventNote {
+    let note = note.map(|noted| on_something(noted, base_url));
+    let comment = comment.map(|(comment, writer)| EventNote {
         id: comment.id,
         body: comment.note,
         author: user(writer, base_url),
@@ -42,7 +45,31 @@ pub fn event(happened: Happened, base_url: &str) -> Event {
         author: user(author, base_url),
         created_at: event.created_at.into(),
         push_data: push.map(push_data),
-        note,
+        note: note.or(comment),
+    }
+}
+
+fn on_something(noted: Noted, base_url: &str) -> EventNote {
+    let Noted { note, writer, iid } = noted;
+    let (kind, id) = noteable(&note);
+    EventNote {
+        id: note.id,
+        author: user(writer, base_url),
+        created_at: note.created_at.into(),
+        system: note.system,
+        noteable_id: Some(id),
+        noteable_iid: iid,
+        noteable_type: noteable_type(kind).to_owned(),
+        body: note.body,
+    }
+}
+
+fn noteable_type(kind: NoteableType) -> &'static str {
+    match kind {
+        NoteableType::Issue => "Issue",
+        NoteableType::MergeRequest => "MergeRequest",
+        NoteableType::Snippet => "Snippet",
+        NoteableType::Epic => "Epic",
     }
 }
 

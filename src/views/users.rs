@@ -1,6 +1,8 @@
 //! Users.
 
-use crate::api::contract::{CurrentUser, Starrer, User, UserIdentity, UserReference, UserState};
+use chrono::{DateTime, Utc};
+
+use crate::api::contract::{Author, CurrentUser, Starrer, User, UserIdentity, UserReference, UserState};
 use crate::api::types::MaybeUndefined;
 use crate::entities::users::{Model, State};
 use crate::services::projects::stars;
@@ -38,6 +40,33 @@ pub fn reference(base: &str, user: &Model) -> UserReference {
         state: state(user.state),
         avatar_url: avatar_url(base, user),
         web_url: web_url(base, user),
+    }
+}
+
+/// Who wrote something at this time; somebody nameless when they are gone.
+#[must_use]
+pub fn author(base: &str, writer: Option<Model>, written: DateTime<Utc>) -> Author {
+    let Some(user) = writer else {
+        return Author {
+            id: 0,
+            username: "ghost".to_owned(),
+            name: "Ghost User".to_owned(),
+            state: UserState::Blocked,
+            avatar_url: None,
+            web_url: format!("{base}/ghost"),
+            email: String::new(),
+            created_at: written.into(),
+        };
+    };
+    Author {
+        avatar_url: avatar_url(base, &user),
+        web_url: web_url(base, &user),
+        state: state(user.state),
+        id: user.id,
+        username: user.username,
+        name: user.name,
+        email: user.email,
+        created_at: user.created_at.into(),
     }
 }
 

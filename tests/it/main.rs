@@ -8,6 +8,7 @@
 
 mod application_settings;
 mod applications;
+mod award_emoji;
 mod badges;
 mod boards;
 mod branches;
@@ -27,6 +28,7 @@ mod members;
 mod metadata;
 mod milestones;
 mod namespaces;
+mod notes;
 mod oauth;
 mod personal_access_tokens;
 mod project_access_tokens;

@@ -10,7 +10,7 @@ use super::pushes::PushData;
 use crate::api::types::{Page, PageRequest};
 use crate::entities::access::{Viewer, code_readable_projects, projects_with_level, visible_projects};
 use crate::entities::events::{Action, Column, Entity, Model, TargetType};
-use crate::entities::{AccessLevel, commit_comments, issues, now, projects, users};
+use crate::entities::{AccessLevel, commit_comments, issues, notes, now, projects, users};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::{ProjectAccess, UserAccess};
@@ -44,6 +44,19 @@ pub struct Happened {
     pub push: Option<PushData>,
     /// The comment on a commit that it is about, with its author.
     pub comment: Option<(commit_comments::Model, users::Model)>,
+    /// The note that it is about.
+    pub note: Option<Noted>,
+}
+
+/// The note of an event.
+#[derive(Debug, Clone)]
+pub struct Noted {
+    /// The note.
+    pub note: notes::Model,
+    /// Who wrote it.
+    pub writer: users::Model,
+    /// The number of what it stands on within the project.
+    pub iid: Option<i64>,
 }
 
 /// What happened in a project.
@@ -58,7 +71,8 @@ pub async fn of_project(
 ) -> Result<Page<Happened>> {
     let mut wanted = Entity::find()
         .filter(Column::ProjectId.eq(access.project.id))
-        .filter(issues_are_visible(access.caller.viewer()));
+        .filter(issues_are_visible(access.caller.viewer()))
+        .filter(notes_are_visible(access.caller.viewer()));
     if !may_read_code(access) {
         wanted = wanted.filter(is_about_code().not());
     }
@@ -135,6 +149,20 @@ fn issues_are_visible(viewer: Viewer) -> Condition {
         .add(Expr::exists(seen))
 }
 
+/// The same of events of notes: those of notes that somebody sees.
+fn notes_are_visible(viewer: Viewer) -> Condition {
+    let seen = Query::select()
+        .expr(Expr::val(1))
+        .from(notes::Entity)
+        .and_where(Expr::col((notes::Entity, notes::Column::Id)).eq(Expr::col((Entity, Column::TargetId))))
+        .cond_where(notes::visible(viewer, now().date_naive()))
+        .take();
+    Condition::any()
+        .add(Column::TargetType.is_null())
+        .add(Column::TargetType.ne(TargetType::Note))
+        .add(Expr::exists(seen))
+}
+
 /// Events in projects that somebody sees; those in none, or in one that is gone, only with `homeless`.
 fn visible(viewer: Viewer, homeless: bool) -> Condition {
     let today = now().date_naive();
@@ -145,7 +173,9 @@ fn visible(viewer: Viewer, homeless: bool) -> Condition {
                 .add(is_about_code().not())
                 .add(Column::ProjectId.in_subquery(ids(code_readable_projects(viewer, today)))),
         );
-    let seen = seen.add(issues_are_visible(viewer));
+    let seen = seen
+        .add(issues_are_visible(viewer))
+        .add(notes_are_visible(viewer));
     let mut visible = Condition::any().add(seen);
     if homeless || viewer == Viewer::Admin {
         visible = visible.add(Column::ProjectId.is_null());
@@ -208,19 +238,26 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
     if events.is_empty() {
         return Ok(Vec::new());
     }
-    let ids = events
-        .iter()
-        .filter(|event| event.target_type == Some(TargetType::CommitNote))
-        .filter_map(|event| event.target_id);
+    let ids = |kind: TargetType| {
+        let about = events.iter().filter(move |event| event.target_type == Some(kind));
+        about.filter_map(|event| event.target_id)
+    };
     let comments = commit_comments::Entity::find()
-        .filter(commit_comments::Column::Id.is_in(ids))
+        .filter(commit_comments::Column::Id.is_in(ids(TargetType::CommitNote)))
         .all(db)
         .await?;
+    let noted = notes::Entity::find()
+        .find_also_related(issues::Entity)
+        .filter(notes::Column::Id.is_in(ids(TargetType::Note)))
+        .all(db)
+        .await?;
+    let mut noted: HashMap<i64, _> = noted.into_iter().map(|row| (row.0.id, row)).collect();
     let mut comments: HashMap<i64, _> = comments.into_iter().map(|row| (row.id, row)).collect();
     let authors = events.iter().filter_map(|event| event.author_id);
     let writers = comments.values().filter_map(|comment| comment.author_id);
+    let commenters = noted.values().filter_map(|(note, _)| note.author_id);
     let people = users::Entity::find()
-        .filter(users::Column::Id.is_in(authors.chain(writers)))
+        .filter(users::Column::Id.is_in(authors.chain(writers).chain(commenters)))
         .all(db)
         .await?;
     let people: HashMap<i64, _> = people.into_iter().map(|user| (user.id, user)).collect();
@@ -235,6 +272,15 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
             let writer = people.get(&comment.author_id?)?.clone();
             Some((comment, writer))
         });
+        let note = match (event.target_type, event.target_id) {
+            (Some(TargetType::Note), Some(id)) => noted.remove(&id),
+            _ => None,
+        };
+        let note = note.and_then(|(note, issue)| {
+            let writer = people.get(&note.author_id?)?.clone();
+            let iid = issue.map(|issue| issue.iid);
+            Some(Noted { note, writer, iid })
+        });
         let push = match event.action {
             Action::Pushed => event
                 .data
@@ -246,6 +292,7 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
             author,
             push,
             comment,
+            note,
             event,
         })
     });

@@ -50,7 +50,11 @@ pub(in crate::services) async fn find(
 ///
 /// # Errors
 /// 404, also where it went away since.
-async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, iid: i64) -> Result<issues::Model> {
+pub(in crate::services) async fn lock(
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    iid: i64,
+) -> Result<issues::Model> {
     let found = find(db, access, iid).await?;
     let locked = issues::lock(db, found.id).await?;
     locked.ok_or_else(|| Error::not_found("Issue"))

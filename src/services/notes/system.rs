@@ -1,9 +1,10 @@
 //! Notes that nobody writes: they tell of changes to what they stand on.
 
 use chrono::NaiveDate;
-use sea_orm::{ActiveValue::Set, DatabaseTransaction, DbErr, EntityTrait};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait};
 
-use crate::entities::notes::{ActiveModel, Entity};
+use crate::entities::notes::{ActiveModel, Column, Entity};
 use crate::entities::{now, users};
 use crate::services::durations::humane;
 
@@ -31,6 +32,16 @@ impl Parent {
             Self::Epic(id) => row.epic_id = Set(Some(id)),
         }
         row
+    }
+
+    /// Rows that stand on it.
+    pub(in crate::services) fn holds(self) -> Expr {
+        match self {
+            Self::Issue(id) => Column::IssueId.eq(id),
+            Self::MergeRequest(id) => Column::MergeRequestId.eq(id),
+            Self::Snippet(id) => Column::SnippetId.eq(id),
+            Self::Epic(id) => Column::EpicId.eq(id),
+        }
     }
 }
 

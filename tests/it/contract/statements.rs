@@ -22,6 +22,8 @@ struct Ids {
     hook: i64,
     project_board: i64,
     group_board: i64,
+    /// On the first issue of the project.
+    note: i64,
 }
 
 impl Ids {
@@ -31,7 +33,8 @@ impl Ids {
         let group = places::group(&root, "many", json!({ "visibility": "public" })).await;
         let other = places::group(&root, "other", json!({})).await;
         let hooks = format!("/projects/{}/hooks", project.id);
-        let (mut hook, mut project_board, mut group_board) = (0, 0, 0);
+        let (mut hook, mut note) = (0, 0);
+        let (mut project_board, mut group_board) = (0, 0);
         for number in 0..MANY {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
             let topics = json!({ "namespace_id": group, "tag_list": "a,b", "visibility": "public" });
@@ -94,6 +97,16 @@ impl Ids {
                     .await
                     .expect(200);
             }
+            let issue = format!("/projects/{}/issues/1", project.id);
+            let written = json!({ "body": title });
+            let written = person.client.post(&format!("{issue}/notes"), written).await;
+            let written = places::id(&written.expect(201).json());
+            note = if number == 0 { written } else { note };
+            for to in [issue.clone(), format!("{issue}/notes/{note}")] {
+                let tada = json!({ "name": "tada" });
+                let awarded = person.client.post(&format!("{to}/award_emoji"), tada).await;
+                awarded.expect(201);
+            }
             hook = places::id(&root.post(&hooks, address).await.expect(201).json());
         }
         places::join(&root, &format!("/groups/{group}"), user, 40).await;
@@ -106,6 +119,7 @@ impl Ids {
             hook,
             project_board,
             group_board,
+            note,
         }
     }
 
@@ -119,6 +133,7 @@ impl Ids {
                 ("id" | "user_id", _) => self.user.to_string(),
                 ("sha", _) => self.commit.clone(),
                 ("issue_iid", _) => "1".to_owned(),
+                ("note_id", _) => self.note.to_string(),
                 ("hook_id", _) => self.hook.to_string(),
                 ("board_id", On::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),

@@ -29,8 +29,9 @@ pub(super) struct IssuePayload {
     assignees: Vec<UserPart>,
 }
 
+/// An issue, as all payloads tell it.
 #[derive(Debug, Serialize)]
-struct Attributes {
+pub(super) struct Attributes {
     id: i64,
     iid: i64,
     project_id: i64,
@@ -62,7 +63,8 @@ struct Attributes {
     updated_at: String,
     url: String,
     labels: Vec<LabelPart>,
-    action: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    action: Option<String>,
 }
 
 #[derive(Debug, Clone, Serialize)]
@@ -92,6 +94,35 @@ impl From<labels::Model> for LabelPart {
     }
 }
 
+/// An issue with what belongs to it.
+struct Whole {
+    issue: issues::Model,
+    assignees: Vec<users::Model>,
+    labels: Vec<LabelPart>,
+    /// The plan has weights.
+    weighs: bool,
+}
+
+async fn whole(backend: &Backend, issue: issues::Model) -> Result<Whole> {
+    let (db, id) = (backend.database.read(), issue.id);
+    let labels = labels::of_issues(db, [id]).await?.remove(&id).unwrap_or_default();
+    let assignees = issue_assignees::of(db, [id])
+        .await?
+        .remove(&id)
+        .unwrap_or_default();
+    Ok(Whole {
+        issue,
+        assignees,
+        labels: labels.into_iter().map(Into::into).collect(),
+        weighs: backend.instance.plan >= Tier::Starter,
+    })
+}
+
+/// An issue as it is told beside something that happened on it.
+pub(super) async fn part(backend: &Backend, subject: &Subject, issue: issues::Model) -> Result<Attributes> {
+    Ok(attributes(subject, &whole(backend, issue).await?, None))
+}
+
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<IssuePayload> {
     let gone = || Error::internal("the issue of an event is gone");
     let db = backend.database.read();
@@ -99,38 +130,35 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Issu
     let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(gone)?;
     let data = subject.event.data.as_deref().ok_or_else(gone)?;
     let data: IssueData = serde_json::from_str(data).map_err(Error::internal)?;
-    let carried = labels::of_issues(db, [id]).await?.remove(&id).unwrap_or_default();
-    let carried: Vec<LabelPart> = carried.into_iter().map(Into::into).collect();
-    let assignees = issue_assignees::of(db, [id])
-        .await?
-        .remove(&id)
-        .unwrap_or_default();
-    let weighs = backend.instance.plan >= Tier::Starter;
+    let whole = whole(backend, issue).await?;
     Ok(IssuePayload {
         object_kind: "issue",
-        event_type: if issue.confidential {
+        event_type: if whole.issue.confidential {
             "confidential_issue"
         } else {
             "issue"
         },
         user: subject.user_part(),
         project: subject.project_part(),
-        object_attributes: attributes(subject, issue, &assignees, &carried, data.action, weighs),
-        labels: carried,
+        object_attributes: attributes(subject, &whole, Some(data.action)),
         changes: data.changes,
         repository: subject.repository_part(false),
-        assignees: assignees.iter().map(|user| subject.person_part(user)).collect(),
+        assignees: whole
+            .assignees
+            .iter()
+            .map(|user| subject.person_part(user))
+            .collect(),
+        labels: whole.labels,
     })
 }
 
-fn attributes(
-    subject: &Subject,
-    issue: issues::Model,
-    assignees: &[users::Model],
-    labels: &[LabelPart],
-    action: String,
-    weighs: bool,
-) -> Attributes {
+fn attributes(subject: &Subject, whole: &Whole, action: Option<String>) -> Attributes {
+    let Whole {
+        issue,
+        assignees,
+        labels,
+        weighs,
+    } = whole;
     Attributes {
         id: issue.id,
         iid: issue.iid,
@@ -147,7 +175,7 @@ fn attributes(
         confidential: issue.confidential,
         discussion_locked: issue.discussion_locked,
         due_date: issue.due_date,
-        weight: weighs.then_some(issue.weight),
+        weight: (*weighs).then_some(issue.weight),
         relative_position: issue.relative_position,
         moved_to_id: issue.moved_to_id,
         duplicated_to_id: None,
@@ -162,9 +190,9 @@ fn attributes(
         created_at: date(issue.created_at),
         updated_at: date(issue.updated_at),
         url: format!("{}/-/issues/{}", subject.web_url(), issue.iid),
-        labels: labels.to_vec(),
+        labels: labels.clone(),
         action,
-        title: issue.title,
-        description: issue.description,
+        title: issue.title.clone(),
+        description: issue.description.clone(),
     }
 }

@@ -40,7 +40,7 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
     match (subject.event.action, subject.event.target_type) {
         (events::Action::Pushed, _) => text(&push::payload(&subject).await?),
         (_, Some(TargetType::Issue)) => text(&issue::payload(backend, &subject).await?),
-        (events::Action::Commented, Some(TargetType::CommitNote)) => {
+        (events::Action::Commented, Some(TargetType::CommitNote | TargetType::Note)) => {
             text(&note::payload(backend, &subject).await?)
         }
         _ => Err(Error::internal("no webhook tells of this event")),

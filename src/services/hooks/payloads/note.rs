@@ -1,4 +1,4 @@
-//! `note`: somebody commented. So far that is on commits; notes on other things add a branch to [`payload`].
+//! `note`: somebody commented, on a commit or on an issue; notes on other things add a branch to [`payload`].
 
 use std::sync::LazyLock;
 
@@ -6,9 +6,11 @@ use regex::Regex;
 use sea_orm::EntityTrait;
 use serde::Serialize;
 
-use super::Subject;
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, UserPart, date};
+use super::{Subject, issue};
 use crate::entities::commit_comments::{self, LineType};
+use crate::entities::events::TargetType;
+use crate::entities::{issues, notes};
 use crate::error::{Error, Result};
 use crate::git::{DiffEntry, LineSide, Oid};
 use crate::secrets;
@@ -24,7 +26,16 @@ pub(super) struct NotePayload {
     project: ProjectPart,
     object_attributes: Attributes,
     repository: RepositoryPart,
-    commit: CommitPart,
+    #[serde(flatten)]
+    on: On,
+}
+
+/// What was commented on, under the name of its kind.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum On {
+    Commit(Box<CommitPart>),
+    Issue(Box<issue::Attributes>),
 }
 
 #[derive(Debug, Serialize)]
@@ -73,6 +84,81 @@ struct LineDiff {
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
+    match subject.event.target_type {
+        Some(TargetType::Note) => on_issue(backend, subject).await,
+        _ => on_commit(backend, subject).await,
+    }
+}
+
+async fn on_issue(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
+    let gone = || Error::internal("the note of an event is gone");
+    let id = subject.event.target_id.ok_or_else(gone)?;
+    let found = notes::Entity::find_by_id(id)
+        .find_also_related(issues::Entity)
+        .one(backend.database.read());
+    let (note, on) = found.await?.ok_or_else(gone)?;
+    let on = on.ok_or_else(gone)?;
+    let confidential = note.confidential || on.confidential;
+    let url = format!("{}/-/issues/{}#note_{id}", subject.web_url(), on.iid);
+    Ok(NotePayload {
+        object_kind: "note",
+        event_type: match confidential {
+            true => "confidential_note",
+            false => "note",
+        },
+        user: subject.user_part(),
+        project_id: subject.project.id,
+        project: subject.project_part(),
+        object_attributes: of_note(subject, note, "Issue", on.id, url),
+        repository: subject.repository_part(false),
+        on: On::Issue(Box::new(issue::part(backend, subject, on).await?)),
+    })
+}
+
+/// A note on something that is no commit.
+fn of_note(
+    subject: &Subject,
+    note: notes::Model,
+    noteable_type: &'static str,
+    noteable_id: i64,
+    url: String,
+) -> Attributes {
+    Attributes {
+        attachment: None,
+        author_id: note.author_id,
+        change_position: None,
+        commit_id: None,
+        created_at: date(note.created_at),
+        discussion_id: note.discussion_id.unwrap_or_else(|| discussion("note", note.id)),
+        id: note.id,
+        line_code: None,
+        noteable_id: Some(noteable_id),
+        noteable_type,
+        original_position: None,
+        position: None,
+        project_id: subject.project.id,
+        resolved_at: note.resolved_at.map(date),
+        resolved_by_id: note.resolved_by_id,
+        resolved_by_push: None,
+        st_diff: None,
+        system: note.system,
+        r#type: None,
+        updated_at: date(note.updated_at),
+        updated_by_id: note.updated_by_id,
+        description: with_absolute_images(&note.body, &subject.web_url()),
+        url,
+        note: note.body,
+    }
+}
+
+/// What the discussion of a note that stands by itself is known by.
+fn discussion(kind: &str, id: i64) -> String {
+    let mut digest = secrets::digest(&format!("{kind} {id}"));
+    digest.truncate(40);
+    digest
+}
+
+async fn on_commit(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
     let gone = || Error::internal("the comment of an event is gone");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let found = commit_comments::Entity::find_by_id(id).one(backend.database.read());
@@ -91,21 +177,19 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Note
         project: subject.project_part(),
         object_attributes: attributes(subject, comment, change),
         repository: subject.repository_part(false),
-        commit: subject.commit_part(commit, None),
+        on: On::Commit(Box::new(subject.commit_part(commit, None))),
     })
 }
 
 fn attributes(subject: &Subject, comment: commit_comments::Model, change: Option<DiffEntry>) -> Attributes {
     let line_code = change.as_ref().and_then(|change| line_code(change, &comment));
     let created_at = date(comment.created_at);
-    let mut discussion_id = secrets::digest(&format!("commit comment {}", comment.id));
-    discussion_id.truncate(40);
     Attributes {
         attachment: None,
         author_id: comment.author_id,
         change_position: None,
         created_at: created_at.clone(),
-        discussion_id,
+        discussion_id: discussion("commit comment", comment.id),
         id: comment.id,
         line_code,
         noteable_id: None,

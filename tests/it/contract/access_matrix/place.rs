@@ -30,6 +30,10 @@ pub struct Place<'a> {
     pub milestone: i64,
     /// The number of one within the project.
     pub issue: i64,
+    /// On that issue.
+    pub note: i64,
+    pub issue_award: i64,
+    pub note_award: i64,
     pub group_milestone: i64,
     pub badge: i64,
     pub group_badge: i64,
@@ -97,6 +101,13 @@ pub async fn place<'a>(
     for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
         attach(server, &place).await;
     }
+    let issue = issues::open(&root, project.id, json!({"title": "there"})).await;
+    let on_issue = format!("/projects/{}/issues/{issue}", project.id);
+    let note = root
+        .post(&format!("{on_issue}/notes"), json!({"body": "there"}))
+        .await;
+    let note = places::id(&note.expect(201).json());
+    let on_note = format!("{on_issue}/notes/{note}");
     let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
     let (label, group_label) = (
         labels::label(&root, &in_project, "there").await,
@@ -109,7 +120,10 @@ pub async fn place<'a>(
         group_board: board_with(&root, &in_group, group_label).await,
         label,
         group_label,
-        issue: issues::open(&root, project.id, json!({"title": "there"})).await,
+        issue,
+        note,
+        issue_award: award(server, &on_issue).await,
+        note_award: award(server, &on_note).await,
         milestone: milestones::milestone(&root, &in_project, "there").await,
         group_milestone: milestones::milestone(&root, &in_group, "there").await,
         hook,
@@ -137,6 +151,13 @@ async fn invite(server: &TestServer, group: i64, guest: i64, role: AccessLevel) 
     row.insert(server.backend.database.write())
         .await
         .expect("a share");
+}
+
+/// Awards an emoji to something.
+async fn award(server: &TestServer, to: &str) -> i64 {
+    let tada = json!({ "name": "tada" });
+    let made = server.root().post(&format!("{to}/award_emoji"), tada).await;
+    places::id(&made.expect(201).json())
 }
 
 /// A webhook with a delivery in its log.

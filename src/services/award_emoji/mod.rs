@@ -1,0 +1,177 @@
+//! Emoji that users award to what notes stand on, and to the notes themselves.
+
+mod changes;
+mod names;
+mod removal;
+
+use std::collections::HashMap;
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
+
+pub(in crate::services) use changes::enter;
+pub use changes::{create, delete};
+pub(in crate::services) use names::alone;
+pub use removal::remove_all_of;
+
+use crate::api::types::{Page, PageRequest};
+use crate::entities::award_emoji::{ActiveModel, Column, Entity, Model};
+use crate::entities::{notes, users};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::listing::page_of;
+use crate::services::notes::system::Parent;
+use crate::services::notes::{self as notes_service, Noteable};
+
+/// Which thing of a project, as a path names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// What can have notes.
+    pub on: notes_service::Key,
+    /// The id of one of its notes, when it is about that.
+    pub note: Option<i64>,
+}
+
+/// Something that emoji are awarded to, as far as the caller may see it.
+#[derive(Debug, Clone)]
+pub enum Awardable {
+    /// What notes stand on.
+    Noteable(Noteable),
+    /// A note, and what it stands on.
+    Note(Box<notes::Model>, Noteable),
+}
+
+/// An emoji that was awarded, with who did so.
+#[derive(Debug, Clone)]
+pub struct Award {
+    /// The award.
+    pub award: Model,
+    /// Who awarded it.
+    pub user: users::Model,
+}
+
+/// A page of the emoji that were awarded to something, in the order they were.
+///
+/// # Errors
+/// 404, also where the caller may not see it.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    key: Key,
+    page: &PageRequest,
+) -> Result<Page<Award>> {
+    let db = backend.database.read();
+    let to = Awardable::find(db, access, key).await?;
+    let wanted = Entity::find().filter(to.holds()).order_by_asc(Column::Id);
+    let found = page_of(db, wanted, page).await?;
+    let people = users::Entity::find()
+        .filter(users::Column::Id.is_in(found.items.iter().map(|award| award.user_id)))
+        .all(db)
+        .await?;
+    let people: HashMap<i64, users::Model> = people.into_iter().map(|user| (user.id, user)).collect();
+    // Who was removed since the page was read takes the award along.
+    let items = found.items.into_iter().filter_map(|award| {
+        let user = people.get(&award.user_id)?.clone();
+        Some(Award { award, user })
+    });
+    Ok(Page {
+        items: items.collect(),
+        rest: found.rest,
+    })
+}
+
+/// One emoji that was awarded to something.
+///
+/// # Errors
+/// 404, also for one that was awarded to something else.
+pub async fn read(backend: &Backend, access: &ProjectAccess, key: Key, id: i64) -> Result<Award> {
+    let db = backend.database.read();
+    let to = Awardable::find(db, access, key).await?;
+    let award = find(db, &to, id).await?;
+    let user = users::Entity::find_by_id(award.user_id).one(db).await?;
+    let user = user.ok_or_else(|| Error::not_found(""))?;
+    Ok(Award { award, user })
+}
+
+async fn find(db: &impl ConnectionTrait, to: &Awardable, id: i64) -> Result<Model> {
+    let found = Entity::find()
+        .filter(to.holds())
+        .filter(Column::Id.eq(id))
+        .one(db)
+        .await?;
+    found.ok_or_else(|| Error::not_found(""))
+}
+
+impl Awardable {
+    /// Finds what a key names.
+    ///
+    /// # Errors
+    /// 404, also where the caller may not see it.
+    async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, key: Key) -> Result<Self> {
+        let on = Noteable::find(db, access, key.on).await?;
+        Self::within(db, access, on, key.note).await
+    }
+
+    /// As [`Self::find`], for whoever is about to change something on it: what it stands on is locked until the
+    /// transaction ends, so that awards come one after another.
+    ///
+    /// # Errors
+    /// 404, also where it went away since.
+    async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, key: Key) -> Result<Self> {
+        let on = Noteable::lock(transaction, access, key.on).await?;
+        Self::within(transaction, access, on, key.note).await
+    }
+
+    async fn within(
+        db: &impl ConnectionTrait,
+        access: &ProjectAccess,
+        on: Noteable,
+        note: Option<i64>,
+    ) -> Result<Self> {
+        match note {
+            None => Ok(Self::Noteable(on)),
+            Some(id) => {
+                let note = notes_service::find(db, access, &on, id).await?;
+                Ok(Self::Note(Box::new(note), on))
+            }
+        }
+    }
+
+    /// What it is, or stands on.
+    fn on(&self) -> &Noteable {
+        match self {
+            Self::Noteable(on) | Self::Note(_, on) => on,
+        }
+    }
+
+    /// The awards that belong to it.
+    fn holds(&self) -> Expr {
+        match self {
+            Self::Note(note, _) => Column::NoteId.eq(note.id),
+            Self::Noteable(on) => match on.parent() {
+                Parent::Issue(id) => Column::IssueId.eq(id),
+                Parent::MergeRequest(id) => Column::MergeRequestId.eq(id),
+                Parent::Snippet(id) => Column::SnippetId.eq(id),
+                Parent::Epic(id) => Column::EpicId.eq(id),
+            },
+        }
+    }
+
+    /// A row that belongs to it, and says nothing yet.
+    fn row(&self) -> ActiveModel {
+        use sea_orm::ActiveValue::Set;
+
+        let mut row = ActiveModel::default();
+        match self {
+            Self::Note(note, _) => row.note_id = Set(Some(note.id)),
+            Self::Noteable(on) => match on.parent() {
+                Parent::Issue(id) => row.issue_id = Set(Some(id)),
+                Parent::MergeRequest(id) => row.merge_request_id = Set(Some(id)),
+                Parent::Snippet(id) => row.snippet_id = Set(Some(id)),
+                Parent::Epic(id) => row.epic_id = Set(Some(id)),
+            },
+        }
+        row
+    }
+}

@@ -1,0 +1,105 @@
+//! Notes.
+
+use crate::api::contract::{AwardEmoji, CreatedNote, Note, NoteType, NoteableType};
+use crate::api::types::{Map, MaybeUndefined};
+use crate::entities::notes::{Kind, Model};
+use crate::services::notes::{Posted, Row};
+use crate::views::award_emoji::award;
+use crate::views::users::author;
+
+/// A note as the contract shows it.
+#[must_use]
+pub fn note(base: &str, row: Row) -> Note {
+    let Row {
+        note,
+        author: writer,
+        iid,
+    } = row;
+    let (noteable_type, noteable_id) = noteable(&note);
+    Note {
+        id: note.id,
+        r#type: note.kind.map(|kind| match kind {
+            Kind::Diff => NoteType::DiffNote,
+            Kind::Discussion => NoteType::DiscussionNote,
+        }),
+        author: author(base, writer, note.created_at),
+        attachment: None,
+        created_at: note.created_at.into(),
+        updated_at: note.updated_at.into(),
+        system: note.system,
+        noteable_id,
+        noteable_type,
+        resolvable: note.kind.is_some(),
+        confidential: note.confidential,
+        noteable_iid: iid,
+        commands_changes: Map::default(),
+        body: note.body,
+    }
+}
+
+/// What became of a note that was sent.
+#[must_use]
+pub fn created(base: &str, posted: Posted) -> CreatedNote {
+    match posted {
+        Posted::Note(row) => written(note(base, *row)),
+        Posted::Award(given) => awarded(award(base, *given)),
+    }
+}
+
+fn written(note: Note) -> CreatedNote {
+    CreatedNote {
+        id: note.id,
+        r#type: Some(note.r#type).into(),
+        body: Some(note.body),
+        attachment: Some(note.attachment).into(),
+        author: Some(note.author),
+        name: None,
+        user: None,
+        created_at: note.created_at,
+        updated_at: note.updated_at,
+        system: Some(note.system),
+        noteable_id: Some(note.noteable_id),
+        noteable_type: Some(note.noteable_type),
+        resolvable: Some(note.resolvable),
+        confidential: Some(note.confidential),
+        noteable_iid: Some(note.noteable_iid).into(),
+        commands_changes: Some(note.commands_changes),
+        awardable_id: None,
+        awardable_type: None,
+    }
+}
+
+fn awarded(award: AwardEmoji) -> CreatedNote {
+    CreatedNote {
+        id: award.id,
+        r#type: MaybeUndefined::Undefined,
+        body: None,
+        attachment: MaybeUndefined::Undefined,
+        author: None,
+        name: Some(award.name),
+        user: Some(award.user),
+        created_at: award.created_at,
+        updated_at: award.updated_at,
+        system: None,
+        noteable_id: None,
+        noteable_type: None,
+        resolvable: None,
+        confidential: None,
+        noteable_iid: MaybeUndefined::Undefined,
+        commands_changes: None,
+        awardable_id: Some(award.awardable_id),
+        awardable_type: Some(award.awardable_type),
+    }
+}
+
+/// What a note stands on: it is always one thing.
+pub(super) fn noteable(note: &Model) -> (NoteableType, i64) {
+    let kinds = [
+        (NoteableType::Issue, note.issue_id),
+        (NoteableType::MergeRequest, note.merge_request_id),
+        (NoteableType::Snippet, note.snippet_id),
+        (NoteableType::Epic, note.epic_id),
+    ];
+    let on = kinds.into_iter().find_map(|(kind, id)| Some((kind, id?)));
+    on.unwrap_or((NoteableType::Issue, 0))
+}

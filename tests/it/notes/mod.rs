@@ -1,0 +1,32 @@
+mod access;
+mod life;
+mod lists;
+mod races;
+mod told;
+
+use serde_json::{Value, json};
+
+use crate::issues::open;
+use crate::support::places::{group, project};
+use crate::support::{Client, TestServer};
+
+/// A public project of the administrator's with an issue, and the path of that.
+async fn issue(server: &TestServer, name: &str) -> (i64, String) {
+    let root = server.root();
+    let group = group(&root, &format!("of-{name}"), json!({"visibility": "public"})).await;
+    let public = json!({"visibility": "public", "namespace_id": group});
+    let id = project(&root, name, public).await;
+    let iid = open(&root, id, json!({"title": "Talk"})).await;
+    (id, format!("/projects/{id}/issues/{iid}"))
+}
+
+/// Writes a note on something, and gives its path.
+pub async fn write(client: &Client, path: &str, body: Value) -> String {
+    let made = client.post(&format!("{path}/notes"), body).await.expect(201);
+    format!("{path}/notes/{}", made.json()["id"])
+}
+
+/// What the notes of a list say, in its order.
+async fn bodies(client: &Client, path: &str) -> Vec<Value> {
+    client.get(path).await.expect(200).pluck("body")
+}
