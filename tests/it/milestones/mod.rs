@@ -1,7 +1,7 @@
 //! Milestones of projects and groups.
 
 use holdfast::entities::{issues, milestones};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
+use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 
 use crate::support::places::{group, id, join, project};
