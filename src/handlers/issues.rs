@@ -57,8 +57,7 @@ macro_rules! metadata {
         Metadata {
             confidential: $body.confidential,
             discussion_locked: $body.discussion_locked,
-            $($field: $value,)*
-            ..Metadata::default()
+            $($field: $value),*
         }
     };
 }
@@ -196,6 +195,8 @@ impl IssuesApi for App {
                 assignee_ids: assignees(all, one(body.assignee_id)),
                 milestone_id: one(body.milestone_id),
                 labels: body.labels.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
+                add_labels: Vec::new(),
+                remove_labels: Vec::new(),
                 due_date: body.due_date.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
                 weight: one(body.weight)
             ),
