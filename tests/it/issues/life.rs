@@ -44,7 +44,7 @@ scenario! {
         }
         assert_eq!((&made["moved_to_id"], &made["subscribed"]), (&json!(null), &json!(true)));
         assert_eq!(root.get(&format!("/projects/{id}/issues/1")).await.expect(200).json(), made);
-        let seen = server.anonymous().get(&format!("/projects/of-shown%2Fshown/issues/1")).await.expect(200).json();
+        let seen = server.anonymous().get("/projects/of-shown%2Fshown/issues/1").await.expect(200).json();
         assert!(seen.get("subscribed").is_none());
         let narrow = server.token_of(ann.id, &["read_user"]).await;
         server.with_token(&narrow).get(&format!("/projects/{id}/issues/1")).await.expect(403);
