@@ -117,15 +117,15 @@ fn schema(schema: &Schema) -> TokenStream {
             quote!(#docs pub type #ident = #target;)
         }
         Form::Enum(values) => {
-            let names = variants(values);
-            let variants = values.iter().zip(&names).map(|(value, variant)| {
+            let variants = values.iter().map(|value| {
+                let variant = format_ident!("{}", variant(value));
                 let text = format!(" `{value}`.");
                 quote!(#[doc = #text] #[oai(rename = #value)] #[serde(rename = #value)] #variant)
             });
-            let arms = values
-                .iter()
-                .zip(&names)
-                .map(|(value, variant)| quote!(Self::#variant => #value));
+            let arms = values.iter().map(|value| {
+                let variant = format_ident!("{}", variant(value));
+                quote!(Self::#variant => #value)
+            });
             quote! {
                 #docs
                 #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum, Serialize)]
@@ -139,19 +139,6 @@ fn schema(schema: &Schema) -> TokenStream {
         }
         Form::Object(properties) => object(&ident, &docs, properties, schema.input, schema.output),
     }
-}
-
-/// A Rust name for each value of an enum; a spelling of the same words with hyphens is told apart.
-fn variants(values: &[String]) -> Vec<Ident> {
-    let mut names: Vec<Ident> = Vec::new();
-    for value in values {
-        let name = format_ident!("{}", variant(value));
-        names.push(match names.contains(&name) {
-            true => format_ident!("{name}Hyphenated"),
-            false => name,
-        });
-    }
-    names
 }
 
 /// A Rust name for an enum value, also for those that are no words.

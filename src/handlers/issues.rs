@@ -2,7 +2,7 @@
 
 use crate::api::contract::{
     AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,
-    GetIssueTimeStatsRequest, Issue, IssueNot, IssueOrder, IssueScope, IssueStateEvent, IssuesApi,
+    GetIssueTimeStatsRequest, Issue, IssueNot, IssueOrder, IssueStateEvent, IssuesApi,
     ListGroupIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest, ListProjectIssuesRequest,
     MoveIssueRequest, ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
     SortDirection, SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest,
@@ -11,7 +11,7 @@ use crate::api::contract::{
 use crate::api::types::{MaybeUndefined, Page, PageRequest, Timestamp};
 use crate::app::App;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use crate::services::authentication::Caller;
 use crate::services::issues::list::{Conditions, Place};
@@ -24,7 +24,7 @@ macro_rules! filter {
     ($request:expr) => {
         Filter {
             state: $request.state.and_then(only),
-            scope: $request.scope.map(scope),
+            scope: $request.scope.map(scope).transpose()?,
             wanted: Conditions {
                 labels: $request.labels.unwrap_or_default(),
                 milestone: $request.milestone,
@@ -62,11 +62,14 @@ macro_rules! metadata {
     };
 }
 
-fn scope(scope: IssueScope) -> Scope {
-    match scope {
-        IssueScope::CreatedByMe | IssueScope::CreatedByMeHyphenated => Scope::CreatedByMe,
-        IssueScope::AssignedToMe | IssueScope::AssignedToMeHyphenated => Scope::AssignedToMe,
-        IssueScope::All => Scope::All,
+/// What the issues have to do with the caller. That the words have two spellings each, no enumeration of the contract can
+/// say: generators of clients make the same name of both.
+fn scope(scope: String) -> Result<Scope> {
+    match scope.replace('-', "_").as_str() {
+        "created_by_me" => Ok(Scope::CreatedByMe),
+        "assigned_to_me" => Ok(Scope::AssignedToMe),
+        "all" => Ok(Scope::All),
+        _ => Err(Error::parameter("scope does not have a valid value")),
     }
 }
 
@@ -136,11 +139,11 @@ impl App {
 
 impl IssuesApi for App {
     async fn list_issues(&self, access: InstanceAccess, request: ListIssuesRequest) -> Result<Page<Issue>> {
-        let filter = Filter {
-            scope: Some(request.scope.map_or(Scope::CreatedByMe, scope)),
+        let mut filter = Filter {
             non_archived: request.non_archived,
             ..filter!(request)
         };
+        filter.scope.get_or_insert(Scope::CreatedByMe);
         let details = request.with_labels_details;
         self.issues(&access.caller, Place::Everywhere, filter, request.page, details)
             .await
