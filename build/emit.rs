@@ -436,6 +436,7 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
     let of_body = operation.body.as_ref().map(|body| body.limit);
     let of_file = operation.file.as_ref().map(|file| file.limit);
     let limit: u64 = of_body.or(of_file).unwrap_or(1 << 20);
+    let one_of = operation.one_of.iter().map(|names| quote!(&[#(#names),*]));
     let docs = format!(" The contract's line on `{id}`.");
     quote! {
         #[doc = #docs]
@@ -452,6 +453,7 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
             paging: Paging::#paging,
             parameters: &[#(#parameters),*],
             body: #body,
+            one_of: &[#(#one_of),*],
             file: #file,
             body_limit: #limit,
             success: #status,

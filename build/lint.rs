@@ -422,6 +422,7 @@ impl Linter<'_> {
 
     fn extensions(&mut self, pointer: &str, operation: &Value) {
         self.job_token(pointer, operation);
+        self.one_of(pointer, operation);
         let tier = operation["x-tier"].as_str().unwrap_or("free");
         let known = matches!(tier, "free" | "starter" | "premium" | "ultimate");
         self.require(
@@ -463,6 +464,27 @@ impl Linter<'_> {
             "job-token-security",
             "x-job-token and the security requirement `job_token_header` go together",
         );
+    }
+
+    /// Each list has attributes of the body of which any may be missing.
+    fn one_of(&mut self, pointer: &str, operation: &Value) {
+        let said = &operation["x-one-of"];
+        let schema = operation.pointer("/requestBody/content/application~1json/schema");
+        let schema = schema.map_or(&Value::Null, |schema| self.document.deref(schema));
+        let optional = |name: &Value| {
+            let known = name
+                .as_str()
+                .is_some_and(|name| schema["properties"].get(name).is_some());
+            let mut required = schema["required"].as_array().into_iter().flatten();
+            known && !required.any(|one| one == name)
+        };
+        let good = |list: &Value| {
+            list.as_array()
+                .is_some_and(|list| list.len() > 1 && list.iter().all(optional))
+        };
+        let holds = said.is_null() || said.as_array().is_some_and(|lists| lists.iter().all(good));
+        let message = "x-one-of: lists of at least two attributes of the JSON body that are not required";
+        self.require(holds, pointer, "one-of", message);
     }
 
     fn components(&mut self) {

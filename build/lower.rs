@@ -71,6 +71,16 @@ fn flag(value: &Value, key: &str) -> bool {
     value.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
 
+/// The lists of `x-one-of`.
+fn one_of(operation: &Value) -> Vec<Vec<String>> {
+    let lists = operation["x-one-of"].as_array().into_iter().flatten();
+    let names = |list: &Value| {
+        let names = list.as_array().into_iter().flatten();
+        names.filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    lists.map(names).collect()
+}
+
 /// Whether a property of a form is a file.
 pub fn is_file(property: &Value) -> bool {
     property["format"] == "binary"
@@ -162,6 +172,7 @@ impl Lowering<'_> {
                 .to_owned(),
             flag: flag_gate,
             page,
+            one_of: one_of(operation),
         }
     }
 

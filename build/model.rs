@@ -54,6 +54,8 @@ pub struct Operation {
     pub flag: Option<(String, bool)>,
     /// How it pages.
     pub page: Paging,
+    /// Of each of these lists of attributes, exactly one must be sent.
+    pub one_of: Vec<Vec<String>>,
 }
 
 /// How an operation pages.

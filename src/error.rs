@@ -59,6 +59,9 @@ pub enum Error {
     /// The operation exists but not in this form; the text says which form does.
     #[error("{0}")]
     NotAllowed(Cow<'static, str>),
+    /// What is asked for cannot be done with this as it is.
+    #[error("{0}")]
+    NotAcceptable(Cow<'static, str>),
     /// Nothing changed, because it is so already.
     #[error("304 Not Modified")]
     NotModified,

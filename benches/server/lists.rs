@@ -23,6 +23,7 @@ use tokio::task::JoinHandle;
 use crate::Result;
 use crate::http::{Connection, Request};
 use crate::instance::TOKEN;
+use crate::planning;
 use crate::population::{self, MEMBER, NEWCOMER};
 use crate::report::{self, Report, Row, Target};
 
@@ -35,7 +36,9 @@ const MOST_FOR_OTHERS: f64 = 10.0;
 /// How much longer a far page by keyset may take than the first.
 const MOST_FOR_FAR: f64 = 1.2;
 /// The most statements that a list may take.
-const MOST_STATEMENTS: f64 = 12.0;
+const MOST_STATEMENTS: f64 = 15.0;
+/// How much longer the first page of issues may take by any filter than without one.
+const MOST_FOR_FILTERS: f64 = 10.0;
 /// The name of the database in PostgreSQL.
 const DATABASE: &str = "holdfast_bench_lists";
 
@@ -125,6 +128,7 @@ impl Instance {
         let bound = server::bind(options.settings()?, chosen, Some(observer)).await?;
         let (address, backend) = (bound.address, bound.backend.clone());
         population::fill(&backend).await?;
+        planning::fill(&backend).await?;
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(bound.serve(async {
             // Dropped without a word, the other end means the same.
@@ -280,6 +284,14 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             request: get(path, token),
             reference: first.clone(),
             target: Target::None,
+        });
+    }
+    for path in planning::LISTS {
+        lists.push(List {
+            name: format!("{path}, member"),
+            request: get(path, member),
+            reference: get(planning::LISTS[0], member),
+            target: Target::AtMost(MOST_FOR_FILTERS),
         });
     }
     Ok(lists)

@@ -11,6 +11,7 @@ mod history;
 mod http;
 mod instance;
 mod lists;
+mod planning;
 mod population;
 mod random;
 mod rates;

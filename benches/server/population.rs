@@ -56,7 +56,8 @@ const FIRST: [&str; 20] = [
     "Amber", "Brass", "Cobalt", "Crimson", "Dusty", "Early", "Fallow", "Golden", "Hollow", "Indigo", "Jolly",
     "Keen", "Late", "Mellow", "Narrow", "Open", "Plain", "Quiet", "Rusty", "Silver",
 ];
-const SECOND: [&str; 25] = [
+/// Words that titles are made of.
+pub const SECOND: [&str; 25] = [
     "Anchor", "Bridge", "Candle", "Donkey", "Engine", "Falcon", "Garden", "Harbor", "Island", "Jacket",
     "Kettle", "Lantern", "Meadow", "Needle", "Orchard", "Pillow", "Quarry", "Ribbon", "Saddle", "Turnip",
     "Umbrella", "Valley", "Window", "Yarrow", "Zephyr",

@@ -45,6 +45,14 @@ mod m20261121_000035_create_snippets_and_epics;
 mod m20261121_000036_create_notes;
 mod m20261121_000037_create_subscriptions_and_todos;
 mod m20261121_000038_create_boards_and_badges;
+mod m20261121_000039_index_lists_of_merge_requests;
+mod m20261121_000042_keep_contents_of_snippets_apart;
+mod m20261121_000043_fold_texts_of_epics;
+mod m20261121_000044_create_freeze_periods;
+mod m20261121_000045_create_deploy_keys;
+mod m20261121_000046_index_branches_of_merge_requests;
+mod m20261121_000047_create_ci_variables;
+mod m20261121_000050_keep_pending_todos_apart;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -90,6 +98,14 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000036_create_notes::Migration),
             Box::new(m20261121_000037_create_subscriptions_and_todos::Migration),
             Box::new(m20261121_000038_create_boards_and_badges::Migration),
+            Box::new(m20261121_000039_index_lists_of_merge_requests::Migration),
+            Box::new(m20261121_000042_keep_contents_of_snippets_apart::Migration),
+            Box::new(m20261121_000043_fold_texts_of_epics::Migration),
+            Box::new(m20261121_000044_create_freeze_periods::Migration),
+            Box::new(m20261121_000045_create_deploy_keys::Migration),
+            Box::new(m20261121_000046_index_branches_of_merge_requests::Migration),
+            Box::new(m20261121_000047_create_ci_variables::Migration),
+            Box::new(m20261121_000050_keep_pending_todos_apart::Migration),
         ]
     }
 }

@@ -111,6 +111,7 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             StatusCode::METHOD_NOT_ALLOWED,
             json!({ "message": text, "error": text }),
         ),
+        Error::NotAcceptable(text) => message(StatusCode::NOT_ACCEPTABLE, text),
         Error::NotModified => message(StatusCode::NOT_MODIFIED, "304 Not Modified"),
         Error::RateLimited(_) => {
             let text = "This endpoint has been requested too many times. Try again later.";

@@ -29,6 +29,8 @@ pub struct Operation {
     pub parameters: &'static [Parameter],
     /// The form of the body.
     pub body: Option<&'static Shape>,
+    /// Of each of these lists of attributes of the body, exactly one must be sent.
+    pub one_of: &'static [&'static [&'static str]],
     /// The file that a form may carry.
     pub file: Option<FilePart>,
     /// Largest body in bytes.

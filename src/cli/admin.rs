@@ -226,7 +226,7 @@ fn first_line() -> std::io::Result<String> {
 }
 
 /// A refusal in the words of the command line.
-fn shown(error: Error) -> String {
+pub(super) fn shown(error: Error) -> String {
     match error {
         Error::InvalidAttributes(attributes) => {
             let each = attributes

@@ -1,6 +1,7 @@
 //! The command line of Holdfast (design 8).
 
 mod admin;
+mod demo;
 mod upkeep;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +29,8 @@ struct Cli {
 enum Command {
     /// Serve the API, git and the docs (the default)
     Serve(Common),
+    /// Serve an instance full of examples, which is gone when it is stopped
+    Demo(demo::Arguments),
     /// Run background jobs only, beside servers that need not
     Worker(Common),
     /// Print the OpenAPI document
@@ -79,6 +82,7 @@ pub fn run() -> ExitCode {
         match cli.command {
             None => serve(cli.common).await,
             Some(Command::Serve(common)) => serve(common).await,
+            Some(Command::Demo(arguments)) => demo::run(arguments).await,
             Some(Command::Worker(common)) => work(common).await,
             Some(Command::Openapi { format }) => {
                 print(match format {
@@ -108,21 +112,26 @@ fn complain(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// Begins to log, by what the options say, or else with this filter.
+fn log(options: &Options, filter: &str) {
+    let filter = options.log.as_deref().unwrap_or(filter);
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
+    if options.log_json.unwrap_or(false) {
+        builder.json().init();
+    } else {
+        builder.init();
+    }
+}
+
 impl Common {
     /// The options with those of the settings file below them; logging begins with what they say, or else with
     /// this filter.
     fn read(self, filter: &str) -> Result<Options, server::Error> {
         let options = self.options.over_file(self.config.as_deref())?;
-        let filter = options.log.as_deref().unwrap_or(filter);
-        let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
-        let builder = tracing_subscriber::fmt()
-            .with_env_filter(filter)
-            .with_writer(std::io::stderr);
-        if options.log_json.unwrap_or(false) {
-            builder.json().init();
-        } else {
-            builder.init();
-        }
+        log(&options, filter);
         Ok(options)
     }
 

@@ -289,16 +289,33 @@ pub fn code_readable_projects(viewer: Viewer, today: NaiveDate) -> Condition {
 
 /// Projects whose issues are there for somebody, of those they see, as a condition on `projects`.
 pub fn projects_with_issues(viewer: Viewer, today: NaiveDate) -> Condition {
-    use projects::{Column, FeatureAccess};
+    projects_with(projects::Column::IssuesAccessLevel, viewer, today)
+}
+
+/// Projects whose merge requests are there for somebody, of those they see, as a condition on `projects`: who may not read
+/// the code may not read what is to become of it.
+pub fn projects_with_merge_requests(viewer: Viewer, today: NaiveDate) -> Condition {
+    projects_with(projects::Column::MergeRequestsAccessLevel, viewer, today)
+        .add(code_readable_projects(viewer, today))
+}
+
+/// Projects whose snippets are there for somebody, of those they see, as a condition on `projects`.
+pub fn projects_with_snippets(viewer: Viewer, today: NaiveDate) -> Condition {
+    projects_with(projects::Column::SnippetsAccessLevel, viewer, today)
+}
+
+/// Projects of which a feature is there for somebody, of those they see.
+fn projects_with(feature: projects::Column, viewer: Viewer, today: NaiveDate) -> Condition {
+    use projects::FeatureAccess;
 
     let seen = visible_projects(viewer, today);
-    let open = Column::IssuesAccessLevel.eq(FeatureAccess::Enabled);
+    let open = feature.eq(FeatureAccess::Enabled);
     match viewer {
-        Viewer::Admin => seen.add(Column::IssuesAccessLevel.ne(FeatureAccess::Disabled)),
+        Viewer::Admin => seen.add(feature.ne(FeatureAccess::Disabled)),
         Viewer::Anonymous => seen.add(open),
         Viewer::User { id, .. } => {
             let members = Condition::all()
-                .add(Column::IssuesAccessLevel.eq(FeatureAccess::Private))
+                .add(feature.eq(FeatureAccess::Private))
                 .add(projects_with_level(id, AccessLevel::Guest, today));
             seen.add(Condition::any().add(open).add(members))
         }
@@ -324,7 +341,7 @@ pub fn visible_groups(viewer: Viewer, today: NaiveDate) -> Condition {
 }
 
 /// What a signed-in user may see without a role.
-fn open_to(external: bool) -> Vec<Visibility> {
+pub(super) fn open_to(external: bool) -> Vec<Visibility> {
     if external {
         vec![Visibility::Public]
     } else {

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
 
-use super::{Scope, namespace_ancestors};
+use super::Scope;
 
 /// Badges of projects and groups: each belongs to exactly one of the two.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -38,10 +38,9 @@ impl ActiveModelBehavior for ActiveModel {}
 /// The badges that a place shows: a project its own and those of the groups above, a group its own. `namespace_id` is the
 /// group, or the namespace that the project lies in.
 pub fn shown(scope: Scope, namespace_id: i64) -> Select<Entity> {
+    let (project, namespace) = (Column::ProjectId, Column::NamespaceId);
     Entity::find().filter(match scope {
-        Scope::Project(id) => Condition::any()
-            .add(Column::ProjectId.eq(id))
-            .add(Column::NamespaceId.in_subquery(namespace_ancestors::at_or_above(namespace_id))),
-        Scope::Group(id) => Condition::all().add(Column::NamespaceId.eq(id)),
+        Scope::Project(_) => scope.sees(namespace_id, project, namespace),
+        Scope::Group(_) => Condition::all().add(scope.owns(project, namespace)),
     })
 }

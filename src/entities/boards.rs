@@ -42,8 +42,5 @@ impl ActiveModelBehavior for ActiveModel {}
 
 /// The boards of a project or group.
 pub fn within(scope: Scope) -> Select<Entity> {
-    Entity::find().filter(match scope {
-        Scope::Project(id) => Column::ProjectId.eq(id),
-        Scope::Group(id) => Column::NamespaceId.eq(id),
-    })
+    Entity::find().filter(scope.owns(Column::ProjectId, Column::NamespaceId))
 }

@@ -43,18 +43,33 @@ pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
+/// What [`next`] fails with when there are no numbers left.
+const USED_UP: &str = "the numbers are used up";
+
+/// Whether [`next`] failed because there are no numbers left.
+#[must_use]
+pub fn are_used_up(error: &DbErr) -> bool {
+    matches!(error, DbErr::Custom(text) if text == USED_UP)
+}
+
 /// The next number of a subject within a project or group, counted from 1. It is the transaction's until that ends: others
 /// wait, and none is left out when it is given up.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// One that [`are_used_up`] knows when the last one was given out, and whatever the database reports.
 pub async fn next(transaction: &impl ConnectionTrait, scope: Scope, subject: Subject) -> Result<i64, DbErr> {
-    let following = Expr::col((Entity, Column::Last)).add(1);
+    let last = Expr::col((Entity, Column::Last));
+    let mut counted = counted(scope, last.clone().add(1));
+    counted.action_and_where(last.lt(i64::MAX));
     let row = Entity::insert(counter(scope, subject, 1))
-        .on_conflict(counted(scope, following))
+        .on_conflict(counted)
         .exec_with_returning(transaction)
-        .await?;
-    Ok(row.last)
+        .await;
+    match row {
+        Ok(row) => Ok(row.last),
+        Err(DbErr::RecordNotInserted | DbErr::RecordNotFound(_)) => Err(DbErr::Custom(USED_UP.to_owned())),
+        Err(error) => Err(error),
+    }
 }
 
 /// Takes a number that was asked for, so that none up to it is given out later. Whether it is free is not looked at.

@@ -1,8 +1,5 @@
 //! To whom issues are assigned.
 
-use std::collections::HashMap;
-
-use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// To whom issues are assigned.
@@ -50,25 +47,3 @@ impl Related<super::users::Entity> for Entity {
 }
 
 impl ActiveModelBehavior for ActiveModel {}
-
-/// Those that several issues are assigned to, in one statement, in the order they were assigned; issues without any are
-/// absent.
-///
-/// # Errors
-/// Whatever the database reports.
-pub async fn of(
-    db: &impl ConnectionTrait,
-    issue_ids: impl IntoIterator<Item = i64>,
-) -> Result<HashMap<i64, Vec<super::users::Model>>, DbErr> {
-    let rows = Entity::find()
-        .find_also_related(super::users::Entity)
-        .filter(Column::IssueId.is_in(issue_ids))
-        .order_by_asc(Column::Id)
-        .all(db)
-        .await?;
-    let mut assignees = HashMap::<i64, Vec<_>>::new();
-    for (row, user) in rows {
-        assignees.entry(row.issue_id).or_default().extend(user);
-    }
-    Ok(assignees)
-}

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{ExprTrait, Query};
+use sea_orm::sea_query::{ExprTrait, LockType, Query};
 use sea_orm::{Condition, QuerySelect};
 
 use super::access::{self, Viewer};
@@ -132,12 +132,13 @@ pub fn numbered(project_id: i64, iid: i64) -> Select<Entity> {
         .filter(Column::Iid.eq(iid))
 }
 
-/// Locks an issue until the transaction ends; none when it is not there.
+/// Locks an issue until the transaction ends; none when it is not there. Rows that name it may be
+/// made meanwhile, or two that name each other would wait for each other.
 ///
 /// # Errors
 /// Whatever the database reports.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
-    Entity::find_by_id(id).lock_exclusive().one(db).await
+    Entity::find_by_id(id).lock(LockType::NoKeyUpdate).one(db).await
 }
 
 /// Issues that somebody may see, as a condition on `issues` that is looked at row by row: those of visible projects whose

@@ -1,7 +1,10 @@
 //! How projects rank labels.
 
+use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
-use sea_orm::sea_query::{ExprTrait, JoinType, Query, SubQueryStatement};
+use sea_orm::sea_query::{ExprTrait, JoinType, LockType, Order, Query, SelectStatement, SubQueryStatement};
+
+use super::issuables::Kind;
 
 /// How projects rank labels.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -41,36 +44,13 @@ impl ActiveModelBehavior for ActiveModel {}
 /// Which issues and merge requests carry other labels, or labels of another rank, than before.
 #[derive(Debug, Clone, Copy)]
 pub enum Labelled<'a> {
-    /// The issues with these ids.
-    Issues(&'a [i64]),
-    /// The merge requests with these ids.
-    MergeRequests(&'a [i64]),
+    /// Those of a kind with these ids.
+    Things(Kind, &'a [i64]),
     /// All that carry this label, wherever they are.
     With(i64),
+    /// All of the projects with these ids.
+    Of(&'a SelectStatement),
 }
-
-/// A table of things that carry labels.
-struct Carriers {
-    table: &'static str,
-    /// The column of the project whose ranks count.
-    project: &'static str,
-    /// The table of what they carry, and the column of who does.
-    labels: &'static str,
-    carrier: &'static str,
-}
-
-const ISSUES: Carriers = Carriers {
-    table: "issues",
-    project: "project_id",
-    labels: "issue_labels",
-    carrier: "issue_id",
-};
-const MERGE_REQUESTS: Carriers = Carriers {
-    table: "merge_requests",
-    project: "target_project_id",
-    labels: "merge_request_labels",
-    carrier: "merge_request_id",
-};
 
 /// Keeps the lowest rank of their labels, by which lists are ordered, in step: to be called in the transaction that
 /// changes what they carry or how their project ranks it, after the change. One statement for each table concerned.
@@ -78,50 +58,69 @@ const MERGE_REQUESTS: Carriers = Carriers {
 /// # Errors
 /// Whatever the database reports.
 pub async fn refresh(db: &impl ConnectionTrait, which: Labelled<'_>) -> Result<(), DbErr> {
-    let among = |ids: &[i64]| Expr::col("id").is_in(ids.iter().copied());
     match which {
-        Labelled::Issues([]) | Labelled::MergeRequests([]) => Ok(()),
-        Labelled::Issues(ids) => ISSUES.refresh(db, among(ids)).await,
-        Labelled::MergeRequests(ids) => MERGE_REQUESTS.refresh(db, among(ids)).await,
+        Labelled::Things(_, []) => Ok(()),
+        Labelled::Things(kind, ids) => rank(db, kind, Expr::col("id").is_in(ids.iter().copied())).await,
         Labelled::With(label_id) => {
-            ISSUES.refresh(db, ISSUES.with(label_id)).await?;
-            MERGE_REQUESTS.refresh(db, MERGE_REQUESTS.with(label_id)).await
+            for kind in Kind::ALL {
+                rank_many(db, kind, Expr::col("id").in_subquery(carriers(kind, label_id))).await?;
+            }
+            Ok(())
+        }
+        Labelled::Of(projects) => {
+            for kind in Kind::ALL {
+                rank_many(db, kind, Expr::col(kind.project()).in_subquery(projects.clone())).await?;
+            }
+            Ok(())
         }
     }
 }
 
-impl Carriers {
-    /// Those that carry a label, as a condition.
-    fn with(&self, label_id: i64) -> Expr {
-        let carriers = Query::select()
-            .column(self.carrier)
-            .from(self.labels)
-            .and_where(Expr::col("label_id").eq(label_id))
-            .take();
-        Expr::col("id").in_subquery(carriers)
-    }
+/// The ids of those that carry a label, as a statement to use in others.
+pub fn carriers(kind: Kind, label_id: i64) -> SelectStatement {
+    Query::select()
+        .column(kind.key())
+        .from(kind.labels())
+        .and_where(Expr::col("label_id").eq(label_id))
+        .take()
+}
 
-    async fn refresh(&self, db: &impl ConnectionTrait, which: Expr) -> Result<(), DbErr> {
-        const RANKED: &str = "ranked";
-        const CARRIED: &str = "carried";
-        let lowest = Query::select()
-            .expr(Expr::col((RANKED, Column::Priority)).min())
-            .from_as(self.labels, CARRIED)
-            .join_as(
-                JoinType::InnerJoin,
-                Entity,
-                RANKED,
-                Expr::col((RANKED, Column::LabelId)).eq(Expr::col((CARRIED, "label_id"))),
-            )
-            .and_where(Expr::col((CARRIED, self.carrier)).eq(Expr::col((self.table, "id"))))
-            .and_where(Expr::col((RANKED, Column::ProjectId)).eq(Expr::col((self.table, self.project))))
-            .take();
-        let update = Query::update()
-            .table(self.table)
-            .value("label_priority", Expr::from(SubQueryStatement::from(lowest)))
-            .and_where(which)
-            .take();
-        db.execute(&update).await?;
-        Ok(())
+/// As [`rank`], of many: locked in their order first, so that nobody waits for each other in a circle.
+async fn rank_many(db: &impl ConnectionTrait, kind: Kind, which: Expr) -> Result<(), DbErr> {
+    let all = Query::select()
+        .column("id")
+        .from(kind.table())
+        .and_where(which.clone())
+        .order_by("id", Order::Asc)
+        .lock(LockType::NoKeyUpdate)
+        .take();
+    // Where one transaction writes at a time, there is nothing to lock.
+    if db.get_database_backend() == DbBackend::Postgres {
+        db.query_all(&all).await?;
     }
+    rank(db, kind, which).await
+}
+
+async fn rank(db: &impl ConnectionTrait, kind: Kind, which: Expr) -> Result<(), DbErr> {
+    const RANKED: &str = "ranked";
+    const CARRIED: &str = "carried";
+    let lowest = Query::select()
+        .expr(Expr::col((RANKED, Column::Priority)).min())
+        .from_as(kind.labels(), CARRIED)
+        .join_as(
+            JoinType::InnerJoin,
+            Entity,
+            RANKED,
+            Expr::col((RANKED, Column::LabelId)).eq(Expr::col((CARRIED, "label_id"))),
+        )
+        .and_where(Expr::col((CARRIED, kind.key())).eq(kind.column("id")))
+        .and_where(Expr::col((RANKED, Column::ProjectId)).eq(kind.column(kind.project())))
+        .take();
+    let update = Query::update()
+        .table(kind.table())
+        .value("label_priority", Expr::from(SubQueryStatement::from(lowest)))
+        .and_where(which)
+        .take();
+    db.execute(&update).await?;
+    Ok(())
 }

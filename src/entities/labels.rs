@@ -1,13 +1,10 @@
 //! Labels of projects and groups: each belongs to exactly one of the two.
 
-use std::collections::HashMap;
-
 use chrono::{DateTime, Utc};
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
-use sea_orm::{Condition, QueryOrder};
 
-use super::{Scope, fold, issue_labels, namespace_ancestors};
+use super::{Scope, fold};
 
 /// Labels of projects and groups: each belongs to exactly one of the two.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -54,41 +51,11 @@ impl ActiveModelBehavior for ActiveModel {
 
 /// The labels of a project or group itself.
 pub fn within(scope: Scope) -> Select<Entity> {
-    Entity::find().filter(match scope {
-        Scope::Project(id) => Column::ProjectId.eq(id),
-        Scope::Group(id) => Column::NamespaceId.eq(id),
-    })
+    Entity::find().filter(scope.owns(Column::ProjectId, Column::NamespaceId))
 }
 
 /// The labels that things of a project or group may carry: its own and those of the groups above. `namespace_id` is the
 /// group, or the namespace that the project lies in.
 pub fn available(scope: Scope, namespace_id: i64) -> Select<Entity> {
-    let above = namespace_ancestors::at_or_above(namespace_id);
-    let own = scope.project_id().map(|id| Column::ProjectId.eq(id));
-    let carried = Condition::any()
-        .add_option(own)
-        .add(Column::NamespaceId.in_subquery(above));
-    Entity::find().filter(carried)
-}
-
-/// The labels of several issues in one statement, by title; issues without one are absent.
-///
-/// # Errors
-/// Whatever the database reports.
-pub async fn of_issues(
-    db: &impl ConnectionTrait,
-    ids: impl IntoIterator<Item = i64>,
-) -> Result<HashMap<i64, Vec<Model>>, DbErr> {
-    let rows = issue_labels::Entity::find()
-        .find_also_related(Entity)
-        .filter(issue_labels::Column::IssueId.is_in(ids))
-        .order_by_asc(Column::Title)
-        .order_by_asc(Column::Id)
-        .all(db)
-        .await?;
-    let mut labels: HashMap<i64, Vec<Model>> = HashMap::new();
-    for (row, label) in rows {
-        labels.entry(row.issue_id).or_default().extend(label);
-    }
-    Ok(labels)
+    Entity::find().filter(scope.sees(namespace_id, Column::ProjectId, Column::NamespaceId))
 }

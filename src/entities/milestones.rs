@@ -2,10 +2,9 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::ActiveValue::Set;
-use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
 
-use super::{Scope, fold, namespace_ancestors};
+use super::{Scope, fold};
 
 /// Whether a milestone is worked on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
@@ -52,7 +51,21 @@ pub struct Model {
 
 /// How the table relates to others.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
-pub enum Relation {}
+pub enum Relation {
+    /// The group, if it belongs to one.
+    #[sea_orm(
+        belongs_to = "super::namespaces::Entity",
+        from = "Column::NamespaceId",
+        to = "super::namespaces::Column::Id"
+    )]
+    Group,
+}
+
+impl Related<super::namespaces::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Group.def()
+    }
+}
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {
@@ -73,19 +86,11 @@ impl ActiveModelBehavior for ActiveModel {
 
 /// The milestones of a project or group itself.
 pub fn within(scope: Scope) -> Select<Entity> {
-    Entity::find().filter(match scope {
-        Scope::Project(id) => Column::ProjectId.eq(id),
-        Scope::Group(id) => Column::NamespaceId.eq(id),
-    })
+    Entity::find().filter(scope.owns(Column::ProjectId, Column::NamespaceId))
 }
 
 /// The milestones that things of a project or group may have: its own and those of the groups above. `namespace_id` is
 /// the group, or the namespace that the project lies in.
 pub fn available(scope: Scope, namespace_id: i64) -> Select<Entity> {
-    let above = namespace_ancestors::at_or_above(namespace_id);
-    let own = scope.project_id().map(|id| Column::ProjectId.eq(id));
-    let had = Condition::any()
-        .add_option(own)
-        .add(Column::NamespaceId.in_subquery(above));
-    Entity::find().filter(had)
+    Entity::find().filter(scope.sees(namespace_id, Column::ProjectId, Column::NamespaceId))
 }

@@ -6,7 +6,7 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 
 use super::access::{Viewer, projects_with_level};
-use super::{AccessLevel, issues};
+use super::{AccessLevel, issues, merge_requests, snippets};
 
 /// What else than a plain note a note is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
@@ -82,6 +82,20 @@ pub enum Relation {
         to = "super::issues::Column::Id"
     )]
     Issue,
+    /// The merge request.
+    #[sea_orm(
+        belongs_to = "super::merge_requests::Entity",
+        from = "Column::MergeRequestId",
+        to = "super::merge_requests::Column::Id"
+    )]
+    MergeRequest,
+    /// The snippet.
+    #[sea_orm(
+        belongs_to = "super::snippets::Entity",
+        from = "Column::SnippetId",
+        to = "super::snippets::Column::Id"
+    )]
+    Snippet,
 }
 
 impl Related<super::users::Entity> for Entity {
@@ -96,30 +110,88 @@ impl Related<issues::Entity> for Entity {
     }
 }
 
+impl Related<merge_requests::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::MergeRequest.def()
+    }
+}
+
+impl Related<snippets::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Snippet.def()
+    }
+}
+
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Notes that somebody may see, as a condition on `notes` that is looked at row by row: those on issues they see;
-/// confidential ones for their authors, and from Reporter on.
+/// Notes that somebody may see, as a condition on `notes` that is looked at row by row: those on issues, merge requests
+/// and snippets that they see; confidential ones for their authors, and from Reporter on.
 pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
-    let open = Expr::col((Entity, Column::Confidential)).eq(false);
-    let seen = match viewer {
-        Viewer::Admin => Condition::all(),
-        Viewer::Anonymous => Condition::all().add(open),
-        Viewer::User { id, .. } => Condition::any()
-            .add(open)
-            .add(Expr::col((Entity, Column::AuthorId)).eq(id))
-            .add(issues::in_projects(projects_with_level(
-                id,
-                AccessLevel::Reporter,
-                today,
-            ))),
-    };
     let on_issue = Query::select()
         .expr(Expr::val(1))
         .from(issues::Entity)
         .and_where(Expr::col((issues::Entity, issues::Column::Id)).eq(Expr::col((Entity, Column::IssueId))))
         .cond_where(issues::visible(viewer, today))
-        .cond_where(seen)
+        .cond_where(seen(viewer, today, issues::in_projects))
         .take();
-    Condition::all().add(Expr::exists(on_issue))
+    let on_merge_request = Query::select()
+        .expr(Expr::val(1))
+        .from(merge_requests::Entity)
+        .and_where(
+            Expr::col((merge_requests::Entity, merge_requests::Column::Id))
+                .eq(Expr::col((Entity, Column::MergeRequestId))),
+        )
+        .cond_where(merge_requests::visible(viewer, today))
+        .cond_where(seen(viewer, today, merge_requests::in_projects))
+        .take();
+    let on_snippet = Query::select()
+        .expr(Expr::val(1))
+        .from(snippets::Entity)
+        .and_where(
+            Expr::col((snippets::Entity, snippets::Column::Id)).eq(Expr::col((Entity, Column::SnippetId))),
+        )
+        .cond_where(snippets::visible(viewer, today))
+        .cond_where(seen(viewer, today, snippets::in_projects))
+        .take();
+    Condition::any()
+        .add(Expr::exists(on_issue))
+        .add(Expr::exists(on_merge_request))
+        .add(Expr::exists(on_snippet))
+}
+
+/// Notes that name nothing which somebody may not see, as a condition on `notes` that is looked at row by row.
+pub fn naming_visible(viewer: Viewer, today: NaiveDate) -> Condition {
+    let sees = |table: &'static str, column: Column, seen: Condition| {
+        let named = Query::select()
+            .expr(Expr::val(1))
+            .from(table)
+            .and_where(Expr::col((table, "id")).eq(Expr::col((Entity, column))))
+            .cond_where(seen)
+            .take();
+        Expr::col((Entity, column)).is_null().or(Expr::exists(named))
+    };
+    Condition::all()
+        .add(sees(
+            "issues",
+            Column::ReferencedIssueId,
+            issues::visible(viewer, today),
+        ))
+        .add(sees(
+            "merge_requests",
+            Column::ReferencedMergeRequestId,
+            merge_requests::visible(viewer, today),
+        ))
+}
+
+/// Of the notes on things that somebody sees, those that they may see; `in_projects` tries the project of the thing.
+fn seen(viewer: Viewer, today: NaiveDate, in_projects: impl Fn(Condition) -> Expr) -> Condition {
+    let open = Expr::col((Entity, Column::Confidential)).eq(false);
+    match viewer {
+        Viewer::Admin => Condition::all(),
+        Viewer::Anonymous => Condition::all().add(open),
+        Viewer::User { id, .. } => Condition::any()
+            .add(open)
+            .add(Expr::col((Entity, Column::AuthorId)).eq(id))
+            .add(in_projects(projects_with_level(id, AccessLevel::Reporter, today))),
+    }
 }

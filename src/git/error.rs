@@ -44,6 +44,9 @@ pub enum Error {
     /// A cherry-pick, revert or merge meets conflicting changes.
     #[error("the change conflicts")]
     Conflict,
+    /// Histories have parted, so that one cannot be fast-forwarded to the other.
+    #[error("the branch cannot be fast-forwarded")]
+    Diverged,
     /// A limit on size, count or depth was exceeded; the text names it.
     #[error("{0}")]
     LimitExceeded(&'static str),

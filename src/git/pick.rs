@@ -1,13 +1,10 @@
 //! Cherry-pick and revert: one three-way merge by the `git` program, without a checkout, and a commit of the
 //! result. A merge commit counts as its change against its first parent, a root commit as one against nothing.
 
-use super::process::Program;
+use super::merge::EMPTY_TREE;
 use super::write::publish;
 use super::{Commit, CommitResult, Error, Oid, Repository, Result, Signature};
 use super::{branches, check_branch_name, commit};
-
-/// The tree without entries, which every repository has.
-const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
 /// Which way a commit's change is applied.
 #[derive(Clone, Copy)]
@@ -76,25 +73,6 @@ impl Repository {
             publish(repository, &branch, Some(plan.tip), Some(plan.tip), commit)
         })
         .await
-    }
-
-    /// Merges two trees that come from a common one and answers the id of the stored result.
-    async fn merge_trees(&self, base: Oid, ours: Oid, theirs: Oid) -> Result<Oid> {
-        let program = Program::new("merge-tree")
-            .flags(&["--write-tree", "--no-messages"])
-            .valued("--merge-base=", &base.to_string())
-            .id(ours)
-            .id(theirs)
-            .accept(&[0, 1]);
-        let output = self.run(program).await?;
-        if output.code != 0 {
-            return Err(Error::Conflict);
-        }
-        let line = output.stdout.split(|&b| b == b'\n').next().unwrap_or_default();
-        commit::parse_id(line).ok_or_else(|| Error::Program {
-            command: "merge-tree",
-            stderr: "printed no tree".to_owned(),
-        })
     }
 }
 

@@ -1,29 +1,65 @@
 //! Emoji that users award.
 
 use crate::api::contract::{
-    AwardEmoji, AwardEmojiApi, CreateIssueAwardEmojiRequest, CreateIssueNoteAwardEmojiRequest,
-    DeleteIssueAwardEmojiRequest, DeleteIssueNoteAwardEmojiRequest, GetIssueAwardEmojiRequest,
-    GetIssueNoteAwardEmojiRequest, ListIssueAwardEmojiRequest, ListIssueNoteAwardEmojiRequest,
+    AwardEmoji, AwardEmojiApi, CreateEpicAwardEmojiRequest, CreateEpicNoteAwardEmojiRequest,
+    CreateIssueAwardEmojiRequest, CreateIssueNoteAwardEmojiRequest, CreateMergeRequestAwardEmojiRequest,
+    CreateMergeRequestNoteAwardEmojiRequest, CreateSnippetAwardEmojiRequest,
+    CreateSnippetNoteAwardEmojiRequest, DeleteEpicAwardEmojiRequest, DeleteEpicNoteAwardEmojiRequest,
+    DeleteIssueAwardEmojiRequest, DeleteIssueNoteAwardEmojiRequest, DeleteMergeRequestAwardEmojiRequest,
+    DeleteMergeRequestNoteAwardEmojiRequest, DeleteSnippetAwardEmojiRequest,
+    DeleteSnippetNoteAwardEmojiRequest, GetEpicAwardEmojiRequest, GetEpicNoteAwardEmojiRequest,
+    GetIssueAwardEmojiRequest, GetIssueNoteAwardEmojiRequest, GetMergeRequestAwardEmojiRequest,
+    GetMergeRequestNoteAwardEmojiRequest, GetSnippetAwardEmojiRequest, GetSnippetNoteAwardEmojiRequest,
+    ListEpicAwardEmojiRequest, ListEpicNoteAwardEmojiRequest, ListIssueAwardEmojiRequest,
+    ListIssueNoteAwardEmojiRequest, ListMergeRequestAwardEmojiRequest, ListMergeRequestNoteAwardEmojiRequest,
+    ListSnippetAwardEmojiRequest, ListSnippetNoteAwardEmojiRequest,
 };
-use crate::api::types::Page;
+use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::award_emoji::{self, Award, Key};
-use crate::services::notes;
+use crate::services::access::{GroupAccess, ProjectAccess};
+use crate::services::award_emoji::{self, Key};
+use crate::services::places::Place;
+use crate::services::{epics, notes};
 use crate::views::award_emoji::award;
 
-/// The issue with this number, or a note on it.
-fn key(issue_iid: i64, note: Option<i64>) -> Key {
-    Key {
-        on: notes::Key::Issue(issue_iid),
-        note,
+/// What can have notes, or a note on it.
+fn key(on: notes::Key, note: Option<i64>) -> Key {
+    Key { on, note }
+}
+
+impl App {
+    async fn awards(&self, place: impl Into<Place>, key: Key, page: PageRequest) -> Result<Page<AwardEmoji>> {
+        let page = award_emoji::list(&self.backend, &place.into(), key, &page).await?;
+        Ok(page.map(|given| award(&self.backend.instance.base_url, given)))
+    }
+
+    async fn give_award(&self, place: impl Into<Place>, key: Key, name: &str) -> Result<AwardEmoji> {
+        let given = award_emoji::create(&self.backend, &place.into(), key, name).await?;
+        Ok(award(&self.backend.instance.base_url, given))
+    }
+
+    async fn award(&self, place: impl Into<Place>, key: Key, id: i64) -> Result<AwardEmoji> {
+        let given = award_emoji::read(&self.backend, &place.into(), key, id).await?;
+        Ok(award(&self.backend.instance.base_url, given))
+    }
+
+    async fn take_award_back(
+        &self,
+        place: impl Into<Place>,
+        key: Key,
+        id: i64,
+        unmodified_since: Option<String>,
+    ) -> Result<()> {
+        award_emoji::delete(&self.backend, &place.into(), key, id, unmodified_since.as_deref()).await
     }
 }
 
 impl App {
-    fn award(&self, given: Award) -> AwardEmoji {
-        award(&self.backend.instance.base_url, given)
+    /// An epic by its number, as clients name it, or a note on it.
+    async fn epic_key(&self, access: &GroupAccess, iid: i64, note: Option<i64>) -> Result<Key> {
+        let id = epics::id_of(&self.backend, &access.clone().into(), iid).await?;
+        Ok(key(notes::Key::Epic(id), note))
     }
 }
 
@@ -33,9 +69,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: ListIssueAwardEmojiRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(request.issue_iid, None);
-        let page = award_emoji::list(&self.backend, &access, key, &request.page).await?;
-        Ok(page.map(|given| self.award(given)))
+        let key = key(notes::Key::Issue(request.issue_iid), None);
+        self.awards(access, key, request.page).await
     }
 
     async fn create_issue_award_emoji(
@@ -43,9 +78,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateIssueAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(request.issue_iid, None);
-        let given = award_emoji::create(&self.backend, &access, key, &request.body.name).await?;
-        Ok(self.award(given))
+        let key = key(notes::Key::Issue(request.issue_iid), None);
+        self.give_award(access, key, &request.body.name).await
     }
 
     async fn get_issue_award_emoji(
@@ -53,9 +87,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetIssueAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(request.issue_iid, None);
-        let given = award_emoji::read(&self.backend, &access, key, request.award_id).await?;
-        Ok(self.award(given))
+        let key = key(notes::Key::Issue(request.issue_iid), None);
+        self.award(access, key, request.award_id).await
     }
 
     async fn delete_issue_award_emoji(
@@ -63,9 +96,9 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteIssueAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(request.issue_iid, None);
-        let unmodified_since = request.if_unmodified_since.as_deref();
-        award_emoji::delete(&self.backend, &access, key, request.award_id, unmodified_since).await
+        let key = key(notes::Key::Issue(request.issue_iid), None);
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
     }
 
     async fn list_issue_note_award_emoji(
@@ -73,9 +106,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: ListIssueNoteAwardEmojiRequest,
     ) -> Result<Page<AwardEmoji>> {
-        let key = key(request.issue_iid, Some(request.note_id));
-        let page = award_emoji::list(&self.backend, &access, key, &request.page).await?;
-        Ok(page.map(|given| self.award(given)))
+        let key = key(notes::Key::Issue(request.issue_iid), Some(request.note_id));
+        self.awards(access, key, request.page).await
     }
 
     async fn create_issue_note_award_emoji(
@@ -83,9 +115,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: CreateIssueNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(request.issue_iid, Some(request.note_id));
-        let given = award_emoji::create(&self.backend, &access, key, &request.body.name).await?;
-        Ok(self.award(given))
+        let key = key(notes::Key::Issue(request.issue_iid), Some(request.note_id));
+        self.give_award(access, key, &request.body.name).await
     }
 
     async fn get_issue_note_award_emoji(
@@ -93,9 +124,8 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: GetIssueNoteAwardEmojiRequest,
     ) -> Result<AwardEmoji> {
-        let key = key(request.issue_iid, Some(request.note_id));
-        let given = award_emoji::read(&self.backend, &access, key, request.award_id).await?;
-        Ok(self.award(given))
+        let key = key(notes::Key::Issue(request.issue_iid), Some(request.note_id));
+        self.award(access, key, request.award_id).await
     }
 
     async fn delete_issue_note_award_emoji(
@@ -103,8 +133,250 @@ impl AwardEmojiApi for App {
         access: ProjectAccess,
         request: DeleteIssueNoteAwardEmojiRequest,
     ) -> Result<()> {
-        let key = key(request.issue_iid, Some(request.note_id));
-        let unmodified_since = request.if_unmodified_since.as_deref();
-        award_emoji::delete(&self.backend, &access, key, request.award_id, unmodified_since).await
+        let key = key(notes::Key::Issue(request.issue_iid), Some(request.note_id));
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_merge_request_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestAwardEmojiRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(notes::Key::MergeRequest(request.merge_request_iid), None);
+        self.awards(access, key, request.page).await
+    }
+
+    async fn create_merge_request_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateMergeRequestAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(notes::Key::MergeRequest(request.merge_request_iid), None);
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_merge_request_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(notes::Key::MergeRequest(request.merge_request_iid), None);
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_merge_request_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteMergeRequestAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(notes::Key::MergeRequest(request.merge_request_iid), None);
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_merge_request_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestNoteAwardEmojiRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(
+            notes::Key::MergeRequest(request.merge_request_iid),
+            Some(request.note_id),
+        );
+        self.awards(access, key, request.page).await
+    }
+
+    async fn create_merge_request_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateMergeRequestNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(
+            notes::Key::MergeRequest(request.merge_request_iid),
+            Some(request.note_id),
+        );
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_merge_request_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(
+            notes::Key::MergeRequest(request.merge_request_iid),
+            Some(request.note_id),
+        );
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_merge_request_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteMergeRequestNoteAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(
+            notes::Key::MergeRequest(request.merge_request_iid),
+            Some(request.note_id),
+        );
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_snippet_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListSnippetAwardEmojiRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(notes::Key::Snippet(request.snippet_id), None);
+        self.awards(access, key, request.page).await
+    }
+
+    async fn create_snippet_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateSnippetAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(notes::Key::Snippet(request.snippet_id), None);
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_snippet_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetSnippetAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(notes::Key::Snippet(request.snippet_id), None);
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_snippet_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteSnippetAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(notes::Key::Snippet(request.snippet_id), None);
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_snippet_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: ListSnippetNoteAwardEmojiRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = key(notes::Key::Snippet(request.snippet_id), Some(request.note_id));
+        self.awards(access, key, request.page).await
+    }
+
+    async fn create_snippet_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: CreateSnippetNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(notes::Key::Snippet(request.snippet_id), Some(request.note_id));
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_snippet_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: GetSnippetNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = key(notes::Key::Snippet(request.snippet_id), Some(request.note_id));
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_snippet_note_award_emoji(
+        &self,
+        access: ProjectAccess,
+        request: DeleteSnippetNoteAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = key(notes::Key::Snippet(request.snippet_id), Some(request.note_id));
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_epic_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: ListEpicAwardEmojiRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        self.awards(access, key, request.page).await
+    }
+
+    async fn create_epic_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: CreateEpicAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_epic_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: GetEpicAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_epic_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: DeleteEpicAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = self.epic_key(&access, request.epic_iid, None).await?;
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
+    }
+
+    async fn list_epic_note_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: ListEpicNoteAwardEmojiRequest,
+    ) -> Result<Page<AwardEmoji>> {
+        let key = self
+            .epic_key(&access, request.epic_iid, Some(request.note_id))
+            .await?;
+        self.awards(access, key, request.page).await
+    }
+
+    async fn create_epic_note_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: CreateEpicNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = self
+            .epic_key(&access, request.epic_iid, Some(request.note_id))
+            .await?;
+        self.give_award(access, key, &request.body.name).await
+    }
+
+    async fn get_epic_note_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: GetEpicNoteAwardEmojiRequest,
+    ) -> Result<AwardEmoji> {
+        let key = self
+            .epic_key(&access, request.epic_iid, Some(request.note_id))
+            .await?;
+        self.award(access, key, request.award_id).await
+    }
+
+    async fn delete_epic_note_award_emoji(
+        &self,
+        access: GroupAccess,
+        request: DeleteEpicNoteAwardEmojiRequest,
+    ) -> Result<()> {
+        let key = self
+            .epic_key(&access, request.epic_iid, Some(request.note_id))
+            .await?;
+        self.take_award_back(access, key, request.award_id, request.if_unmodified_since)
+            .await
     }
 }

@@ -2,75 +2,37 @@
 
 use crate::api::contract::{
     AddIssueSpentTimeRequest, CreateIssueRequest, DeleteIssueRequest, GetIssueRequest,
-    GetIssueTimeStatsRequest, Issue, IssueNot, IssueOrder, IssueStateEvent, IssuesApi,
-    ListGroupIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest, ListProjectIssuesRequest,
-    MoveIssueRequest, ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
-    SortDirection, SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest,
-    UserReference,
+    GetIssueTimeStatsRequest, Issue, IssueOrder, IssueStateEvent, IssuesApi, ListGroupIssuesRequest,
+    ListGroupMilestoneIssuesRequest, ListIssueParticipantsRequest, ListIssuesRequest,
+    ListProjectIssuesRequest, ListProjectMilestoneIssuesRequest, MoveIssueRequest,
+    ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
+    SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest, UserReference,
 };
 use crate::api::types::{MaybeUndefined, Page, PageRequest, Timestamp};
 use crate::app::App;
 
-use crate::error::{Error, Result};
+use crate::error::Result;
+use crate::handlers::issuables::shared;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use crate::services::authentication::Caller;
-use crate::services::issues::list::{Conditions, Place};
-use crate::services::issues::{self, Change, Filter, Metadata, NewIssue, Order, Scope, StateEvent, times};
+use crate::services::issuables::times::Change as TimesChange;
+use crate::services::issuables::{self, Place, Scope, assignees};
+use crate::services::issues::{self, Change, Filter, Metadata, NewIssue, Order, StateEvent, times};
+use crate::services::{milestones, places};
 use crate::views::issue::{Parts, issue, only, time_stats};
 use crate::views::users::reference;
 
-/// The filters that all lists have.
+/// The filters that all lists of issues have.
 macro_rules! filter {
     ($request:expr) => {
         Filter {
             state: $request.state.and_then(only),
-            scope: $request.scope.map(scope).transpose()?,
-            wanted: Conditions {
-                labels: $request.labels.unwrap_or_default(),
-                milestone: $request.milestone,
-                author_id: $request.author_id,
-                author_username: $request.author_username,
-                assignee_id: $request.assignee_id,
-                assignee_usernames: $request.assignee_username.unwrap_or_default(),
-                my_reaction_emoji: $request.my_reaction_emoji,
-                iids: $request.iids,
-                search: $request.search,
-                fields: $request.r#in,
-            },
-            unwanted: $request.not.map(conditions).unwrap_or_default(),
             weight: $request.weight,
-            created_after: $request.created_after.map(Timestamp::to_utc),
-            created_before: $request.created_before.map(Timestamp::to_utc),
-            updated_after: $request.updated_after.map(Timestamp::to_utc),
-            updated_before: $request.updated_before.map(Timestamp::to_utc),
             confidential: $request.confidential,
             order: order($request.order_by),
-            ascending: $request.sort == Some(SortDirection::Asc),
-            ..Filter::default()
+            shared: shared!($request),
         }
     };
-}
-
-/// What members say of an issue; that of a new one and of a changed one have the same names.
-macro_rules! metadata {
-    ($body:expr, $($field:ident: $value:expr),*) => {
-        Metadata {
-            confidential: $body.confidential,
-            discussion_locked: $body.discussion_locked,
-            $($field: $value),*
-        }
-    };
-}
-
-/// What the issues have to do with the caller. That the words have two spellings each, no enumeration of the contract can
-/// say: generators of clients make the same name of both.
-fn scope(scope: String) -> Result<Scope> {
-    match scope.replace('-', "_").as_str() {
-        "created_by_me" => Ok(Scope::CreatedByMe),
-        "assigned_to_me" => Ok(Scope::AssignedToMe),
-        "all" => Ok(Scope::All),
-        _ => Err(Error::parameter("scope does not have a valid value")),
-    }
 }
 
 fn order(order: Option<IssueOrder>) -> Order {
@@ -84,29 +46,6 @@ fn order(order: Option<IssueOrder>) -> Order {
         Some(IssueOrder::MilestoneDue) => Order::MilestoneDue,
         Some(IssueOrder::Popularity) => Order::Popularity,
         Some(IssueOrder::Weight) => Order::Weight,
-    }
-}
-
-fn conditions(not: IssueNot) -> Conditions {
-    Conditions {
-        labels: not.labels.unwrap_or_default(),
-        milestone: not.milestone,
-        author_id: not.author_id,
-        author_username: not.author_username,
-        assignee_id: not.assignee_id,
-        assignee_usernames: not.assignee_username.unwrap_or_default(),
-        my_reaction_emoji: not.my_reaction_emoji,
-        iids: not.iids,
-        search: not.search,
-        fields: not.r#in,
-    }
-}
-
-/// Those it is assigned to: the list, or else the one in the older field.
-fn assignees(all: MaybeUndefined<Vec<i64>>, one: MaybeUndefined<i64>) -> MaybeUndefined<Vec<i64>> {
-    match all {
-        MaybeUndefined::Undefined => one.map_value(|id| vec![id]),
-        all => all,
     }
 }
 
@@ -127,23 +66,46 @@ impl App {
         Ok(page.map(|row| issue(&self.backend.instance, row, parts)))
     }
 
+    /// Those of a milestone.
+    async fn milestone_issues(
+        &self,
+        place: places::Place,
+        milestone_id: i64,
+        page: PageRequest,
+    ) -> Result<Page<Issue>> {
+        let milestone = milestones::read(&self.backend, &place, milestone_id)
+            .await?
+            .milestone;
+        let shared = issuables::Filter {
+            milestone_id: Some(milestone.id),
+            ..issuables::Filter::default()
+        };
+        let filter = Filter {
+            shared,
+            ..Filter::default()
+        };
+        let within = match &place.project {
+            Some(project) => Place::Project(project.id),
+            None => Place::Everywhere,
+        };
+        self.issues(&place.caller, within, filter, page, false).await
+    }
+
     fn issue(&self, row: issues::Row) -> Issue {
         issue(&self.backend.instance, row, Parts::default())
     }
 
-    async fn issue_times(&self, access: ProjectAccess, iid: i64, change: times::Change) -> Result<TimeStats> {
+    async fn issue_times(&self, access: ProjectAccess, iid: i64, change: TimesChange) -> Result<TimeStats> {
         let changed = times::change(&self.backend, &access, iid, change).await?;
-        Ok(time_stats(&changed))
+        Ok(time_stats(changed))
     }
 }
 
 impl IssuesApi for App {
     async fn list_issues(&self, access: InstanceAccess, request: ListIssuesRequest) -> Result<Page<Issue>> {
-        let mut filter = Filter {
-            non_archived: request.non_archived,
-            ..filter!(request)
-        };
-        filter.scope.get_or_insert(Scope::CreatedByMe);
+        let mut filter = filter!(request);
+        filter.shared.non_archived = request.non_archived;
+        filter.shared.scope.get_or_insert(Scope::CreatedByMe);
         let details = request.with_labels_details;
         self.issues(&access.caller, Place::Everywhere, filter, request.page, details)
             .await
@@ -154,10 +116,8 @@ impl IssuesApi for App {
         access: GroupAccess,
         request: ListGroupIssuesRequest,
     ) -> Result<Page<Issue>> {
-        let filter = Filter {
-            non_archived: request.non_archived,
-            ..filter!(request)
-        };
+        let mut filter = filter!(request);
+        filter.shared.non_archived = request.non_archived;
         let place = Place::Group(access.group.id);
         self.issues(
             &access.caller,
@@ -193,16 +153,22 @@ impl IssuesApi for App {
             .assignee_ids
             .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value);
         let new = NewIssue {
-            metadata: metadata!(
-                body,
-                assignee_ids: assignees(all, one(body.assignee_id)),
-                milestone_id: one(body.milestone_id),
-                labels: body.labels.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
-                add_labels: Vec::new(),
-                remove_labels: Vec::new(),
-                due_date: body.due_date.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
-                weight: one(body.weight)
-            ),
+            metadata: Metadata {
+                shared: issuables::Metadata {
+                    discussion_locked: body.discussion_locked,
+                    assignee_ids: assignees(all, one(body.assignee_id)),
+                    milestone_id: one(body.milestone_id),
+                    labels: body
+                        .labels
+                        .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
+                    ..issuables::Metadata::default()
+                },
+                confidential: body.confidential,
+                due_date: body
+                    .due_date
+                    .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
+                weight: one(body.weight),
+            },
             title: body.title,
             description: body.description,
             iid: body.iid,
@@ -219,16 +185,19 @@ impl IssuesApi for App {
     async fn update_issue(&self, access: ProjectAccess, request: UpdateIssueRequest) -> Result<Issue> {
         let body = request.body;
         let change = Change {
-            metadata: metadata!(
-                body,
-                assignee_ids: assignees(body.assignee_ids, body.assignee_id),
-                milestone_id: body.milestone_id,
-                labels: body.labels,
-                add_labels: body.add_labels.unwrap_or_default(),
-                remove_labels: body.remove_labels.unwrap_or_default(),
+            metadata: Metadata {
+                shared: issuables::Metadata {
+                    discussion_locked: body.discussion_locked,
+                    assignee_ids: assignees(body.assignee_ids, body.assignee_id),
+                    milestone_id: body.milestone_id,
+                    labels: body.labels,
+                    add_labels: body.add_labels.unwrap_or_default(),
+                    remove_labels: body.remove_labels.unwrap_or_default(),
+                },
+                confidential: body.confidential,
                 due_date: body.due_date,
-                weight: body.weight
-            ),
+                weight: body.weight,
+            },
             title: body.title,
             description: body.description,
             state_event: body.state_event.map(|event| match event {
@@ -236,6 +205,7 @@ impl IssuesApi for App {
                 IssueStateEvent::Reopen => StateEvent::Reopen,
             }),
             updated_at: body.updated_at.map(Timestamp::to_utc),
+            via: None,
         };
         let row = issues::edit(&self.backend, &access, request.issue_iid, change).await?;
         Ok(self.issue(row))
@@ -275,8 +245,8 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: GetIssueTimeStatsRequest,
     ) -> Result<TimeStats> {
-        let issue = times::read(&self.backend, &access, request.issue_iid).await?;
-        Ok(time_stats(&issue))
+        let times = times::read(&self.backend, &access, request.issue_iid).await?;
+        Ok(time_stats(times))
     }
 
     async fn set_issue_time_estimate(
@@ -284,7 +254,7 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: SetIssueTimeEstimateRequest,
     ) -> Result<TimeStats> {
-        let change = times::Change::Estimate(request.body.duration);
+        let change = TimesChange::Estimate(request.body.duration);
         self.issue_times(access, request.issue_iid, change).await
     }
 
@@ -293,7 +263,7 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: ResetIssueTimeEstimateRequest,
     ) -> Result<TimeStats> {
-        let change = times::Change::ResetEstimate;
+        let change = TimesChange::ResetEstimate;
         self.issue_times(access, request.issue_iid, change).await
     }
 
@@ -302,7 +272,7 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: AddIssueSpentTimeRequest,
     ) -> Result<TimeStats> {
-        let change = times::Change::Spend(request.body.duration);
+        let change = TimesChange::Spend(request.body.duration);
         self.issue_times(access, request.issue_iid, change).await
     }
 
@@ -311,7 +281,7 @@ impl IssuesApi for App {
         access: ProjectAccess,
         request: ResetIssueSpentTimeRequest,
     ) -> Result<TimeStats> {
-        let change = times::Change::ResetSpent;
+        let change = TimesChange::ResetSpent;
         self.issue_times(access, request.issue_iid, change).await
     }
 
@@ -322,5 +292,23 @@ impl IssuesApi for App {
     ) -> Result<Page<UserReference>> {
         let page = issues::participants(&self.backend, &access, request.issue_iid, &request.page).await?;
         Ok(page.map(|user| reference(&self.backend.instance.base_url, &user)))
+    }
+
+    async fn list_project_milestone_issues(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectMilestoneIssuesRequest,
+    ) -> Result<Page<Issue>> {
+        self.milestone_issues(access.into(), request.milestone_id, request.page)
+            .await
+    }
+
+    async fn list_group_milestone_issues(
+        &self,
+        access: GroupAccess,
+        request: ListGroupMilestoneIssuesRequest,
+    ) -> Result<Page<Issue>> {
+        self.milestone_issues(access.into(), request.milestone_id, request.page)
+            .await
     }
 }

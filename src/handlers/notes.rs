@@ -1,20 +1,68 @@
 //! Notes.
 
 use crate::api::contract::{
-    CreateIssueNoteRequest, CreatedNote, DeleteIssueNoteRequest, GetIssueNoteRequest, ListIssueNotesRequest,
-    Note, NoteOrder, NotesApi, SortDirection, UpdateIssueNoteRequest,
+    CreateEpicNoteRequest, CreateIssueNoteRequest, CreateMergeRequestNoteRequest, CreateSnippetNoteRequest,
+    CreatedNote, DeleteEpicNoteRequest, DeleteIssueNoteRequest, DeleteMergeRequestNoteRequest,
+    DeleteSnippetNoteRequest, GetEpicNoteRequest, GetIssueNoteRequest, GetMergeRequestNoteRequest,
+    GetSnippetNoteRequest, ListEpicNotesRequest, ListIssueNotesRequest, ListMergeRequestNotesRequest,
+    ListSnippetNotesRequest, Note, NoteInDetail, NoteOrder, NotesApi, SortDirection, UpdateEpicNoteRequest,
+    UpdateIssueNoteRequest, UpdateMergeRequestNoteRequest, UpdateSnippetNoteRequest,
 };
-use crate::api::types::{Page, Timestamp};
+use crate::api::types::{Page, PageRequest, Timestamp};
 use crate::app::App;
 use crate::error::Result;
-use crate::services::access::ProjectAccess;
+use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::notes::{self, Filter, Key, NewNote};
-use crate::views::note::{created, note};
+use crate::services::places::Place;
+use crate::views::note::{created, in_detail, note};
 
 fn filter(order: Option<NoteOrder>, direction: Option<SortDirection>) -> Filter {
     Filter {
         by_change: order == Some(NoteOrder::UpdatedAt),
         ascending: direction == Some(SortDirection::Asc),
+    }
+}
+
+impl App {
+    async fn notes(
+        &self,
+        place: impl Into<Place>,
+        key: Key,
+        filter: Filter,
+        page: PageRequest,
+    ) -> Result<Page<Note>> {
+        let page = notes::list(&self.backend, &place.into(), key, filter, &page).await?;
+        Ok(page.map(|row| note(&self.backend.instance.base_url, row)))
+    }
+
+    async fn write_note(&self, place: impl Into<Place>, key: Key, new: NewNote) -> Result<CreatedNote> {
+        let posted = notes::create(&self.backend, &place.into(), key, new).await?;
+        Ok(created(&self.backend.instance.base_url, posted))
+    }
+
+    async fn note(&self, place: impl Into<Place>, key: Key, id: i64) -> Result<Note> {
+        let row = notes::read(&self.backend, &place.into(), key, id).await?;
+        Ok(note(&self.backend.instance.base_url, row))
+    }
+
+    async fn note_in_detail(&self, place: impl Into<Place>, key: Key, id: i64) -> Result<NoteInDetail> {
+        let (row, on) = notes::read_with(&self.backend, &place.into(), key, id).await?;
+        Ok(in_detail(&self.backend.instance.base_url, row, &on))
+    }
+
+    async fn edit_note(&self, place: impl Into<Place>, key: Key, id: i64, body: String) -> Result<Note> {
+        let row = notes::edit(&self.backend, &place.into(), key, id, body).await?;
+        Ok(note(&self.backend.instance.base_url, row))
+    }
+
+    async fn delete_note(
+        &self,
+        place: impl Into<Place>,
+        key: Key,
+        id: i64,
+        unmodified_since: Option<String>,
+    ) -> Result<()> {
+        notes::delete(&self.backend, &place.into(), key, id, unmodified_since.as_deref()).await
     }
 }
 
@@ -24,10 +72,9 @@ impl NotesApi for App {
         access: ProjectAccess,
         request: ListIssueNotesRequest,
     ) -> Result<Page<Note>> {
-        let key = Key::Issue(request.issue_iid);
         let filter = filter(request.order_by, request.sort);
-        let page = notes::list(&self.backend, &access, key, filter, &request.page).await?;
-        Ok(page.map(|row| note(&self.backend.instance.base_url, row)))
+        self.notes(access, Key::Issue(request.issue_iid), filter, request.page)
+            .await
     }
 
     async fn create_issue_note(
@@ -35,19 +82,18 @@ impl NotesApi for App {
         access: ProjectAccess,
         request: CreateIssueNoteRequest,
     ) -> Result<CreatedNote> {
+        let body = request.body;
         let new = NewNote {
-            body: request.body.body,
-            confidential: request.body.confidential,
-            created_at: request.body.created_at.map(Timestamp::to_utc),
+            body: body.body,
+            confidential: body.confidential,
+            created_at: body.created_at.map(Timestamp::to_utc),
         };
-        let posted = notes::create(&self.backend, &access, Key::Issue(request.issue_iid), new).await?;
-        Ok(created(&self.backend.instance.base_url, posted))
+        self.write_note(access, Key::Issue(request.issue_iid), new).await
     }
 
     async fn get_issue_note(&self, access: ProjectAccess, request: GetIssueNoteRequest) -> Result<Note> {
-        let key = Key::Issue(request.issue_iid);
-        let row = notes::read(&self.backend, &access, key, request.note_id).await?;
-        Ok(note(&self.backend.instance.base_url, row))
+        self.note(access, Key::Issue(request.issue_iid), request.note_id)
+            .await
     }
 
     async fn update_issue_note(
@@ -55,14 +101,194 @@ impl NotesApi for App {
         access: ProjectAccess,
         request: UpdateIssueNoteRequest,
     ) -> Result<Note> {
-        let key = Key::Issue(request.issue_iid);
-        let row = notes::edit(&self.backend, &access, key, request.note_id, request.body.body).await?;
-        Ok(note(&self.backend.instance.base_url, row))
+        self.edit_note(
+            access,
+            Key::Issue(request.issue_iid),
+            request.note_id,
+            request.body.body,
+        )
+        .await
     }
 
     async fn delete_issue_note(&self, access: ProjectAccess, request: DeleteIssueNoteRequest) -> Result<()> {
-        let key = Key::Issue(request.issue_iid);
-        let unmodified_since = request.if_unmodified_since.as_deref();
-        notes::delete(&self.backend, &access, key, request.note_id, unmodified_since).await
+        self.delete_note(
+            access,
+            Key::Issue(request.issue_iid),
+            request.note_id,
+            request.if_unmodified_since,
+        )
+        .await
+    }
+
+    async fn list_merge_request_notes(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestNotesRequest,
+    ) -> Result<Page<Note>> {
+        let filter = filter(request.order_by, request.sort);
+        self.notes(
+            access,
+            Key::MergeRequest(request.merge_request_iid),
+            filter,
+            request.page,
+        )
+        .await
+    }
+
+    async fn create_merge_request_note(
+        &self,
+        access: ProjectAccess,
+        request: CreateMergeRequestNoteRequest,
+    ) -> Result<CreatedNote> {
+        let body = request.body;
+        let new = NewNote {
+            body: body.body,
+            confidential: body.confidential,
+            created_at: body.created_at.map(Timestamp::to_utc),
+        };
+        self.write_note(access, Key::MergeRequest(request.merge_request_iid), new)
+            .await
+    }
+
+    async fn get_merge_request_note(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestNoteRequest,
+    ) -> Result<Note> {
+        self.note(
+            access,
+            Key::MergeRequest(request.merge_request_iid),
+            request.note_id,
+        )
+        .await
+    }
+
+    async fn update_merge_request_note(
+        &self,
+        access: ProjectAccess,
+        request: UpdateMergeRequestNoteRequest,
+    ) -> Result<Note> {
+        self.edit_note(
+            access,
+            Key::MergeRequest(request.merge_request_iid),
+            request.note_id,
+            request.body.body,
+        )
+        .await
+    }
+
+    async fn delete_merge_request_note(
+        &self,
+        access: ProjectAccess,
+        request: DeleteMergeRequestNoteRequest,
+    ) -> Result<()> {
+        self.delete_note(
+            access,
+            Key::MergeRequest(request.merge_request_iid),
+            request.note_id,
+            request.if_unmodified_since,
+        )
+        .await
+    }
+
+    async fn list_snippet_notes(
+        &self,
+        access: ProjectAccess,
+        request: ListSnippetNotesRequest,
+    ) -> Result<Page<Note>> {
+        let filter = filter(request.order_by, request.sort);
+        self.notes(access, Key::Snippet(request.snippet_id), filter, request.page)
+            .await
+    }
+
+    async fn create_snippet_note(
+        &self,
+        access: ProjectAccess,
+        request: CreateSnippetNoteRequest,
+    ) -> Result<CreatedNote> {
+        let body = request.body;
+        let new = NewNote {
+            body: body.body,
+            confidential: body.confidential,
+            created_at: body.created_at.map(Timestamp::to_utc),
+        };
+        self.write_note(access, Key::Snippet(request.snippet_id), new)
+            .await
+    }
+
+    async fn get_snippet_note(
+        &self,
+        access: ProjectAccess,
+        request: GetSnippetNoteRequest,
+    ) -> Result<NoteInDetail> {
+        self.note_in_detail(access, Key::Snippet(request.snippet_id), request.note_id)
+            .await
+    }
+
+    async fn update_snippet_note(
+        &self,
+        access: ProjectAccess,
+        request: UpdateSnippetNoteRequest,
+    ) -> Result<Note> {
+        self.edit_note(
+            access,
+            Key::Snippet(request.snippet_id),
+            request.note_id,
+            request.body.body,
+        )
+        .await
+    }
+
+    async fn delete_snippet_note(
+        &self,
+        access: ProjectAccess,
+        request: DeleteSnippetNoteRequest,
+    ) -> Result<()> {
+        self.delete_note(
+            access,
+            Key::Snippet(request.snippet_id),
+            request.note_id,
+            request.if_unmodified_since,
+        )
+        .await
+    }
+
+    async fn list_epic_notes(
+        &self,
+        access: GroupAccess,
+        request: ListEpicNotesRequest,
+    ) -> Result<Page<Note>> {
+        let filter = filter(request.order_by, request.sort);
+        self.notes(access, Key::Epic(request.epic_id), filter, request.page)
+            .await
+    }
+
+    async fn create_epic_note(
+        &self,
+        access: GroupAccess,
+        request: CreateEpicNoteRequest,
+    ) -> Result<CreatedNote> {
+        let new = NewNote {
+            body: request.body.body,
+            confidential: request.body.confidential,
+            created_at: None,
+        };
+        self.write_note(access, Key::Epic(request.epic_id), new).await
+    }
+
+    async fn get_epic_note(&self, access: GroupAccess, request: GetEpicNoteRequest) -> Result<NoteInDetail> {
+        self.note_in_detail(access, Key::Epic(request.epic_id), request.note_id)
+            .await
+    }
+
+    async fn update_epic_note(&self, access: GroupAccess, request: UpdateEpicNoteRequest) -> Result<Note> {
+        let (key, body) = (Key::Epic(request.epic_id), request.body.body);
+        self.edit_note(access, key, request.note_id, body).await
+    }
+
+    async fn delete_epic_note(&self, access: GroupAccess, request: DeleteEpicNoteRequest) -> Result<()> {
+        let condition = request.if_unmodified_since;
+        self.delete_note(access, Key::Epic(request.epic_id), request.note_id, condition)
+            .await
     }
 }

@@ -90,7 +90,11 @@ impl ProjectHooksApi for App {
         let trigger = match request.trigger {
             HookTrigger::PushEvents => trial::Trigger::Push,
             HookTrigger::TagPushEvents => trial::Trigger::TagPush,
-            HookTrigger::NoteEvents => trial::Trigger::Note,
+            HookTrigger::IssuesEvents => trial::Trigger::Issue { confidential: false },
+            HookTrigger::ConfidentialIssuesEvents => trial::Trigger::Issue { confidential: true },
+            HookTrigger::NoteEvents => trial::Trigger::Note { confidential: false },
+            HookTrigger::ConfidentialNoteEvents => trial::Trigger::Note { confidential: true },
+            HookTrigger::MergeRequestsEvents => trial::Trigger::MergeRequest,
         };
         let delivery = trial::run(&self.backend, &access, request.hook_id, trigger).await?;
         Ok(view::delivery(delivery, true))

@@ -6,9 +6,8 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{
     ActiveValue::Set,
-    ColumnTrait, Condition, ConnectionTrait, DbErr, EntityTrait, ExprTrait, FromQueryResult, PaginatorTrait,
-    QueryFilter,
-    sea_query::{Expr, LockBehavior, LockType, OnConflict, Order, Query, SubQueryStatement},
+    ColumnTrait, Condition, ConnectionTrait, DbErr, EntityTrait, ExprTrait, FromQueryResult, QueryFilter,
+    sea_query::{Expr, Func, LockBehavior, LockType, OnConflict, Order, Query, SubQueryStatement},
 };
 
 use super::Job;
@@ -99,19 +98,31 @@ pub struct Backlog {
     pub dead: u64,
 }
 
-/// Counts the jobs.
+/// Counts the jobs, all at one moment: a job that begins, ends or is followed by another meanwhile is counted once.
 ///
 /// # Errors
 /// Whatever the database reports.
 pub async fn backlog(db: &impl ConnectionTrait) -> Result<Backlog, DbErr> {
-    let alive = || Entity::find().filter(Column::DeadAt.is_null());
+    let alive = || Expr::col(Column::DeadAt).is_null();
+    let waiting = alive().and(Expr::col(Column::LockedBy).is_null());
+    let running = alive().and(Expr::col(Column::LockedBy).is_not_null());
+    let dead = Expr::col(Column::DeadAt).is_not_null();
+    let count = |which: Expr| Func::count(Expr::case(which, 1));
+    let counted = Query::select()
+        .expr_as(count(waiting), "waiting")
+        .expr_as(count(running), "running")
+        .expr_as(count(dead), "dead")
+        .from(Entity)
+        .take();
+    let row = db.query_one(&counted).await?;
+    let number = |name| match &row {
+        Some(row) => row.try_get::<i64>("", name).map(i64::unsigned_abs),
+        None => Ok(0),
+    };
     Ok(Backlog {
-        waiting: alive().filter(Column::LockedBy.is_null()).count(db).await?,
-        running: alive().filter(Column::LockedBy.is_not_null()).count(db).await?,
-        dead: Entity::find()
-            .filter(Column::DeadAt.is_not_null())
-            .count(db)
-            .await?,
+        waiting: number("waiting")?,
+        running: number("running")?,
+        dead: number("dead")?,
     })
 }
 

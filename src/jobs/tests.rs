@@ -302,6 +302,29 @@ async fn a_job_that_loses_its_runner_in_the_last_attempt_is_given_up() {
 }
 
 #[tokio::test]
+async fn a_job_that_follows_another_is_never_missed_by_the_count() {
+    on_each_database(async |db| {
+        let start = entities::now();
+        enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
+        let mut succession = std::pin::pin!(async {
+            for _ in 0..200 {
+                let job = claim(&db, "a", start).await.unwrap();
+                enqueue_at(db.write(), &greet("ada"), start).await.unwrap();
+                queue::complete(db.write(), &job).await.unwrap();
+            }
+        });
+        loop {
+            let counted = tokio::select! {
+                () = &mut succession => break,
+                counted = backlog(db.read()) => counted.unwrap(),
+            };
+            assert!(counted.waiting + counted.running > 0, "{counted:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn tries_again_after_errors_and_panics_and_keeps_the_last_error_when_it_gives_up() {
     on_each_database(async |db| {
         let (sender, mut attempts) = mpsc::unbounded_channel();

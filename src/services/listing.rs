@@ -1,5 +1,6 @@
 //! What lists have in common: pages, totals that stop counting, and search in texts.
 
+use chrono::{DateTime, DurationRound, TimeDelta, Utc};
 use sea_orm::sea_query::{Asterisk, Expr, Func, LikeExpr, Query, SelectStatement};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, QuerySelect, QueryTrait, Select};
 
@@ -70,6 +71,17 @@ pub async fn page_of<E: EntityTrait>(
     Ok(Page::new(page, found, total))
 }
 
+/// Whether something happened at an instant or before. Instants are shown by their milliseconds and kept with more: what is
+/// shown as the bound is within.
+pub fn no_later(column: Expr, instant: DateTime<Utc>) -> Expr {
+    let shown = instant.duration_trunc(TimeDelta::milliseconds(1));
+    let bound = match shown {
+        Ok(shown) if shown == instant => instant + TimeDelta::microseconds(999),
+        _ => instant,
+    };
+    column.lte(bound)
+}
+
 /// Whether a text contains another. Both are folded: the column is the `*_key` of the one that is searched, for the
 /// databases do not agree on which letters are the same in another case.
 pub fn contains(column: impl ColumnTrait, folded: &str) -> Expr {
@@ -83,7 +95,12 @@ pub fn contains_in(key: Expr, folded: &str) -> Expr {
 
 /// Whether a folded text begins with another.
 pub fn begins_with(column: impl ColumnTrait, folded: &str) -> Expr {
-    Expr::col(column.as_column_ref()).like(pattern("", folded, "%"))
+    begins(Expr::col(column.as_column_ref()), folded)
+}
+
+/// As [`begins_with`], of what is no column.
+pub fn begins(key: Expr, folded: &str) -> Expr {
+    key.like(pattern("", folded, "%"))
 }
 
 /// Whether a folded text ends with another.

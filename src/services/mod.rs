@@ -15,15 +15,20 @@ pub mod boards;
 pub mod branches;
 pub mod code_analysis;
 pub mod commits;
+pub mod cron;
 pub mod custom_attributes;
+pub mod deploy_keys;
 pub mod doctor;
 pub mod durations;
+pub mod epics;
 pub mod events;
 pub mod files;
+pub mod freeze_periods;
 pub mod git_access;
 pub mod groups;
 pub mod hooks;
 pub mod imports;
+pub mod issuables;
 pub mod issues;
 pub mod job_tokens;
 pub mod labels;
@@ -31,6 +36,7 @@ pub mod links;
 pub mod listing;
 pub mod members;
 pub mod memory;
+pub mod merge_requests;
 pub mod milestones;
 pub mod namespaces;
 pub mod naming;
@@ -43,17 +49,23 @@ pub mod projects;
 pub mod push_rules;
 pub mod pushes;
 pub mod raw;
+pub(in crate::services) mod reach;
 pub mod recovery;
 pub mod references;
 pub mod repositories;
+pub(in crate::services) mod saying;
 pub mod sessions;
 pub mod settings;
 pub mod setup;
+pub mod snippets;
 pub mod ssh_keys;
 pub mod tags;
+pub mod texts;
 pub mod throttle;
+pub mod todos;
 pub mod uploads;
 pub mod users;
+pub mod variables;
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -62,6 +74,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::database::Database;
 
+use crate::entities::iid_counters;
 use crate::error::Error;
 use crate::git;
 use crate::integrations::object_storage::ObjectStorage;
@@ -122,7 +135,10 @@ impl Deref for Backend {
 
 impl From<sea_orm::DbErr> for Error {
     fn from(error: sea_orm::DbErr) -> Self {
-        Self::internal(error)
+        match iid_counters::are_used_up(&error) {
+            true => Self::Refused("There are no numbers left".into()),
+            false => Self::internal(error),
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! Projects and groups as places of what both have: labels, milestones, boards and badges are the same in either.
+//! Projects and groups as places of what both have: labels, milestones, boards, badges and notes are the same in either.
 
 use sea_orm::ConnectionTrait;
 
@@ -51,6 +51,20 @@ impl Place {
             Some(project) => Scope::Project(project.id),
             None => Scope::Group(self.namespace.id),
         }
+    }
+
+    /// The caller's access to the project.
+    ///
+    /// # Errors
+    /// 404 when it is a group, which has nothing of what belongs to projects.
+    pub fn on_project(&self) -> Result<ProjectAccess> {
+        let project = self.project.clone().ok_or_else(|| Error::not_found(""))?;
+        Ok(ProjectAccess {
+            caller: self.caller.clone(),
+            namespace: self.namespace.clone(),
+            role: self.role,
+            project,
+        })
     }
 
     /// What the caller is to the place.

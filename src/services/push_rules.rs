@@ -60,10 +60,21 @@ impl PushRules {
     /// else those the protection names. Nobody may push to an archived project.
     #[must_use]
     pub fn may_push(&self, branch: &str) -> bool {
+        self.may(branch, |row| row.push_access_level)
+    }
+
+    /// Whether the caller may merge into the branch: Developers where nothing protects it, else those whom the protection
+    /// lets merge, or push. Nobody may merge in an archived project.
+    #[must_use]
+    pub fn may_merge(&self, branch: &str) -> bool {
+        self.may(branch, |row| row.merge_access_level) || self.may_push(branch)
+    }
+
+    fn may(&self, branch: &str, level: impl Fn(&protected_branches::Model) -> i32) -> bool {
         if self.archived {
             return false;
         }
-        let mut levels = self.covering(branch).map(|row| row.push_access_level).peekable();
+        let mut levels = self.covering(branch).map(level).peekable();
         if levels.peek().is_none() {
             return self.reaches(Role::Developer.into());
         }
@@ -189,6 +200,20 @@ mod tests {
         assert!(!maintainer.may_push("admins") && admin.may_push("admins"));
         assert!(!admin.may_force("main") && !admin.may_delete("main"));
         assert!(developer.may_force("topic") && developer.may_delete("topic"));
+    }
+
+    #[test]
+    fn a_protection_may_let_merge_who_may_not_push() {
+        let row = protected_branches::Model {
+            merge_access_level: 30,
+            ..protection("main", 40)
+        };
+        let developer = rules(Some(Role::Developer), vec![row.clone()]);
+        assert!(developer.may_merge("main") && !developer.may_push("main"));
+        assert!(!rules(Some(Role::Reporter), vec![row]).may_merge("main"));
+        let nobody = rules(Some(Role::Owner), vec![protection("main", 0)]);
+        assert!(!nobody.may_merge("main"));
+        assert!(rules(Some(Role::Developer), vec![]).may_merge("topic"));
     }
 
     #[test]

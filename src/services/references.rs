@@ -1,7 +1,7 @@
 //! Every change of a repository's references goes through [`moving`], whichever way it came.
 //!
 //! What is about to move is written down before, and settled after in one transaction with all that follows
-//! from it: events with the outbox of webhooks, activity, the default branch of a repository that was empty, its
+//! from it: events with the outbox of webhooks, what becomes of merge requests, activity, the default branch of a repository that was empty, its
 //! protection, upkeep. A server that is killed in between leaves the intent, and [`recover`] finishes what it
 //! announced. Moving runs to its end even when the client goes away.
 
@@ -23,6 +23,7 @@ use crate::jobs::maintain_repository::MaintainRepository;
 use crate::services::Backend;
 use crate::services::events;
 use crate::services::events::pushes::{Scene, of_moved};
+use crate::services::merge_requests::{self, Consequences};
 
 /// A reference that moved; ids are 40 hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -173,7 +174,7 @@ async fn settle(backend: &Backend, intent: i64, mover: &Mover, moved: &[Moved]) 
     let project = projects::Entity::find_by_id(project_id)
         .one(backend.database.read())
         .await?;
-    let (mut default_branch, mut news) = (None, Vec::new());
+    let (mut default_branch, mut news, mut consequences) = (None, Vec::new(), Consequences::default());
     if let Some(project) = &project {
         let repository = repository(backend, project_id);
         if project.default_branch.is_none() {
@@ -185,7 +186,10 @@ async fn settle(backend: &Backend, intent: i64, mover: &Mover, moved: &[Moved]) 
             author_id: mover.user_id,
             repository: &repository,
         };
-        news = of_moved(&scene, moved).await;
+        let db = backend.database.read();
+        let found = merge_requests::of_moved(db, project_id, &repository, moved);
+        let (events, found) = tokio::join!(of_moved(&scene, moved), found);
+        (news, consequences) = (events, found?);
     }
     let changes = serde_json::to_string(moved).map_err(Error::internal)?;
     backend
@@ -202,6 +206,7 @@ async fn settle(backend: &Backend, intent: i64, mover: &Mover, moved: &[Moved]) 
             for event in news {
                 events::write(transaction, event).await?;
             }
+            merge_requests::apply(transaction, mover, &consequences).await?;
             follow_up(transaction, project_id, default_branch.as_deref()).await
         })
         .await

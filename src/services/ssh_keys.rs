@@ -1,45 +1,49 @@
-//! Public SSH keys: read, and told apart by their fingerprints.
+//! Public SSH keys: read, and told apart by their fingerprints. Git is served over HTTP alone, so a key opens nothing yet.
 
 use std::collections::BTreeMap;
 
 use ssh_key::{Algorithm, HashAlg};
 
-use crate::error::{Error, Result};
+use crate::error::Error;
 
 /// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey {
-    /// The key as OpenSSH writes it, on one line.
+    /// The key as OpenSSH writes it, on one line, with single spaces.
     pub text: String,
     /// The SHA-256 of the key, as OpenSSH shows it.
     pub fingerprint: String,
 }
 
 impl PublicKey {
-    /// Reads a key as OpenSSH writes it, with or without a comment.
-    ///
-    /// # Errors
-    /// 400 under `key` and `fingerprint` for what is none, or of an algorithm that OpenSSH does not know.
-    pub fn parse(text: &str) -> Result<Self> {
-        let text = text.trim();
+    /// Reads a key as OpenSSH writes it, with or without a comment; line breaks in it are overlooked. None for what is no key,
+    /// or of an algorithm that OpenSSH does not know.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let line = text.trim().replace(['\r', '\n'], "");
+        let words: Vec<&str> = line.split([' ', '\t']).filter(|word| !word.is_empty()).collect();
+        let text = words.join(" ");
         if text.chars().any(char::is_control) {
-            return Err(invalid());
+            return None;
         }
-        let key = ssh_key::PublicKey::from_openssh(text).map_err(|_| invalid())?;
-        if matches!(key.algorithm(), Algorithm::Other(_)) {
-            return Err(invalid());
-        }
-        Ok(Self {
+        let key = ssh_key::PublicKey::from_openssh(&text).ok()?;
+        let known = !matches!(key.algorithm(), Algorithm::Other(_));
+        known.then(|| Self {
             fingerprint: key.fingerprint(HashAlg::Sha256).to_string(),
-            text: text.to_owned(),
+            text,
         })
     }
 }
 
-fn invalid() -> Error {
+/// 400 under `key` and `fingerprint`, each with a prefix, for what is no public key.
+#[must_use]
+pub fn malformed(prefix: &str) -> Error {
     Error::InvalidAttributes(BTreeMap::from([
-        ("key".into(), vec!["is invalid".into()]),
-        ("fingerprint".into(), vec!["cannot be generated".into()]),
+        (format!("{prefix}key").into(), vec!["is invalid".into()]),
+        (
+            format!("{prefix}fingerprint").into(),
+            vec!["cannot be generated".into()],
+        ),
     ]))
 }
 
@@ -56,6 +60,11 @@ mod tests {
         assert!(plain.fingerprint.starts_with("SHA256:"));
         assert_eq!(plain.fingerprint, commented.fingerprint);
         assert_eq!(commented.text, format!("{KEY} ada@laptop"));
+        // As mail programs and terminals leave it.
+        let (begin, end) = KEY.split_at(40);
+        let broken = PublicKey::parse(&format!("{begin}\r\n{end}  ada \t at home\n")).expect("a key");
+        assert_eq!(broken.fingerprint, plain.fingerprint);
+        assert_eq!(broken.text, format!("{KEY} ada at home"));
     }
 
     #[test]
@@ -73,8 +82,10 @@ mod tests {
             &renamed,
             cut,
             private,
+            "ssh-ed25519 AAAA\0",
+            "ssh-new AAAAB3NzaC1uZXc=",
         ] {
-            assert!(PublicKey::parse(bad).is_err(), "{bad}");
+            assert!(PublicKey::parse(bad).is_none(), "{bad}");
         }
     }
 }

@@ -10,11 +10,12 @@ use crate::entities::{issues, labels, users};
 use crate::policy::Tier;
 use crate::services::Instance;
 use crate::services::durations::humane;
+use crate::services::issuables::times::Times;
 use crate::services::issues::Row;
 use crate::services::labels::colors;
 use crate::views::html;
 use crate::views::milestone::milestone;
-use crate::views::users::reference;
+use crate::views::users::{maker, reference};
 
 /// How an issue is shown.
 #[derive(Debug, Clone, Copy, Default)]
@@ -61,7 +62,7 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
         milestone: row_milestone.map(|row| milestone(base, row)),
         assignee: assignees.first().cloned(),
         assignees,
-        author: person(author),
+        author: maker(base, author),
         user_notes_count: issue.user_notes_count.into(),
         merge_requests_count: issue.merge_requests_count.into(),
         upvotes: issue.upvotes.into(),
@@ -70,7 +71,10 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
         confidential: issue.confidential,
         discussion_locked: issue.discussion_locked,
         web_url: format!("{base}/{project_path}/-/issues/{}", issue.iid),
-        time_stats: time_stats(&issue),
+        time_stats: time_stats(Times {
+            estimate: issue.time_estimate,
+            spent: issue.total_time_spent,
+        }),
         task_completion_status: TaskCompletionStatus {
             count: issue.tasks.into(),
             completed_count: issue.completed_tasks.into(),
@@ -96,6 +100,8 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
         reference: short,
         moved_to_id: issue.moved_to_id,
         subscribed,
+        epic_issue_id: None,
+        relative_position: None,
         title: issue.title,
         description: issue.description,
     }
@@ -121,7 +127,7 @@ fn weight(plan: Tier, weight: Option<i32>) -> MaybeUndefined<i64> {
 }
 
 /// A label of something: its title, or an object.
-fn label(label: &labels::Model, details: bool) -> Value {
+pub(super) fn label(label: &labels::Model, details: bool) -> Value {
     if !details {
         return Value::String(label.title.clone());
     }
@@ -136,13 +142,13 @@ fn label(label: &labels::Model, details: bool) -> Value {
     })
 }
 
-/// How long an issue is thought to take, and how long it took.
+/// How long something is thought to take, and how long it took so far.
 #[must_use]
-pub fn time_stats(issue: &issues::Model) -> TimeStats {
+pub fn time_stats(times: Times) -> TimeStats {
     TimeStats {
-        time_estimate: issue.time_estimate,
-        total_time_spent: issue.total_time_spent,
-        human_time_estimate: humane(issue.time_estimate),
-        human_total_time_spent: humane(issue.total_time_spent),
+        time_estimate: times.estimate,
+        total_time_spent: times.spent,
+        human_time_estimate: humane(times.estimate),
+        human_total_time_spent: humane(times.spent),
     }
 }

@@ -1,9 +1,9 @@
 //! Notes.
 
-use crate::api::contract::{AwardEmoji, CreatedNote, Note, NoteType, NoteableType};
+use crate::api::contract::{AwardEmoji, CreatedNote, Note, NoteInDetail, NoteType, NoteableType};
 use crate::api::types::{Map, MaybeUndefined};
 use crate::entities::notes::{Kind, Model};
-use crate::services::notes::{Posted, Row};
+use crate::services::notes::{Noteable, Posted, Row};
 use crate::views::award_emoji::award;
 use crate::views::users::author;
 
@@ -34,6 +34,31 @@ pub fn note(base: &str, row: Row) -> Note {
         noteable_iid: iid,
         commands_changes: Map::default(),
         body: note.body,
+    }
+}
+
+/// A note as it is read by itself, where what it stands on is told with it.
+#[must_use]
+pub fn in_detail(base: &str, row: Row, on: &Noteable) -> NoteInDetail {
+    let note = note(base, row);
+    NoteInDetail {
+        id: note.id,
+        r#type: note.r#type,
+        title: on.title().to_owned(),
+        file_name: on.file_name().map(str::to_owned),
+        expires_at: None,
+        body: note.body,
+        attachment: note.attachment,
+        author: note.author,
+        created_at: note.created_at,
+        updated_at: note.updated_at,
+        system: note.system,
+        noteable_id: note.noteable_id,
+        noteable_type: note.noteable_type,
+        resolvable: note.resolvable,
+        confidential: note.confidential,
+        noteable_iid: note.noteable_iid,
+        commands_changes: note.commands_changes,
     }
 }
 

@@ -43,17 +43,34 @@ pub fn reference(base: &str, user: &Model) -> UserReference {
     }
 }
 
-/// Who wrote something at this time; somebody nameless when they are gone.
+/// Who made something; somebody nameless when they are gone.
 #[must_use]
-pub fn author(base: &str, writer: Option<Model>, written: DateTime<Utc>) -> Author {
-    let Some(user) = writer else {
-        return Author {
+pub fn maker(base: &str, maker: Option<Model>) -> UserReference {
+    match maker {
+        Some(user) => reference(base, &user),
+        None => UserReference {
             id: 0,
             username: "ghost".to_owned(),
             name: "Ghost User".to_owned(),
             state: UserState::Blocked,
             avatar_url: None,
             web_url: format!("{base}/ghost"),
+        },
+    }
+}
+
+/// Who wrote something at this time; somebody nameless when they are gone.
+#[must_use]
+pub fn author(base: &str, writer: Option<Model>, written: DateTime<Utc>) -> Author {
+    let Some(user) = writer else {
+        let ghost = maker(base, None);
+        return Author {
+            id: ghost.id,
+            username: ghost.username,
+            name: ghost.name,
+            state: ghost.state,
+            avatar_url: ghost.avatar_url,
+            web_url: ghost.web_url,
             email: String::new(),
             created_at: written.into(),
         };

@@ -1,7 +1,10 @@
 //! Enumerations of the contract and of the tables that use the same words.
 
 use crate::api::contract;
-use crate::entities::{self, events, hook_deliveries, issues, milestones, namespaces, projects};
+use crate::entities::{
+    self, ci_variables, events, hook_deliveries, issues, merge_requests, milestones, namespaces, projects,
+    todos,
+};
 
 macro_rules! same_words {
     ($($contract:path = $entity:path { $($word:ident),* })*) => {$(
@@ -28,10 +31,17 @@ same_words! {
     contract::HookDeliveryState = hook_deliveries::State { Pending, Delivered, Failed }
     contract::IssueState = issues::State { Opened, Closed }
     contract::MilestoneState = milestones::State { Active, Closed }
+    contract::MergeRequestState = merge_requests::State { Opened, Closed, Locked, Merged }
+    contract::MergeStatus = merge_requests::MergeStatus { Unchecked, CanBeMerged, CannotBeMerged }
     contract::MergeMethod = projects::MergeMethod { Merge, RebaseMerge, Ff }
     contract::AutoDevopsDeployStrategy = projects::DeployStrategy { Continuous, Manual, TimedIncremental }
     contract::ImportStatus = projects::ImportStatus { None, Scheduled, Started, Finished, Failed }
+    contract::VariableType = ci_variables::Kind { EnvVar, File }
     contract::NamespaceKind = namespaces::Kind { User, Group }
     contract::ProjectCreationLevel = namespaces::ProjectCreation { Noone, Maintainer, Developer }
+    contract::TodoAction = todos::Action {
+        Assigned, Mentioned, BuildFailed, Marked, ApprovalRequired, Unmergeable, DirectlyAddressed
+    }
+    contract::TodoState = todos::State { Pending, Done }
     contract::SubgroupCreationLevel = namespaces::SubgroupCreation { Owner, Maintainer }
 }

@@ -57,6 +57,10 @@ lints! {
         "    x-access: {'on': project, min: maintainer}\n    x-job-token: true\n", "job-token-security";
     tokens_of_jobs_are_for_projects: "paths/keys.yaml", "    x-access: {'on': project, min: maintainer}\n" =>
         "    x-access: {'on': instance, min: maintainer}\n    x-job-token: true\n", "job-token-project";
+    alternatives_are_attributes_of_the_body: "paths/keys.yaml", "[[kind, parts]]" => "[[kind, other]]", "one-of";
+    alternatives_are_several: "paths/keys.yaml", "[[kind, parts]]" => "[[kind]]", "one-of";
+    alternatives_are_not_required: "paths/keys.yaml", "[[kind, parts]]" => "[[kind, title]]", "one-of";
+    alternatives_are_lists: "paths/keys.yaml", "[[kind, parts]]" => "[kind, parts]", "one-of";
     arrays_never_say_explode_false: "paths/keys.yaml",
         "{name: 'ids[]', in: query," => "{name: 'ids[]', in: query, explode: false,", "explode";
     arrays_are_named_with_brackets: "paths/keys.yaml", "'ids[]'" => "ids", "array-name";

@@ -5,7 +5,7 @@
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, Utc};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, SecondsFormat, TimeDelta, Timelike, Utc};
 use regex::Regex;
 use serde_json::{Map, Value};
 
@@ -89,6 +89,21 @@ fn plain(shape: &'static Shape) -> &'static Shape {
         shape = inner;
     }
     shape
+}
+
+/// What is left of an object of conditions, as a query has them, without those that say nothing.
+pub fn without_blanks(shape: &'static Shape, mut value: Value) -> Value {
+    let blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
+    if let (Shape::Object(_), Value::Object(entries)) = (plain(shape), &mut value) {
+        entries.retain(|_, entry| match entry {
+            Value::Array(items) => {
+                items.retain(|item| !blank(item));
+                !items.is_empty()
+            }
+            entry => !blank(entry),
+        });
+    }
+    value
 }
 
 fn coerce(shape: &'static Shape, value: Value, name: &str, faults: &mut Faults) -> Option<Value> {
@@ -239,6 +254,14 @@ fn timestamp(value: &Value) -> Result<Value, Fault> {
             .map(utc)
     };
     let time = zoned.or_else(naive).or_else(day).ok_or(Fault::Invalid)?;
+    // A leap second is no instant that databases agree on: it is the one that follows.
+    let time = match time.nanosecond().checked_sub(1_000_000_000) {
+        Some(beyond) => time
+            .with_nanosecond(beyond)
+            .and_then(|time| time.checked_add_signed(TimeDelta::seconds(1)))
+            .ok_or(Fault::Invalid)?,
+        None => time,
+    };
     if !is_common_year(&time.naive_utc().date()) {
         return Err(Fault::Invalid);
     }
@@ -474,6 +497,24 @@ mod tests {
         let (coerced, faults) = run(json!({"name": "x", "on": "", "day": "", "at": null}));
         assert_eq!(coerced, json!({"name": "x", "level": 20, "day": null}));
         assert_eq!(faults, Vec::<String>::new());
+    }
+
+    #[test]
+    fn blank_conditions_of_an_object_are_none() {
+        static FIELDS: [Field; 1] = [Field {
+            name: "a",
+            required: false,
+            nullable: false,
+            default: None,
+            shape: Shape::Any,
+        }];
+        static OBJECT: Shape = Shape::Object(&FIELDS);
+        let sent = json!({"a": "", "b": ["", "1"], "c": [" "], "d": "x", "e": null});
+        assert_eq!(
+            without_blanks(&OBJECT, sent),
+            json!({"b": ["1"], "d": "x", "e": null})
+        );
+        assert_eq!(without_blanks(&Shape::Any, json!("")), json!(""));
     }
 
     #[test]

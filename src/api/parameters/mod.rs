@@ -186,7 +186,9 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
                 attributes.remove(parameter.name);
                 placeholder(path, parameter)
             }
-            Place::Query => attributes.remove(parameter.name),
+            Place::Query => attributes
+                .remove(parameter.name)
+                .map(|value| coerce::without_blanks(&parameter.shape, value)),
             Place::Header => headers
                 .get(parameter.name)
                 .and_then(|value| value.to_str().ok())
@@ -200,6 +202,7 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
         request.insert("page".to_owned(), page(operation, &mut attributes, &mut faults));
     }
     if let Some(Shape::Object(fields)) = operation.body {
+        alternatives(operation, &attributes, &mut faults);
         let body = coerce::fields(fields, &mut attributes, None, &mut faults);
         request.insert("body".to_owned(), Value::Object(body));
     }
@@ -208,6 +211,24 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
         Ok(Value::Object(request))
     } else {
         Err(Error::InvalidParameters(faults))
+    }
+}
+
+/// Of each list of alternatives exactly one must be sent.
+fn alternatives(operation: &Operation, attributes: &Map<String, Value>, faults: &mut Faults) {
+    for names in operation.one_of {
+        let sent = names
+            .iter()
+            .filter(|name| attributes.get(**name).is_some_and(|value| !value.is_null()));
+        let sent: Vec<&str> = sent.copied().collect();
+        match sent.len() {
+            0 => faults.add(format!(
+                "{} are missing, exactly one parameter must be provided",
+                names.join(", ")
+            )),
+            1 => {}
+            _ => faults.add(format!("{} are mutually exclusive", sent.join(", "))),
+        }
     }
 }
 

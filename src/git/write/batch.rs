@@ -39,7 +39,7 @@ impl ObjectBatch {
 
     /// Stores the objects; they are durable when this returns. What the repository has already is made young
     /// again, so that no housekeeping takes it for garbage before a reference leads to it.
-    pub(super) fn flush(&mut self, repository: &git2::Repository) -> Result<()> {
+    pub(in super::super) fn flush(&mut self, repository: &git2::Repository) -> Result<()> {
         let odb = repository.odb()?;
         self.ids.clear();
         self.bytes = 0;

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use super::{ActionError, Error, Oid, Repository, Result, Signature, TreePath, WriteGuard};
 use super::{branches, check_branch_name, commit, refs};
 use apply::Step;
-use batch::ObjectBatch;
+pub(super) use batch::ObjectBatch;
 use tree::MemoryTree;
 
 /// How many actions one commit may have.

@@ -1,33 +1,34 @@
 //! Awarding emoji, and taking them back.
 
-use sea_orm::sea_query::Expr;
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait,
-    QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    PaginatorTrait, QueryFilter,
 };
 
 use super::names::{THUMBS_DOWN, THUMBS_UP, known};
 use super::{Award, Awardable, Key, find};
 use crate::entities::award_emoji::{ActiveModel, Column, Entity};
-use crate::entities::{issues, now, users};
+use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
-use crate::services::access::ProjectAccess;
 use crate::services::notes::Noteable;
+use crate::services::places::Place;
 use crate::services::preconditions;
+use crate::services::todos;
 
 /// Awards an emoji to something.
 ///
 /// # Errors
 /// 404, also for a name that no emoji has, for one that the caller awarded already, and for a note that nobody wrote;
 /// 403 for others than members where the discussion is locked.
-pub async fn create(backend: &Backend, access: &ProjectAccess, key: Key, name: &str) -> Result<Award> {
-    let user = access.caller.signed_in()?;
+pub async fn create(backend: &Backend, place: &Place, key: Key, name: &str) -> Result<Award> {
+    let user = place.caller.signed_in()?;
     backend
         .database
         .transaction(async |transaction| {
-            let to = Awardable::lock(transaction, access, key).await?;
-            to.on().check_unlocked(access)?;
+            let to = Awardable::lock(transaction, place, key).await?;
+            to.on().check_unlocked(place)?;
             let name = known(name).ok_or_else(|| refused("Name is not a valid emoji name"))?;
             enter(transaction, user, &to, name).await
         })
@@ -64,6 +65,9 @@ pub(in crate::services) async fn enter(
     };
     let award = row.insert(transaction).await?;
     count_votes(transaction, to, name).await?;
+    if let Some(target) = to.on().parent().todo_target() {
+        todos::settle(transaction, user.id, target).await?;
+    }
     Ok(Award {
         award,
         user: user.clone(),
@@ -76,18 +80,18 @@ pub(in crate::services) async fn enter(
 /// 404, 401 for others than who awarded it and administrators, 412 when it changed after the caller's date.
 pub async fn delete(
     backend: &Backend,
-    access: &ProjectAccess,
+    place: &Place,
     key: Key,
     id: i64,
     unmodified_since: Option<&str>,
 ) -> Result<()> {
-    let caller = access.caller.signed_in()?.id;
+    let caller = place.caller.signed_in()?.id;
     backend
         .database
         .transaction(async |transaction| {
-            let to = Awardable::lock(transaction, access, key).await?;
+            let to = Awardable::lock(transaction, place, key).await?;
             let award = find(transaction, &to, id).await?;
-            if award.user_id != caller && !access.caller.is_admin() {
+            if award.user_id != caller && !place.caller.is_admin() {
                 return Err(Error::Unauthorized);
             }
             preconditions::unmodified_since(unmodified_since, award.updated_at)?;
@@ -101,22 +105,29 @@ fn refused(why: &str) -> Error {
     Error::not_found(format!("Award Emoji {why}"))
 }
 
-/// Brings the votes that an issue shows up to date, where this emoji is one.
+/// Brings the votes that a thing shows up to date, where it shows any and this emoji is one.
 async fn count_votes(transaction: &DatabaseTransaction, to: &Awardable, name: &str) -> Result<()> {
-    let Awardable::Noteable(Noteable::Issue(issue)) = to else {
+    let Awardable::Noteable(on) = to else {
         return Ok(());
     };
+    let (table, id) = match on {
+        Noteable::Issue(issue) => ("issues", issue.id),
+        Noteable::MergeRequest(merge_request) => ("merge_requests", merge_request.id),
+        Noteable::Epic(epic) => ("epics", epic.id),
+        Noteable::Snippet(_) => return Ok(()),
+    };
     let column = match name {
-        THUMBS_UP => issues::Column::Upvotes,
-        THUMBS_DOWN => issues::Column::Downvotes,
+        THUMBS_UP => "upvotes",
+        THUMBS_DOWN => "downvotes",
         _ => return Ok(()),
     };
     let votes = Entity::find().filter(to.holds()).filter(Column::Name.eq(name));
     let votes = i32::try_from(votes.count(transaction).await?).unwrap_or(i32::MAX);
-    issues::Entity::update_many()
-        .col_expr(column, Expr::value(votes))
-        .filter(issues::Column::Id.eq(issue.id))
-        .exec(transaction)
-        .await?;
+    let update = Query::update()
+        .table(table)
+        .value(column, votes)
+        .and_where(Expr::col("id").eq(id))
+        .take();
+    transaction.execute(&update).await?;
     Ok(())
 }

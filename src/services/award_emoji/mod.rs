@@ -19,12 +19,12 @@ use crate::entities::award_emoji::{ActiveModel, Column, Entity, Model};
 use crate::entities::{notes, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
-use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
 use crate::services::notes::system::Parent;
 use crate::services::notes::{self as notes_service, Noteable};
+use crate::services::places::Place;
 
-/// Which thing of a project, as a path names it.
+/// Which thing of a project or group, as a path names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
     /// What can have notes.
@@ -55,14 +55,9 @@ pub struct Award {
 ///
 /// # Errors
 /// 404, also where the caller may not see it.
-pub async fn list(
-    backend: &Backend,
-    access: &ProjectAccess,
-    key: Key,
-    page: &PageRequest,
-) -> Result<Page<Award>> {
+pub async fn list(backend: &Backend, place: &Place, key: Key, page: &PageRequest) -> Result<Page<Award>> {
     let db = backend.database.read();
-    let to = Awardable::find(db, access, key).await?;
+    let to = Awardable::find(db, place, key).await?;
     let wanted = Entity::find().filter(to.holds()).order_by_asc(Column::Id);
     let found = page_of(db, wanted, page).await?;
     let people = users::Entity::find()
@@ -85,9 +80,9 @@ pub async fn list(
 ///
 /// # Errors
 /// 404, also for one that was awarded to something else.
-pub async fn read(backend: &Backend, access: &ProjectAccess, key: Key, id: i64) -> Result<Award> {
+pub async fn read(backend: &Backend, place: &Place, key: Key, id: i64) -> Result<Award> {
     let db = backend.database.read();
-    let to = Awardable::find(db, access, key).await?;
+    let to = Awardable::find(db, place, key).await?;
     let award = find(db, &to, id).await?;
     let user = users::Entity::find_by_id(award.user_id).one(db).await?;
     let user = user.ok_or_else(|| Error::not_found(""))?;
@@ -108,9 +103,9 @@ impl Awardable {
     ///
     /// # Errors
     /// 404, also where the caller may not see it.
-    async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, key: Key) -> Result<Self> {
-        let on = Noteable::find(db, access, key.on).await?;
-        Self::within(db, access, on, key.note).await
+    async fn find(db: &impl ConnectionTrait, place: &Place, key: Key) -> Result<Self> {
+        let on = Noteable::find(db, place, key.on).await?;
+        Self::within(db, place, on, key.note).await
     }
 
     /// As [`Self::find`], for whoever is about to change something on it: what it stands on is locked until the
@@ -118,21 +113,21 @@ impl Awardable {
     ///
     /// # Errors
     /// 404, also where it went away since.
-    async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, key: Key) -> Result<Self> {
-        let on = Noteable::lock(transaction, access, key.on).await?;
-        Self::within(transaction, access, on, key.note).await
+    async fn lock(transaction: &DatabaseTransaction, place: &Place, key: Key) -> Result<Self> {
+        let on = Noteable::lock(transaction, place, key.on).await?;
+        Self::within(transaction, place, on, key.note).await
     }
 
     async fn within(
         db: &impl ConnectionTrait,
-        access: &ProjectAccess,
+        place: &Place,
         on: Noteable,
         note: Option<i64>,
     ) -> Result<Self> {
         match note {
             None => Ok(Self::Noteable(on)),
             Some(id) => {
-                let note = notes_service::find(db, access, &on, id).await?;
+                let note = notes_service::find(db, place, &on, id).await?;
                 Ok(Self::Note(Box::new(note), on))
             }
         }

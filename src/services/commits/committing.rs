@@ -12,7 +12,8 @@ use crate::services::references::{Moved, Mover, moving_prepared};
 pub const NOT_ALLOWED: &str = "You are not allowed to push into this branch";
 
 /// What a caller is told whose commit was overtaken by a push.
-pub(super) const OVERTAKEN: &str = "The branch was updated by another push meanwhile. Please try again.";
+pub(in crate::services) const OVERTAKEN: &str =
+    "The branch was updated by another push meanwhile. Please try again.";
 
 /// Who a commit shall say made the change, where that is not the caller. Blank parts are as good as none.
 #[derive(Debug, Clone, Default)]

@@ -74,6 +74,19 @@ pub async fn list(
         first_parent: query.first_parent,
         order: query.order,
     };
+    page_of(&repository, selection, query.with_stats, page).await
+}
+
+/// One page of a selection of commits.
+///
+/// # Errors
+/// Failures of the repository.
+pub(in crate::services) async fn page_of(
+    repository: &Repository,
+    selection: Selection,
+    with_stats: bool,
+    page: &PageRequest,
+) -> Result<Page<Listed>> {
     let cap = usize::try_from(MAX_COUNTED + 1).unwrap_or(usize::MAX);
     let total = repository.count_commits(selection.clone(), cap).await? as u64;
     let ids = if page.offset() >= total && total <= MAX_COUNTED {
@@ -89,7 +102,7 @@ pub async fn list(
         repository.list_commits(wanted).await?
     };
     let Page { items: ids, rest } = Page::new(page, ids, total);
-    let stats = if query.with_stats {
+    let stats = if with_stats {
         Some(repository.stats(&ids).await?)
     } else {
         None

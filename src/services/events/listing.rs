@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
-use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::sea_query::{ColumnRef, Expr, ExprTrait, IntoColumnRef, IntoTableRef, Query};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
 
 use super::pushes::PushData;
 use crate::api::types::{Page, PageRequest};
 use crate::entities::access::{Viewer, code_readable_projects, projects_with_level, visible_projects};
 use crate::entities::events::{Action, Column, Entity, Model, TargetType};
-use crate::entities::{AccessLevel, commit_comments, issues, notes, now, projects, users};
+use crate::entities::{AccessLevel, commit_comments, issues, merge_requests, notes, now, projects, users};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::{ProjectAccess, UserAccess};
@@ -71,8 +71,7 @@ pub async fn of_project(
 ) -> Result<Page<Happened>> {
     let mut wanted = Entity::find()
         .filter(Column::ProjectId.eq(access.project.id))
-        .filter(issues_are_visible(access.caller.viewer()))
-        .filter(notes_are_visible(access.caller.viewer()));
+        .filter(targets_are_visible(access.caller.viewer()));
     if !may_read_code(access) {
         wanted = wanted.filter(is_about_code().not());
     }
@@ -135,32 +134,45 @@ fn is_about_code() -> Condition {
     )
 }
 
-/// Of events of issues, those of issues that somebody sees; of removed ones nobody can say who saw them.
-fn issues_are_visible(viewer: Viewer) -> Condition {
-    let seen = Query::select()
-        .expr(Expr::val(1))
-        .from(issues::Entity)
-        .and_where(Expr::col((issues::Entity, issues::Column::Id)).eq(Expr::col((Entity, Column::TargetId))))
-        .cond_where(issues::visible(viewer, now().date_naive()))
-        .take();
-    Condition::any()
-        .add(Column::TargetType.is_null())
-        .add(Column::TargetType.ne(TargetType::Issue))
-        .add(Expr::exists(seen))
+/// Of events of issues, merge requests and notes, those of what somebody sees; of what was removed nobody can say who saw it.
+fn targets_are_visible(viewer: Viewer) -> Condition {
+    let today = now().date_naive();
+    let issue = (issues::Entity, issues::Column::Id).into_column_ref();
+    let merge_request = (merge_requests::Entity, merge_requests::Column::Id).into_column_ref();
+    let note = (notes::Entity, notes::Column::Id).into_column_ref();
+    Condition::all()
+        .add(about(
+            TargetType::Issue,
+            issues::Entity,
+            issue,
+            issues::visible(viewer, today),
+        ))
+        .add(about(
+            TargetType::MergeRequest,
+            merge_requests::Entity,
+            merge_request,
+            merge_requests::visible(viewer, today),
+        ))
+        .add(about(
+            TargetType::Note,
+            notes::Entity,
+            note,
+            notes::visible(viewer, today),
+        ))
 }
 
-/// The same of events of notes: those of notes that somebody sees.
-fn notes_are_visible(viewer: Viewer) -> Condition {
-    let seen = Query::select()
+/// Of events of one kind, those whose target is a row of this table that meets a condition; and all of other kinds.
+fn about(kind: TargetType, table: impl IntoTableRef, id: ColumnRef, condition: Condition) -> Condition {
+    let target = Query::select()
         .expr(Expr::val(1))
-        .from(notes::Entity)
-        .and_where(Expr::col((notes::Entity, notes::Column::Id)).eq(Expr::col((Entity, Column::TargetId))))
-        .cond_where(notes::visible(viewer, now().date_naive()))
+        .from(table)
+        .and_where(Expr::col(id).eq(Expr::col((Entity, Column::TargetId))))
+        .cond_where(condition)
         .take();
     Condition::any()
         .add(Column::TargetType.is_null())
-        .add(Column::TargetType.ne(TargetType::Note))
-        .add(Expr::exists(seen))
+        .add(Column::TargetType.ne(kind))
+        .add(Expr::exists(target))
 }
 
 /// Events in projects that somebody sees; those in none, or in one that is gone, only with `homeless`.
@@ -173,9 +185,7 @@ fn visible(viewer: Viewer, homeless: bool) -> Condition {
                 .add(is_about_code().not())
                 .add(Column::ProjectId.in_subquery(ids(code_readable_projects(viewer, today)))),
         );
-    let seen = seen
-        .add(issues_are_visible(viewer))
-        .add(notes_are_visible(viewer));
+    let seen = seen.add(targets_are_visible(viewer));
     let mut visible = Condition::any().add(seen);
     if homeless || viewer == Viewer::Admin {
         visible = visible.add(Column::ProjectId.is_null());
@@ -197,11 +207,11 @@ async fn listed(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Happened>> {
-    // Whoever did it is told, so what nobody known did is not listed; edits of issues are for hooks only.
+    // Whoever did it is told, so what nobody known did is not listed; edits are for hooks only.
     let edits = Condition::all()
         .add(Column::Action.eq(Action::Updated))
         .add(Column::TargetType.is_not_null())
-        .add(Column::TargetType.eq(TargetType::Issue));
+        .add(Column::TargetType.is_in([TargetType::Issue, TargetType::MergeRequest]));
     let mut wanted = wanted.filter(Column::AuthorId.is_not_null()).filter(edits.not());
     if let Some(action) = filter.action {
         wanted = wanted.filter(Column::Action.eq(action));
@@ -248,6 +258,7 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
         .await?;
     let noted = notes::Entity::find()
         .find_also_related(issues::Entity)
+        .find_also_related(merge_requests::Entity)
         .filter(notes::Column::Id.is_in(ids(TargetType::Note)))
         .all(db)
         .await?;
@@ -255,7 +266,7 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
     let mut comments: HashMap<i64, _> = comments.into_iter().map(|row| (row.id, row)).collect();
     let authors = events.iter().filter_map(|event| event.author_id);
     let writers = comments.values().filter_map(|comment| comment.author_id);
-    let commenters = noted.values().filter_map(|(note, _)| note.author_id);
+    let commenters = noted.values().filter_map(|(note, ..)| note.author_id);
     let people = users::Entity::find()
         .filter(users::Column::Id.is_in(authors.chain(writers).chain(commenters)))
         .all(db)
@@ -276,9 +287,10 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
             (Some(TargetType::Note), Some(id)) => noted.remove(&id),
             _ => None,
         };
-        let note = note.and_then(|(note, issue)| {
+        let note = note.and_then(|(note, issue, merge_request)| {
             let writer = people.get(&note.author_id?)?.clone();
             let iid = issue.map(|issue| issue.iid);
+            let iid = iid.or(merge_request.map(|merge_request| merge_request.iid));
             Some(Noted { note, writer, iid })
         });
         let push = match event.action {

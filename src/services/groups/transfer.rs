@@ -8,11 +8,12 @@ use sea_orm::{
 use super::edit::lock_sharing_below;
 use super::rules::{self, DEEPEST};
 use crate::entities::members::{self, Source};
-use crate::entities::{AccessLevel, fold, namespace_ancestors, namespaces, now};
+use crate::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::projects;
+use crate::services::reach::Moved;
 
 /// Moves a group with everything below it under another group, or to the top level.
 ///
@@ -43,7 +44,12 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
             row.updated_at = Set(now());
             let moved = row.update(transaction).await.map_err(rules::taken)?;
             namespaces::rename_below(transaction, &current, &moved.full_path).await?;
+            let before = namespace_ancestors::of(transaction, moved.id).await?;
             namespace_ancestors::relink(transaction, moved.id, parent_id).await?;
+            let after = namespace_ancestors::of(transaction, moved.id).await?;
+            let tree = Moved::new(Scope::Group(moved.id), &before, &after);
+            tree.lock(transaction).await?;
+            tree.settle(transaction).await?;
             match parent {
                 Some(parent) if parent.share_with_group_lock => {
                     lock_sharing_below(transaction, moved.id).await

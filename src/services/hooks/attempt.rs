@@ -33,6 +33,8 @@ enum Fault {
     Receiver(&'static str),
     /// There is nothing to send.
     Payload(&'static str),
+    /// The receiver may not be told any more.
+    Withheld(&'static str),
 }
 
 /// What becomes of a delivery.
@@ -66,15 +68,20 @@ impl Attempt {
             },
             Err(Fault::Receiver(_)) => Verdict::Later,
             Err(Fault::Payload(_)) => until(UNMAKEABLE),
+            Err(Fault::Withheld(_)) => Verdict::Never,
         }
     }
 }
 
 impl Attempt {
     fn unmade(reason: &'static str) -> Self {
+        Self::unsent(Fault::Payload(reason))
+    }
+
+    fn unsent(fault: Fault) -> Self {
         Self {
             body: None,
-            result: Err(Fault::Payload(reason)),
+            result: Err(fault),
             duration: Duration::ZERO,
         }
     }
@@ -89,7 +96,7 @@ impl Attempt {
 
     /// Whether the receiver is to blame for a failure.
     pub(super) fn is_receivers_fault(&self) -> bool {
-        !matches!(self.result, Err(Fault::Payload(_)))
+        !matches!(self.result, Err(Fault::Payload(_) | Fault::Withheld(_)))
     }
 }
 
@@ -119,6 +126,10 @@ pub(super) async fn attempt(
         }
         (None, None) => return Ok(Attempt::unmade("there is nothing to send")),
     };
+    // Looked at after the body was made, which may tell of the thing as it is now.
+    if is_withheld(backend, delivery).await? {
+        return Ok(Attempt::unsent(Fault::Withheld("became confidential")));
+    }
     if body.len() > payloads::LARGEST {
         return Ok(Attempt::unmade("the payload is larger than 25 MiB"));
     }
@@ -129,6 +140,21 @@ pub(super) async fn attempt(
             tracing::error!(%error, hook = hook.id, "cannot read a webhook's secrets");
             Ok(Attempt::unmade("the secrets of the webhook cannot be read"))
         }
+    }
+}
+
+/// Whether what is to be told as something that all may see is confidential by now.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn is_withheld(backend: &Backend, delivery: &hook_deliveries::Model) -> Result<bool> {
+    match (delivery.kind, delivery.event_id) {
+        (Kind::Issue | Kind::Note, Some(event_id)) => {
+            let known = payloads::is_confidential(backend.database.read(), event_id).await?;
+            // What was made while all saw the thing may be told after that is gone.
+            Ok(known.unwrap_or(delivery.request_body.is_none()))
+        }
+        _ => Ok(false),
     }
 }
 
@@ -247,7 +273,9 @@ pub(super) fn told(attempt: Attempt) -> hook_deliveries::ActiveModel {
             row.response_headers = Set(serde_json::to_string(&headers).ok());
             row.response_body = Set(Some(answer.body));
         }
-        Err(Fault::Receiver(reason) | Fault::Payload(reason)) => row.error = Set(Some(reason.to_owned())),
+        Err(Fault::Receiver(reason) | Fault::Payload(reason) | Fault::Withheld(reason)) => {
+            row.error = Set(Some(reason.to_owned()));
+        }
     }
     row
 }
@@ -293,5 +321,6 @@ mod tests {
         };
         assert_eq!(silent(Fault::Receiver("down")).verdict(100), Verdict::Later);
         assert_eq!(silent(Fault::Payload("odd")).verdict(UNMAKEABLE), Verdict::Never);
+        assert_eq!(silent(Fault::Withheld("hush")).verdict(1), Verdict::Never);
     }
 }

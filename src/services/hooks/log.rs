@@ -4,7 +4,7 @@ use chrono::TimeDelta;
 use sea_orm::sea_query::{Expr, ExprTrait, Keyword};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, Iterable, QueryFilter, QueryOrder, QuerySelect, Select};
 
-use super::attempt::OutOfTurn;
+use super::attempt::{OutOfTurn, is_withheld};
 use super::delivery::send_now;
 use super::trial::TRIALS;
 use crate::api::types::{Page, PageRequest};
@@ -67,7 +67,7 @@ fn of_hook(hook_id: i64) -> Select<Entity> {
 /// Sends once more what was delivered or given up, by the hook's present settings and with the same id.
 ///
 /// # Errors
-/// 404, 409 for what is still to be delivered, 429 for a user who does so too often, and when too many callers wait for
+/// 404, 409 for what is still to be delivered and for what became confidential since, 429 for a user who does so too often, and when too many callers wait for
 /// receivers.
 pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
     let hook = super::get(backend, access, hook_id).await?;
@@ -75,6 +75,11 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
     let pending = || Error::Conflict("The delivery is still to be made".into());
     if delivery.state == State::Pending {
         return Err(pending());
+    }
+    if is_withheld(backend, &delivery).await? {
+        return Err(Error::Conflict(
+            "What the delivery tells of became confidential".into(),
+        ));
     }
     let body = delivery.request_body.ok_or_else(pending)?;
     throttle::spend(backend, access.caller.signed_in()?.id, TRIALS).await?;

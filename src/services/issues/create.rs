@@ -5,7 +5,6 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 
 use super::metadata::Metadata;
 use super::row::{self, Row};
-use super::tasks;
 use super::telling::{Told, tell};
 use crate::database::Violation;
 use crate::entities::iid_counters::{self, Subject};
@@ -14,6 +13,10 @@ use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::issuables::{check_title, tasks};
+use crate::services::notes::system::Parent;
+use crate::services::places::Place;
+use crate::services::saying::{self, Scene, Written};
 
 /// A new issue.
 #[derive(Debug, Clone, Default)]
@@ -49,12 +52,18 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
     let owner = access.holds(Role::Owner);
     let (iid, made) = (new.iid.filter(|_| owner), new.created_at.filter(|_| owner));
     let made = made.unwrap_or_else(now);
-    let prepared = said.prepare(backend, access).await?;
+    let mut prepared = said.prepare(backend, access).await?;
     let (tasks, completed) = tasks::count(new.description.as_deref());
+    let place = Place::from(access.clone());
+    let readers = prepared.assignee_ids().unwrap_or_default();
+    let scene = Scene::of_issue(&place, confidential, Some(author), readers);
+    let said = [title, new.description.as_deref().unwrap_or_default()];
+    let said = saying::listen(backend, &scene, &[], &said).await?;
     let project_id = access.project.id;
     let issue = backend
         .database
         .transaction(async |transaction| {
+            prepared.hold(transaction).await?;
             let scope = Scope::Project(project_id);
             let iid = match iid {
                 Some(iid) => iid_counters::reserve(transaction, scope, Subject::Issues, iid).await?,
@@ -76,7 +85,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
             prepared.enter(&mut row, None);
             row.confidential = Set(confidential);
             let issue = row.insert(transaction).await.map_err(taken)?;
-            prepared.attach(transaction, access, issue.id, true).await?;
+            let outcome = prepared.attach(transaction, access, issue.id, true).await?;
             let told = Told {
                 access,
                 author,
@@ -84,22 +93,18 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
                 after: &issue,
             };
             tell(transaction, told, Vec::new()).await?;
+            let written = Written {
+                place: &place,
+                on: Parent::Issue(issue.id),
+                iid: issue.iid,
+                note_id: None,
+                author_id: author,
+            };
+            said.enter(transaction, written, outcome.newly_assigned).await?;
             Ok::<_, Error>(issue)
         })
         .await?;
     row::of_one(backend, &access.caller, issue).await
-}
-
-/// A title as it is kept.
-///
-/// # Errors
-/// 400 for one that is blank or too long.
-pub(super) fn check_title(title: &str) -> Result<&str> {
-    let title = title.trim();
-    if title.is_empty() {
-        return Err(Error::attribute("title", "can't be blank"));
-    }
-    Ok(title)
 }
 
 fn taken(error: sea_orm::DbErr) -> Error {

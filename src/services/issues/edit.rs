@@ -1,13 +1,12 @@
 //! Changing an issue.
 
 use chrono::{DateTime, Utc};
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
 
-use super::create::check_title;
 use super::metadata::Metadata;
 use super::row::{self, Row};
 use super::telling::{Told, tell_with};
-use super::{find, lock, may_edit, tasks};
+use super::{find, lock, may_edit};
 use crate::api::types::MaybeUndefined;
 use crate::entities::issues::State;
 use crate::entities::now;
@@ -15,7 +14,10 @@ use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
-use crate::services::notes::system;
+use crate::services::issuables::{check_title, tasks};
+use crate::services::notes::system::{self, Parent};
+use crate::services::places::Place;
+use crate::services::saying::{self, Scene, Written};
 
 /// What becomes of the state of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Change {
     pub metadata: Metadata,
     /// When it was changed, for owners.
     pub updated_at: Option<DateTime<Utc>>,
+    /// What it is closed by, where that is not the caller alone.
+    pub via: Option<String>,
 }
 
 /// The fields, as the answer to a change of nothing names them.
@@ -59,7 +63,7 @@ const FIELDS: [&str; 14] = [
     "updated_at",
 ];
 
-/// Changes an issue. Of the metadata, what is for members is ignored from others.
+/// Changes an issue; where everything is so already, nothing happens. Of the metadata, what is for members is ignored from others.
 ///
 /// # Errors
 /// 404, 403 for whoever may not edit it, 400 for what does not do and for a change of nothing.
@@ -81,12 +85,31 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
         true => change.metadata,
         false => Metadata::default(),
     };
-    let prepared = said.prepare(backend, access).await?;
+    let mut prepared = said.prepare(backend, access).await?;
     let title = change.title.as_deref().map(check_title).transpose()?;
     let changed = change.updated_at.filter(|_| access.holds(Role::Owner));
+    let place = Place::from(access.clone());
+    let confidential = prepared.confidential().unwrap_or(found.confidential);
+    let readers = match prepared.assignee_ids() {
+        Some(readers) => readers,
+        None if confidential => saying::assignees(db, &found).await?,
+        None => Vec::new(),
+    };
+    let scene = Scene::of_issue(&place, confidential, found.author_id, readers);
+    let said = saying::listen(
+        backend,
+        &scene,
+        &[&found.title, found.description.as_deref().unwrap_or_default()],
+        &[
+            title.unwrap_or_default(),
+            change.description.value().map_or("", String::as_str),
+        ],
+    )
+    .await?;
     let issue = backend
         .database
         .transaction(async |transaction| {
+            prepared.hold(transaction).await?;
             let before = lock(transaction, access, iid).await?;
             let mut row = before.clone().into_active_model();
             let mut notes = Vec::new();
@@ -111,7 +134,10 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                     row.state = Set(State::Closed);
                     row.closed_at = Set(Some(now()));
                     row.closed_by_id = Set(Some(author));
-                    notes.push("closed".to_owned());
+                    notes.push(match &change.via {
+                        Some(via) => format!("closed via {via}"),
+                        None => "closed".to_owned(),
+                    });
                 }
                 (Some(StateEvent::Reopen), State::Closed) => {
                     row.state = Set(State::Opened);
@@ -123,6 +149,10 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             }
             let mut outcome = prepared.attach(transaction, access, before.id, false).await?;
             notes.append(&mut outcome.notes);
+            let stays = notes.is_empty() && outcome.changes.is_empty() && changed.is_none();
+            if stays && row.clone().try_into_model()? == before {
+                return Ok(before);
+            }
             row.updated_at = Set(changed.unwrap_or_else(now));
             let issue = row.update(transaction).await?;
             let told = Told {
@@ -132,8 +162,46 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                 after: &issue,
             };
             tell_with(transaction, told, notes, outcome.changes).await?;
+            let written = Written {
+                place: &place,
+                on: Parent::Issue(issue.id),
+                iid: issue.iid,
+                note_id: None,
+                author_id: author,
+            };
+            said.enter(transaction, written, outcome.newly_assigned).await?;
             Ok::<_, Error>(issue)
         })
         .await?;
     row::of_one(backend, &access.caller, issue).await
+}
+
+/// Closes an issue because of something else that the caller did, if the caller may. What is closed already, and what cannot be
+/// closed, stays as it is.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn close(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    via: String,
+) -> Result<()> {
+    let open = match find(backend.database.read(), access, iid).await {
+        Ok(found) => found.state == State::Opened,
+        Err(Error::NotFound(_)) => false,
+        Err(error) => return Err(error),
+    };
+    if !open || access.project.archived {
+        return Ok(());
+    }
+    let change = Change {
+        state_event: Some(StateEvent::Close),
+        via: Some(via),
+        ..Change::default()
+    };
+    match edit(backend, access, iid, change).await {
+        Ok(_) | Err(Error::NotFound(_) | Error::Forbidden(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
 }

@@ -8,9 +8,7 @@ mod metadata;
 mod moving;
 mod participants;
 mod row;
-mod sieve;
 pub mod subscriptions;
-mod tasks;
 pub(in crate::services) mod telling;
 pub mod times;
 
@@ -18,12 +16,14 @@ use sea_orm::{ConnectionTrait, QueryFilter};
 
 pub use create::{NewIssue, create};
 pub use delete::delete;
+pub(in crate::services) use edit::close;
 pub use edit::{Change, StateEvent, edit};
-pub use list::{Filter, Order, Scope, list};
+pub use list::{Filter, Order, list};
 pub use metadata::Metadata;
 pub use moving::move_to;
 pub use participants::participants;
 pub use row::{Row, read};
+pub(in crate::services) use row::{decorate, rows};
 
 use crate::entities::{issues, now};
 use crate::error::{Error, Result};
@@ -58,18 +58,6 @@ pub(in crate::services) async fn lock(
     let found = find(db, access, iid).await?;
     let locked = issues::lock(db, found.id).await?;
     locked.ok_or_else(|| Error::not_found("Issue"))
-}
-
-/// Refuses what takes a role from whoever has none of it.
-///
-/// # Errors
-/// 403.
-fn require(access: &ProjectAccess, role: Role) -> Result<()> {
-    if access.holds(role) {
-        Ok(())
-    } else {
-        Err(Error::forbidden())
-    }
 }
 
 /// Whether the caller, who sees the issue, may edit it.

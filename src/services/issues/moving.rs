@@ -3,22 +3,26 @@
 use sea_orm::{
     ActiveModelTrait,
     ActiveValue::{NotSet, Set},
-    ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
+    ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
+    sea_query::LockType,
 };
 
 use super::metadata::Metadata;
 use super::row::{self, Row};
 use super::telling::{Told, tell};
-use super::{find, lock, require};
+use super::{find, lock};
 use crate::api::types::MaybeUndefined;
 use crate::entities::iid_counters::{self, Subject};
-use crate::entities::{Scope, award_emoji, issue_assignees, issues, labels, milestones, notes, now};
+use crate::entities::issuables::labels_of;
+use crate::entities::{Scope, award_emoji, issue_assignees, issues, milestones, notes, now, projects};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
-use crate::services::links;
+use crate::services::issuables::{self, Kind, require};
+use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
+use crate::services::{epics, links};
 
 /// Notes that are copied by one statement.
 const AT_ONCE: usize = 500;
@@ -43,6 +47,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
         .database
         .transaction(async |transaction| {
             let old = lock(transaction, access, iid).await?;
+            lock_projects(transaction, [access.project.id, target.project.id]).await?;
             if old.moved_to_id.is_some() {
                 return Err(refused("Cannot move issue that was moved already!"));
             }
@@ -51,6 +56,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             copy_assignees(transaction, old.id, new.id).await?;
             copy_notes(transaction, old.id, new.id).await?;
             copy_awards(transaction, old.id, new.id).await?;
+            epics::issues::hand_on(transaction, &target, old.id, new.id).await?;
             let new = lock_again(transaction, new.id).await?;
             let mut row = old.clone().into_active_model();
             row.moved_to_id = Set(Some(new.id));
@@ -67,28 +73,40 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
                 before: Some(&old),
                 after: &closed,
             };
-            tell(
-                transaction,
-                left,
-                vec![format!("moved to {}", reference(&target, new.iid))],
-            )
-            .await?;
+            tell(transaction, left, Vec::new()).await?;
             let arrived = Told {
                 access: &target,
                 author,
                 before: None,
                 after: &new,
             };
-            tell(
-                transaction,
-                arrived,
-                vec![format!("moved from {}", reference(access, old.iid))],
-            )
-            .await?;
+            tell(transaction, arrived, Vec::new()).await?;
+            let (there, here) = (Parent::Issue(new.id), Parent::Issue(old.id));
+            let gone = format!("moved to {}", reference(&target, new.iid));
+            let come = format!("moved from {}", reference(access, old.iid));
+            let notes = [
+                system::naming(here, there, Some(author), gone),
+                system::naming(there, here, Some(author), come),
+            ];
+            notes::Entity::insert_many(notes)
+                .exec_without_returning(transaction)
+                .await?;
             Ok::<_, Error>(new)
         })
         .await?;
     row::of_one(backend, &access.caller, issue).await
+}
+
+/// Locks both projects, which count their issues, in one order: whoever moves the other way waits here, and not between them.
+async fn lock_projects(transaction: &DatabaseTransaction, ids: [i64; 2]) -> Result<()> {
+    let locked = projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(projects::Column::Id.is_in(ids))
+        .order_by_asc(projects::Column::Id)
+        .lock(LockType::NoKeyUpdate);
+    locked.into_tuple::<i64>().all(transaction).await?;
+    Ok(())
 }
 
 /// The issue as it is with all that was copied.
@@ -140,7 +158,7 @@ async fn relabel(
     new: &issues::Model,
 ) -> Result<()> {
     let place = Place::from(target.clone());
-    let titles: Vec<String> = labels::of_issues(transaction, [old.id])
+    let titles: Vec<String> = labels_of(transaction, Kind::Issue, [old.id])
         .await?
         .remove(&old.id)
         .unwrap_or_default()
@@ -162,8 +180,12 @@ async fn relabel(
         }
         None => None,
     };
-    let said = Metadata {
+    let shared = issuables::Metadata {
         labels: MaybeUndefined::Value(known.into_keys().collect()),
+        ..issuables::Metadata::default()
+    };
+    let said = Metadata {
+        shared,
         ..Metadata::default()
     };
     let prepared = said.prepare(backend, target).await?;
@@ -202,8 +224,6 @@ async fn copy_assignees(transaction: &DatabaseTransaction, old: i64, new: i64) -
 
 /// The notes, in portions, oldest first.
 async fn copy_notes(transaction: &DatabaseTransaction, old: i64, new: i64) -> Result<()> {
-    use sea_orm::QuerySelect as _;
-
     let mut last = 0;
     loop {
         let some = notes::Entity::find()

@@ -2,16 +2,17 @@
 
 use std::collections::HashMap;
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use sea_orm::ConnectionTrait;
 
 use super::find;
-use super::subscriptions::is_subscribed;
-use crate::entities::{issue_assignees, issues, labels, milestones, namespaces, projects, users};
+use crate::entities::{issues, labels, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
-use crate::services::{links, milestones as milestones_service};
+use crate::services::issuables::subscriptions::is_subscribed;
+use crate::services::issuables::{Belongings, gather};
+use crate::services::milestones as milestones_service;
 
 /// An issue with what belongs to it.
 #[derive(Debug, Clone)]
@@ -56,7 +57,7 @@ pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Mo
         .next()
         .ok_or_else(|| Error::internal(format!("issue {id} was lost")))?;
     if let Some(user) = caller.as_user() {
-        row.subscribed = Some(is_subscribed(db, &row, user.id).await?);
+        row.subscribed = Some(is_subscribed(db, &row.issue, &row.assignees, user.id).await?);
     }
     Ok(row)
 }
@@ -65,99 +66,27 @@ pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Mo
 ///
 /// # Errors
 /// Whatever the database reports.
-pub(super) async fn decorate(db: &impl ConnectionTrait, found: Vec<issues::Model>) -> Result<Vec<Row>> {
-    if found.is_empty() {
-        return Ok(Vec::new());
-    }
-    let ids = || found.iter().map(|issue| issue.id);
-    let mut labels = labels::of_issues(db, ids()).await?;
-    let mut assignees = issue_assignees::of(db, ids()).await?;
-    let paths = paths(db, found.iter().map(|issue| issue.project_id)).await?;
-    let people = people(db, &found).await?;
-    let milestones = milestones_of(db, &found, &paths).await?;
-    let person = |id: Option<i64>| id.and_then(|id| people.get(&id).cloned());
+pub(in crate::services) async fn decorate(
+    db: &impl ConnectionTrait,
+    found: Vec<issues::Model>,
+) -> Result<Vec<Row>> {
+    let all = gather(db, &found, HashMap::new()).await?;
+    Ok(rows(found, all))
+}
+
+/// Issues with what belongs to them; what went away since they were read is left out.
+pub(in crate::services) fn rows(found: Vec<issues::Model>, mut all: Belongings) -> Vec<Row> {
     let rows = found.into_iter().filter_map(|issue| {
         Some(Row {
-            // What went away since the page was read is not shown.
-            project_path: paths.get(&issue.project_id)?.clone(),
-            author: person(issue.author_id),
-            closed_by: person(issue.closed_by_id),
-            assignees: assignees.remove(&issue.id).unwrap_or_default(),
-            labels: labels.remove(&issue.id).unwrap_or_default(),
-            milestone: issue.milestone_id.and_then(|id| milestones.get(&id).cloned()),
+            project_path: all.path(&issue)?,
+            author: all.person(issue.author_id),
+            closed_by: all.person(issue.closed_by_id),
+            assignees: all.assignees(&issue),
+            labels: all.labels(&issue),
+            milestone: all.milestone(&issue),
             subscribed: None,
             issue,
         })
     });
-    Ok(rows.collect())
-}
-
-/// The whole paths of projects.
-async fn paths(
-    db: &impl ConnectionTrait,
-    project_ids: impl Iterator<Item = i64>,
-) -> Result<HashMap<i64, String>> {
-    let found = projects::Entity::find()
-        .find_also_related(namespaces::Entity)
-        .filter(projects::Column::Id.is_in(project_ids))
-        .all(db)
-        .await?;
-    let paths = found.into_iter().filter_map(|(project, namespace)| {
-        let path = links::project_path(&namespace?, &project);
-        Some((project.id, path))
-    });
-    Ok(paths.collect())
-}
-
-/// Those who made and closed the issues.
-async fn people(db: &impl ConnectionTrait, found: &[issues::Model]) -> Result<HashMap<i64, users::Model>> {
-    let authors = found.iter().filter_map(|issue| issue.author_id);
-    let closers = found.iter().filter_map(|issue| issue.closed_by_id);
-    let people = users::Entity::find()
-        .filter(users::Column::Id.is_in(authors.chain(closers)))
-        .all(db)
-        .await?;
-    Ok(people.into_iter().map(|user| (user.id, user)).collect())
-}
-
-/// The milestones of issues, with the paths of what they belong to.
-async fn milestones_of(
-    db: &impl ConnectionTrait,
-    found: &[issues::Model],
-    paths: &HashMap<i64, String>,
-) -> Result<HashMap<i64, milestones_service::Row>> {
-    let ids: Vec<i64> = found.iter().filter_map(|issue| issue.milestone_id).collect();
-    if ids.is_empty() {
-        return Ok(HashMap::new());
-    }
-    let found = milestones::Entity::find()
-        .filter(milestones::Column::Id.is_in(ids))
-        .all(db)
-        .await?;
-    let groups: Vec<i64> = found
-        .iter()
-        .filter_map(|milestone| milestone.namespace_id)
-        .collect();
-    let groups: HashMap<i64, String> = match groups.is_empty() {
-        true => HashMap::new(),
-        false => {
-            let rows = namespaces::Entity::find().filter(namespaces::Column::Id.is_in(groups));
-            let rows = rows.all(db).await?;
-            rows.into_iter()
-                .map(|group| (group.id, group.full_path))
-                .collect()
-        }
-    };
-    let with_path = found.into_iter().filter_map(|milestone| {
-        let path = match (milestone.project_id, milestone.namespace_id) {
-            (Some(id), _) => paths.get(&id)?,
-            (None, Some(id)) => groups.get(&id)?,
-            (None, None) => return None,
-        };
-        Some((
-            milestone.id,
-            milestones_service::Row::new(milestone, path.clone()),
-        ))
-    });
-    Ok(with_path.collect())
+    rows.collect()
 }

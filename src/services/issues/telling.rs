@@ -5,16 +5,18 @@ use std::collections::BTreeMap;
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::entities::events::{Action, TargetType};
 use crate::entities::issues::{Model, State};
 use crate::entities::project_hooks::Kind;
-use crate::entities::projects;
+use crate::entities::{projects, todos as todo_rows};
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::events::{self, NewEvent, Target};
+use crate::services::issuables::Changed;
 use crate::services::notes::system::{self, Parent};
+use crate::services::todos;
 
 /// An issue that was made or changed.
 pub(super) struct Told<'a> {
@@ -37,16 +39,8 @@ pub struct IssueData {
     pub changes: BTreeMap<String, Changed>,
 }
 
-/// What a field was and is.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Changed {
-    /// Before.
-    pub previous: Value,
-    /// After.
-    pub current: Value,
-}
-
-/// Writes the notes of the system, the event, and what hooks are told, in the transaction of the change.
+/// Writes the notes of the system, the event, and what hooks are told, in the transaction of the change; what waited there for
+/// who changed it is done.
 ///
 /// # Errors
 /// Whatever the database reports.
@@ -71,7 +65,7 @@ pub(super) async fn tell_with(
     let issue = told.after;
     let more = open_to_all(issue) - told.before.map_or(0, open_to_all);
     count(transaction, issue.project_id, more).await?;
-    system::write(transaction, Parent::Issue(issue.id), told.author, notes).await?;
+    system::write(transaction, Parent::Issue(issue.id), Some(told.author), notes).await?;
     let was = told.before.map(|before| before.state);
     let (action, word) = match (was, issue.state) {
         (None, _) => (Action::Created, "open"),
@@ -97,7 +91,11 @@ pub(super) async fn tell_with(
         action: word.to_owned(),
         changes,
     };
-    events::record(transaction, event.with_data(&data)?).await
+    events::record(transaction, event.with_data(&data)?).await?;
+    match told.before {
+        Some(_) => todos::settle(transaction, told.author, todo_rows::Target::Issue(issue.id)).await,
+        None => Ok(()),
+    }
 }
 
 /// 1 for an issue that the project counts among its open ones: those that everybody sees who sees any.
@@ -150,11 +148,7 @@ fn changes(before: &Model, after: &Model) -> BTreeMap<String, Changed> {
             ("updated_at", json!(issue.updated_at)),
         ]
     };
-    let pairs = fields(before).into_iter().zip(fields(after));
-    pairs
-        .filter(|((_, previous), (_, current))| previous != current)
-        .map(|((name, previous), (_, current))| (name.to_owned(), Changed { previous, current }))
-        .collect()
+    Changed::between(fields(before), fields(after))
 }
 
 /// The number of a state, as hooks tell it.

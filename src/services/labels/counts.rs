@@ -6,9 +6,11 @@ use chrono::NaiveDate;
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, JoinType, Query, SelectStatement};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait};
 
-use crate::entities::access::{self, Viewer};
-use crate::entities::projects::{Column as Project, FeatureAccess};
-use crate::entities::{AccessLevel, Scope, issue_labels, issues, namespace_ancestors, now, projects};
+use crate::entities::access::Viewer;
+use crate::entities::projects::Column as Project;
+use crate::entities::{
+    Scope, issue_labels, issues, merge_request_labels, merge_requests, namespace_ancestors, now,
+};
 use crate::error::Result;
 use crate::services::places::Place;
 
@@ -87,41 +89,24 @@ fn below(group_id: i64) -> Condition {
 }
 
 fn merge_requests_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveDate) -> SelectStatement {
-    const REQUESTS: &str = "merge_requests";
-    let of_request = Expr::col((REQUESTS, "id")).eq(Expr::col((CARRIED, "merge_request_id")));
-    let of_project =
-        Expr::col((projects::Entity, Project::Id)).eq(Expr::col((REQUESTS, "target_project_id")));
-    Query::select()
-        .column((CARRIED, "label_id"))
-        .expr_as(Func::count(Expr::col(Asterisk)), "number")
-        .from_as("merge_request_labels", CARRIED)
-        .join(JoinType::InnerJoin, REQUESTS, of_request)
-        .join(JoinType::InnerJoin, projects::Entity, of_project)
-        .and_where(Expr::col((CARRIED, "label_id")).is_in(ids.iter().copied()))
-        .and_where(Expr::col((REQUESTS, "state")).eq("opened"))
-        .cond_where(within(place, Project::MergeRequestsAccessLevel, viewer, today))
-        .cond_where(access::code_readable_projects(viewer, today))
-        .group_by_col((CARRIED, "label_id"))
-        .take()
-}
+    use merge_request_labels::Column as Carried;
+    use merge_requests::Column as Request;
 
-/// The projects of a place that the viewer sees with a feature, as a condition on `projects`.
-fn within(place: &Place, feature: Project, viewer: Viewer, today: NaiveDate) -> Condition {
+    let of_request =
+        Expr::col((merge_requests::Entity, Request::Id)).eq(Expr::col((CARRIED, Carried::MergeRequestId)));
     let here = match place.scope() {
-        Scope::Project(id) => Condition::all().add(Project::Id.eq(id)),
-        Scope::Group(id) => below(id),
+        Scope::Project(id) => Request::TargetProjectId.eq(id),
+        Scope::Group(id) => merge_requests::in_projects(below(id)),
     };
-    let open = feature.eq(FeatureAccess::Enabled);
-    let there = match viewer {
-        Viewer::Admin => Condition::all().add(feature.ne(FeatureAccess::Disabled)),
-        Viewer::Anonymous => Condition::all().add(open),
-        Viewer::User { id, .. } => {
-            let member = access::projects_with_level(id, AccessLevel::Guest, today);
-            let private = Condition::all()
-                .add(feature.eq(FeatureAccess::Private))
-                .add(member);
-            Condition::any().add(open).add(private)
-        }
-    };
-    access::visible_projects(viewer, today).add(here).add(there)
+    Query::select()
+        .column((CARRIED, Carried::LabelId))
+        .expr_as(Func::count(Expr::col(Asterisk)), "number")
+        .from_as(merge_request_labels::Entity, CARRIED)
+        .join(JoinType::InnerJoin, merge_requests::Entity, of_request)
+        .and_where(Expr::col((CARRIED, Carried::LabelId)).is_in(ids.iter().copied()))
+        .and_where(Request::State.eq(merge_requests::State::Opened))
+        .and_where(here)
+        .cond_where(merge_requests::visible(viewer, today))
+        .group_by_col((CARRIED, Carried::LabelId))
+        .take()
 }

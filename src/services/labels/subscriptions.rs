@@ -3,13 +3,14 @@
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 
+use crate::database::Violation;
 use crate::entities::now;
 use crate::entities::subscriptions::{ActiveModel, Column, Entity};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::places::Place;
 
-use super::{Row, find, row};
+use super::{Row, find, missing, row};
 
 /// Has the caller told, or not any more.
 ///
@@ -46,10 +47,12 @@ pub async fn set_subscribed(
             let changed = OnConflict::columns([Column::LabelId, Column::UserId])
                 .update_columns([Column::Subscribed, Column::UpdatedAt])
                 .to_owned();
-            Entity::insert(wish)
-                .on_conflict(changed)
-                .exec_without_returning(transaction)
-                .await?;
+            let wish = Entity::insert(wish).on_conflict(changed);
+            let entered = wish.exec_without_returning(transaction).await;
+            entered.map_err(|error| match Violation::of(&error) {
+                Some(Violation::ForeignKey(_)) => missing(),
+                _ => error.into(),
+            })?;
             row(transaction, place, label).await
         })
         .await

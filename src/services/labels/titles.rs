@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use sea_orm::sea_query::{Expr, OnConflict};
+use sea_orm::sea_query::{Expr, LockType, OnConflict};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect,
 };
 
 use crate::entities::labels::{self, ActiveModel, Column, Model};
@@ -45,7 +46,8 @@ pub async fn resolve_or_create(
     for title in &wanted {
         rules::title(title)?;
     }
-    let mut known = named(transaction, place, &wanted).await?;
+    // Held, so that nobody removes what is about to be carried.
+    let mut known = nearest(transaction, place, &wanted, Some(LockType::KeyShare)).await?;
     let mut unknown = wanted.clone();
     unknown.retain(|title| !known.contains_key(*title) && place.holds(Role::Reporter));
     // In one order, so that nobody waits for each other in a circle.
@@ -66,13 +68,26 @@ pub async fn named(
     place: &Place,
     titles: &[&str],
 ) -> Result<HashMap<String, Model>> {
+    nearest(db, place, titles, None).await
+}
+
+/// As [`named`], and locked.
+async fn nearest(
+    db: &impl ConnectionTrait,
+    place: &Place,
+    titles: &[&str],
+    lock: Option<LockType>,
+) -> Result<HashMap<String, Model>> {
     if titles.is_empty() {
         return Ok(HashMap::new());
     }
-    let found = labels::available(place.scope(), place.namespace.id)
+    let mut found = labels::available(place.scope(), place.namespace.id)
         .filter(Column::Title.is_in(titles.iter().copied()))
-        .all(db)
-        .await?;
+        .order_by_asc(Column::Id);
+    if let Some(lock) = lock {
+        found = found.lock(lock);
+    }
+    let found = found.all(db).await?;
     let above = namespace_ancestors::of(db, place.namespace.id).await?;
     let distance = |label: &Model| {
         let group = above

@@ -1,5 +1,7 @@
 //! Reading members: direct ones, and those with a role from anywhere, each user once.
 
+use std::collections::HashMap;
+
 use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, Func, Order, Query, SelectStatement, UnionType, WindowStatement};
 use sea_orm::{
@@ -91,7 +93,7 @@ pub async fn list_all(
     page: &PageRequest,
 ) -> Result<Page<Membership>> {
     let db = backend.database.read();
-    let mut wanted = with_nearest_role(place, filter, now().date_naive());
+    let mut wanted = with_nearest_role(Scope::from(place), filter, now().date_naive());
     let total = bounded_count(db, wanted.clone()).await?;
     wanted
         .order_by((users::Entity, users::Column::Id), Order::Asc)
@@ -157,14 +159,8 @@ const SHARED: i32 = 1_000_000;
 
 /// The users with a role, with the columns of the membership that counts for each. One statement, however deep the tree
 /// and however many the shares.
-fn with_nearest_role(place: &Place, filter: &MemberFilter, today: NaiveDate) -> SelectStatement {
-    let only = filter.user_ids.as_deref();
-    let mut sources = inherited(place, only, today);
-    sources.union(UnionType::All, shared_above(place, only, today));
-    if let Source::Project(id) = place.source {
-        sources.union(UnionType::All, own(id, only, today));
-        sources.union(UnionType::All, shared(id, place.caller.viewer(), only, today));
-    }
+fn with_nearest_role(scope: Scope, filter: &MemberFilter, today: NaiveDate) -> SelectStatement {
+    let sources = sources(scope, filter.user_ids.as_deref(), today);
     let window = WindowStatement::partition_by("user_id")
         .order_by("distance", Order::Asc)
         .order_by("access_level", Order::Desc)
@@ -185,6 +181,74 @@ fn with_nearest_role(place: &Place, filter: &MemberFilter, today: NaiveDate) -> 
         wanted.expr_as(Expr::col((NEAREST, column)), format!("{NEAREST_PREFIX}{column}"));
     }
     wanted.and_where(Expr::col((NEAREST, "place")).eq(1)).take()
+}
+
+/// Where roles are looked for.
+#[derive(Debug, Clone, Copy)]
+struct Scope {
+    source: Source,
+    /// The group, or the namespace of the project.
+    namespace_id: i64,
+    /// Who is told of them.
+    viewer: Viewer,
+}
+
+impl From<&Place> for Scope {
+    fn from(place: &Place) -> Self {
+        Self {
+            source: place.source,
+            namespace_id: place.namespace.id,
+            viewer: place.caller.viewer(),
+        }
+    }
+}
+
+/// The roles of users in a project or group, wherever they come from, of no more users than `most`; `only` of these users,
+/// if given. The highest counts, as it does for what they may do.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn roles(
+    db: &impl ConnectionTrait,
+    source: Source,
+    namespace: &namespaces::Model,
+    only: Option<&[i64]>,
+    most: u64,
+) -> Result<HashMap<i64, AccessLevel>> {
+    let scope = Scope {
+        source,
+        namespace_id: namespace.id,
+        viewer: Viewer::Admin,
+    };
+    let statement = Query::select()
+        .column("user_id")
+        .expr_as(Expr::col("access_level").max(), "access_level")
+        .from_subquery(sources(scope, only, now().date_naive()), "sources")
+        .group_by_col("user_id")
+        .order_by("user_id", Order::Asc)
+        .limit(most)
+        .take();
+    let mut roles = HashMap::new();
+    for row in db.query_all(&statement).await? {
+        let level = AccessLevel::try_from(row.try_get::<i32>("", "access_level")?);
+        roles.insert(row.try_get("", "user_id")?, level.map_err(Error::internal)?);
+    }
+    let owner = namespace
+        .owner_id
+        .filter(|id| only.is_none_or(|only| only.contains(id)));
+    roles.extend(owner.map(|id| (id, AccessLevel::Owner)));
+    Ok(roles)
+}
+
+/// All memberships that count, the same user's more than once.
+fn sources(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+    let mut sources = inherited(scope, only, today);
+    sources.union(UnionType::All, shared_above(scope, only, today));
+    if let Source::Project(id) = scope.source {
+        sources.union(UnionType::All, own(id, only, today));
+        sources.union(UnionType::All, shared(id, scope.viewer, only, today));
+    }
+    sources
 }
 
 /// The columns of every source: user, role, last day, what the directory has to do with it, distance. Where only some
@@ -230,28 +294,23 @@ fn own(project_id: i64, only: Option<&[i64]>, today: NaiveDate) -> SelectStateme
 }
 
 /// Memberships of the group, or of the project's group, and of those above.
-fn inherited(place: &Place, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
-    let from = &mut line(place);
+fn inherited(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+    let from = &mut line(scope);
     join_members(from, ABOVE);
     let distance = Expr::col((ABOVE, namespace_ancestors::Column::Depth));
     columns(from, level(), distance, only, today)
 }
 
 /// Memberships of groups that the group, or the project's group, or one above is shared with, and of those above them.
-fn shared_above(place: &Place, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
+fn shared_above(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     use group_shares::Column as Share;
 
-    let from = &mut line(place);
+    let from = &mut line(scope);
     let of_line = Expr::col((SHARE, Share::NamespaceId))
         .eq(Expr::col((ABOVE, namespace_ancestors::Column::AncestorId)));
     from.join_as(JoinType::InnerJoin, group_shares::Entity, SHARE, of_line)
         .cond_where(unexpired((SHARE, Share::ExpiresAt), today));
-    join_guests(
-        from,
-        Expr::col((SHARE, Share::WithGroupId)),
-        place.caller.viewer(),
-        today,
-    );
+    join_guests(from, Expr::col((SHARE, Share::WithGroupId)), scope.viewer, today);
     let level = capped(Expr::col((SHARE, Share::AccessLevel)));
     columns(from, level, Expr::val(SHARED), only, today)
 }
@@ -270,10 +329,10 @@ fn shared(project_id: i64, viewer: Viewer, only: Option<&[i64]>, today: NaiveDat
 }
 
 /// The namespace and those above it.
-fn line(place: &Place) -> SelectStatement {
+fn line(scope: Scope) -> SelectStatement {
     Query::select()
         .from_as(namespace_ancestors::Entity, ABOVE)
-        .and_where(Expr::col((ABOVE, namespace_ancestors::Column::NamespaceId)).eq(place.namespace.id))
+        .and_where(Expr::col((ABOVE, namespace_ancestors::Column::NamespaceId)).eq(scope.namespace_id))
         .take()
 }
 

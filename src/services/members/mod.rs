@@ -13,6 +13,7 @@ use sea_orm::{
 
 pub use directory::{Synchronised, set_override, synchronise};
 pub use expiry::sweep_expired;
+pub(in crate::services) use listing::roles;
 pub use listing::{MemberFilter, any, direct, list, list_all};
 
 use crate::api::types::MaybeUndefined;

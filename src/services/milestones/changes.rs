@@ -15,6 +15,7 @@ use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::events::{self, Action, NewEvent, Target, TargetType};
+use crate::services::notes::lock_all;
 use crate::services::places::Place;
 use crate::services::preconditions;
 
@@ -191,6 +192,12 @@ pub(super) async fn note_due_date(
     due_on: Option<NaiveDate>,
 ) -> Result<()> {
     for table in ["issues", "merge_requests"] {
+        let belonging = Query::select()
+            .column("id")
+            .from(table)
+            .and_where(Expr::col("milestone_id").eq(id))
+            .take();
+        lock_all(transaction, table, belonging).await?;
         let update = Query::update()
             .table(table)
             .value("milestone_due_on", due_on)
@@ -244,7 +251,11 @@ fn check_title(title: &str) -> Result<()> {
     Ok(())
 }
 
-fn check_days(start: Option<NaiveDate>, due: Option<NaiveDate>) -> Result<()> {
+/// Refuses days in the wrong order.
+///
+/// # Errors
+/// 400.
+pub(in crate::services) fn check_days(start: Option<NaiveDate>, due: Option<NaiveDate>) -> Result<()> {
     match (start, due) {
         (Some(start), Some(due)) if due < start => {
             Err(Error::attribute("due_date", "must be greater than start date"))

@@ -4,6 +4,7 @@
 mod changes;
 mod promotion;
 
+pub(in crate::services) use changes::check_days;
 pub use changes::{Change, NewMilestone, StateEvent, create, delete, update};
 pub use promotion::promote;
 

@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
 
 use super::find;
-use super::listing::{Row, of_one};
+use super::listing::{Row, of_one, read};
 use super::noteable::{Key, Noteable};
 use crate::entities::events::Action;
 use crate::entities::notes::{ActiveModel, Entity, Model};
@@ -13,10 +13,12 @@ use crate::entities::project_hooks::Kind;
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
-use crate::services::access::ProjectAccess;
 use crate::services::award_emoji::{self, Award, Awardable};
 use crate::services::events::{self, NewEvent, Target, TargetType, Told};
+use crate::services::places::Place;
 use crate::services::preconditions;
+use crate::services::saying::{self, Said, Written};
+use crate::services::todos;
 
 /// A new note.
 #[derive(Debug, Clone, Default)]
@@ -43,16 +45,17 @@ pub enum Posted {
 /// # Errors
 /// 400 for a blank note, 404 where the caller may not see the thing and for an emoji that was awarded already, 403 for
 /// others than members where the discussion is locked.
-pub async fn create(backend: &Backend, access: &ProjectAccess, key: Key, new: NewNote) -> Result<Posted> {
-    let author = access.caller.signed_in()?;
+pub async fn create(backend: &Backend, place: &Place, key: Key, new: NewNote) -> Result<Posted> {
+    let author = place.caller.signed_in()?;
     check_body(&new.body)?;
-    let made = new.created_at.filter(|_| access.holds(Role::Owner));
+    let made = new.created_at.filter(|_| place.holds(Role::Owner));
     let made = made.unwrap_or_else(now);
+    let said = listen(backend, place, key, "", &new).await?;
     backend
         .database
         .transaction(async |transaction| {
-            let on = Noteable::lock(transaction, access, key).await?;
-            on.check_unlocked(access)?;
+            let on = Noteable::lock(transaction, place, key).await?;
+            on.check_unlocked(place)?;
             if let Some(name) = award_emoji::alone(&new.body) {
                 let to = Awardable::Noteable(on);
                 let award = award_emoji::enter(transaction, author, &to, name).await?;
@@ -69,7 +72,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, key: Key, new: Ne
             };
             let note = row.insert(transaction).await?;
             on.touch(transaction, counted(&note)).await?;
-            tell(transaction, access, author.id, &on, &note).await?;
+            tell(transaction, place, author.id, &on, &note).await?;
+            follow(transaction, place, author.id, &on, &note, said).await?;
             Ok(Posted::Note(Box::new(Row {
                 author: Some(author.clone()),
                 iid: on.iid(),
@@ -83,24 +87,68 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, key: Key, new: Ne
 ///
 /// # Errors
 /// 400 for a blank text, 404, and 403 for others than its author and Maintainers, for everybody where nobody wrote it.
-pub async fn edit(backend: &Backend, access: &ProjectAccess, key: Key, id: i64, body: String) -> Result<Row> {
-    let editor = access.caller.signed_in()?.id;
+pub async fn edit(backend: &Backend, place: &Place, key: Key, id: i64, body: String) -> Result<Row> {
+    let editor = place.caller.signed_in()?.id;
     check_body(&body)?;
+    let before = read(backend, place, key, id).await?.note;
+    let new = NewNote {
+        body,
+        confidential: before.confidential,
+        created_at: None,
+    };
+    let said = listen(backend, place, key, &before.body, &new).await?;
     backend
         .database
         .transaction(async |transaction| {
-            let on = Noteable::lock(transaction, access, key).await?;
-            let note = find(transaction, access, &on, id).await?;
-            check_may_change(access, &on, &note)?;
+            let on = Noteable::lock(transaction, place, key).await?;
+            let note = find(transaction, place, &on, id).await?;
+            check_may_change(place, &on, &note)?;
             let mut row = note.into_active_model();
-            row.body = Set(body);
+            row.body = Set(new.body);
             row.updated_by_id = Set(Some(editor));
             row.updated_at = Set(now());
             let note = row.update(transaction).await?;
             on.touch(transaction, 0).await?;
+            follow(transaction, place, editor, &on, &note, said).await?;
             of_one(transaction, &on, note).await
         })
         .await
+}
+
+/// What follows from what a note says and did not say before.
+async fn listen(backend: &Backend, place: &Place, key: Key, before: &str, new: &NewNote) -> Result<Said> {
+    if saying::is_silent(&new.body) {
+        return Ok(Said::default());
+    }
+    let db = backend.database.read();
+    let on = Noteable::find(db, place, key).await?;
+    match on.scene(db, place).await? {
+        Some(scene) => saying::listen(backend, &scene.note(new.confidential), &[before], &[&new.body]).await,
+        None => Ok(Said::default()),
+    }
+}
+
+/// Enters what follows from a note: what waited there for who wrote it is done.
+async fn follow(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    author_id: i64,
+    on: &Noteable,
+    note: &Model,
+    said: Said,
+) -> Result<()> {
+    let (Some(target), Some(iid)) = (on.parent().todo_target(), on.iid()) else {
+        return Ok(());
+    };
+    todos::settle(transaction, author_id, target).await?;
+    let written = Written {
+        place,
+        on: on.parent(),
+        iid,
+        note_id: Some(note.id),
+        author_id,
+    };
+    said.enter(transaction, written, Vec::new()).await
 }
 
 /// Removes a note.
@@ -109,7 +157,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, key: Key, id: i64, 
 /// 404, 403 as [`edit`], and 412 when it changed after the caller's date.
 pub async fn delete(
     backend: &Backend,
-    access: &ProjectAccess,
+    place: &Place,
     key: Key,
     id: i64,
     unmodified_since: Option<&str>,
@@ -117,9 +165,9 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            let on = Noteable::lock(transaction, access, key).await?;
-            let note = find(transaction, access, &on, id).await?;
-            check_may_change(access, &on, &note)?;
+            let on = Noteable::lock(transaction, place, key).await?;
+            let note = find(transaction, place, &on, id).await?;
+            check_may_change(place, &on, &note)?;
             preconditions::unmodified_since(unmodified_since, note.updated_at)?;
             Entity::delete_by_id(id).exec(transaction).await?;
             on.touch(transaction, -counted(&note)).await
@@ -138,11 +186,11 @@ fn check_body(body: &str) -> Result<()> {
 ///
 /// # Errors
 /// 403.
-fn check_may_change(access: &ProjectAccess, on: &Noteable, note: &Model) -> Result<()> {
-    on.check_unlocked(access)?;
-    let caller = access.caller.as_user().map(|user| user.id);
+fn check_may_change(place: &Place, on: &Noteable, note: &Model) -> Result<()> {
+    on.check_unlocked(place)?;
+    let caller = place.caller.as_user().map(|user| user.id);
     let own = caller.is_some() && note.author_id == caller;
-    match !note.system && (own || access.holds(Role::Maintainer)) {
+    match !note.system && (own || place.holds(Role::Maintainer)) {
         true => Ok(()),
         false => Err(Error::forbidden()),
     }
@@ -153,14 +201,17 @@ fn counted(note: &Model) -> i32 {
     i32::from(!note.system && !note.confidential)
 }
 
-/// Records that somebody commented, with what hooks are told.
+/// Records that somebody commented, with what hooks are told; groups have no record.
 async fn tell(
     transaction: &DatabaseTransaction,
-    access: &ProjectAccess,
+    place: &Place,
     author: i64,
     on: &Noteable,
     note: &Model,
 ) -> Result<()> {
+    let Some(project) = &place.project else {
+        return Ok(());
+    };
     let kind = match on.is_confidential() || note.confidential {
         true => Kind::ConfidentialNote,
         false => Kind::Note,
@@ -173,7 +224,7 @@ async fn tell(
             title: Some(on.title().to_owned()),
         }),
         told: Some(Told { kind, branch: None }),
-        ..NewEvent::new(access.project.id, author, Action::Commented)
+        ..NewEvent::new(project.id, author, Action::Commented)
     };
     events::record(transaction, event).await
 }

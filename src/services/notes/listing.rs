@@ -11,8 +11,8 @@ use crate::entities::notes::{Column, Model};
 use crate::entities::users;
 use crate::error::Result;
 use crate::services::Backend;
-use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
+use crate::services::places::Place;
 
 /// A note with what belongs to it.
 #[derive(Debug, Clone)]
@@ -40,13 +40,13 @@ pub struct Filter {
 /// 404, also where the caller may not see what they stand on.
 pub async fn list(
     backend: &Backend,
-    access: &ProjectAccess,
+    place: &Place,
     key: Key,
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
     let db = backend.database.read();
-    let on = Noteable::find(db, access, key).await?;
+    let on = Noteable::find(db, place, key).await?;
     let column = match filter.by_change {
         true => Column::UpdatedAt,
         false => Column::CreatedAt,
@@ -55,7 +55,7 @@ pub async fn list(
         true => Order::Asc,
         false => Order::Desc,
     };
-    let wanted = visible(access, &on)
+    let wanted = visible(place, &on)
         .order_by(column, direction.clone())
         .order_by(Column::Id, direction);
     let found = page_of(db, wanted, page).await?;
@@ -72,11 +72,19 @@ pub async fn list(
 ///
 /// # Errors
 /// 404, also for a note on something else, and where the caller may not see it.
-pub async fn read(backend: &Backend, access: &ProjectAccess, key: Key, id: i64) -> Result<Row> {
+pub async fn read(backend: &Backend, place: &Place, key: Key, id: i64) -> Result<Row> {
+    Ok(read_with(backend, place, key, id).await?.0)
+}
+
+/// One note on something, and what it stands on.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_with(backend: &Backend, place: &Place, key: Key, id: i64) -> Result<(Row, Noteable)> {
     let db = backend.database.read();
-    let on = Noteable::find(db, access, key).await?;
-    let note = find(db, access, &on, id).await?;
-    of_one(db, &on, note).await
+    let on = Noteable::find(db, place, key).await?;
+    let note = find(db, place, &on, id).await?;
+    Ok((of_one(db, &on, note).await?, on))
 }
 
 /// One note with who wrote it.

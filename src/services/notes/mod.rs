@@ -9,22 +9,27 @@ pub mod system;
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, Select};
 
 pub use changes::{NewNote, Posted, create, delete, edit};
-pub use listing::{Filter, Row, list, read};
+pub use listing::{Filter, Row, list, read, read_with};
 pub use noteable::{Key, Noteable};
+pub(in crate::services) use removal::lock_all;
 pub use removal::remove_all_of;
 
-use crate::entities::notes::{Column, Entity, Model};
+use crate::entities::notes::{self, Column, Entity, Model};
+use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::policy::Role;
-use crate::services::access::ProjectAccess;
+use crate::services::places::Place;
 
-/// The notes on something that the caller may see.
-pub(in crate::services) fn visible(access: &ProjectAccess, on: &Noteable) -> Select<Entity> {
-    let all = Entity::find().filter(on.parent().holds());
-    if access.holds(Role::Reporter) {
+/// The notes on something that the caller may see. Those that name what the caller may not see are not counted either.
+pub(in crate::services) fn visible(place: &Place, on: &Noteable) -> Select<Entity> {
+    let (viewer, today) = (place.caller.viewer(), now().date_naive());
+    let all = Entity::find()
+        .filter(on.parent().holds())
+        .filter(notes::naming_visible(viewer, today));
+    if place.holds(Role::Reporter) {
         return all;
     }
-    let own = access.caller.as_user().map(|user| Column::AuthorId.eq(user.id));
+    let own = place.caller.as_user().map(|user| Column::AuthorId.eq(user.id));
     let seen = Condition::any()
         .add(Column::Confidential.eq(false))
         .add_option(own);
@@ -37,10 +42,10 @@ pub(in crate::services) fn visible(access: &ProjectAccess, on: &Noteable) -> Sel
 /// 404, also for a note on something else.
 pub(in crate::services) async fn find(
     db: &impl ConnectionTrait,
-    access: &ProjectAccess,
+    place: &Place,
     on: &Noteable,
     id: i64,
 ) -> Result<Model> {
-    let found = visible(access, on).filter(Column::Id.eq(id)).one(db).await?;
+    let found = visible(place, on).filter(Column::Id.eq(id)).one(db).await?;
     found.ok_or_else(|| Error::not_found(""))
 }

@@ -1,20 +1,30 @@
 //! What notes stand on. A kind of thing that can have notes adds a key, a variant, and an arm to each match.
 
-use sea_orm::sea_query::{Expr, ExprTrait};
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
 use super::system::Parent;
-use crate::entities::{issues, now};
+use crate::entities::{epics, issues, merge_requests, now, snippets};
 use crate::error::{Error, Result};
 use crate::policy::Role;
-use crate::services::access::ProjectAccess;
+use crate::services::epics as epics_service;
 use crate::services::issues as issues_service;
+use crate::services::merge_requests as merge_requests_service;
+use crate::services::places::Place;
+use crate::services::saying::{self, Scene};
+use crate::services::snippets::{self as snippets_service, Home};
 
-/// Which thing of a project, as a path names it.
+/// Which thing of a project or group, as a path names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
     /// The issue with this number.
     Issue(i64),
+    /// The merge request with this number.
+    MergeRequest(i64),
+    /// The snippet with this id.
+    Snippet(i64),
+    /// The epic with this id.
+    Epic(i64),
 }
 
 /// Something that notes stand on, as far as the caller may see it.
@@ -22,6 +32,12 @@ pub enum Key {
 pub enum Noteable {
     /// An issue.
     Issue(issues::Model),
+    /// A merge request.
+    MergeRequest(Box<merge_requests::Model>),
+    /// A snippet of a project.
+    Snippet(snippets::Model),
+    /// An epic.
+    Epic(epics::Model),
 }
 
 impl Noteable {
@@ -31,11 +47,24 @@ impl Noteable {
     /// 404, also where the caller may not see it.
     pub(in crate::services) async fn find(
         db: &impl ConnectionTrait,
-        access: &ProjectAccess,
+        place: &Place,
         key: Key,
     ) -> Result<Self> {
         match key {
-            Key::Issue(iid) => Ok(Self::Issue(issues_service::find(db, access, iid).await?)),
+            Key::Issue(iid) => {
+                let found = issues_service::find(db, &place.on_project()?, iid).await?;
+                Ok(Self::Issue(found))
+            }
+            Key::MergeRequest(iid) => {
+                let found = merge_requests_service::find(db, &place.on_project()?, iid).await?;
+                Ok(Self::MergeRequest(Box::new(found)))
+            }
+            Key::Snippet(id) => {
+                let access = place.on_project()?;
+                let found = snippets_service::find(db, Home::Project(&access), id).await?;
+                Ok(Self::Snippet(found))
+            }
+            Key::Epic(id) => Ok(Self::Epic(epics_service::find_by_id(db, place, id).await?)),
         }
     }
 
@@ -45,11 +74,28 @@ impl Noteable {
     /// 404, also where it went away since.
     pub(in crate::services) async fn lock(
         transaction: &DatabaseTransaction,
-        access: &ProjectAccess,
+        place: &Place,
         key: Key,
     ) -> Result<Self> {
         match key {
-            Key::Issue(iid) => Ok(Self::Issue(issues_service::lock(transaction, access, iid).await?)),
+            Key::Issue(iid) => {
+                let locked = issues_service::lock(transaction, &place.on_project()?, iid).await?;
+                Ok(Self::Issue(locked))
+            }
+            Key::MergeRequest(iid) => {
+                let access = place.on_project()?;
+                let locked = merge_requests_service::lock(transaction, &access, iid).await?;
+                Ok(Self::MergeRequest(Box::new(locked)))
+            }
+            Key::Snippet(id) => {
+                let access = place.on_project()?;
+                let locked = snippets_service::lock(transaction, Home::Project(&access), id).await?;
+                Ok(Self::Snippet(locked))
+            }
+            Key::Epic(id) => {
+                let locked = epics_service::lock_by_id(transaction, place, id).await?;
+                Ok(Self::Epic(locked))
+            }
         }
     }
 
@@ -58,14 +104,20 @@ impl Noteable {
     pub fn parent(&self) -> Parent {
         match self {
             Self::Issue(issue) => Parent::Issue(issue.id),
+            Self::MergeRequest(merge_request) => Parent::MergeRequest(merge_request.id),
+            Self::Snippet(snippet) => Parent::Snippet(snippet.id),
+            Self::Epic(epic) => Parent::Epic(epic.id),
         }
     }
 
-    /// Its number within the project, where it has one.
+    /// Its number within the project or group, where it has one.
     #[must_use]
     pub fn iid(&self) -> Option<i64> {
         match self {
             Self::Issue(issue) => Some(issue.iid),
+            Self::MergeRequest(merge_request) => Some(merge_request.iid),
+            Self::Snippet(_) => None,
+            Self::Epic(epic) => Some(epic.iid),
         }
     }
 
@@ -74,6 +126,18 @@ impl Noteable {
     pub fn title(&self) -> &str {
         match self {
             Self::Issue(issue) => &issue.title,
+            Self::MergeRequest(merge_request) => &merge_request.title,
+            Self::Snippet(snippet) => &snippet.title,
+            Self::Epic(epic) => &epic.title,
+        }
+    }
+
+    /// The name of its file, where it has one.
+    #[must_use]
+    pub fn file_name(&self) -> Option<&str> {
+        match self {
+            Self::Issue(_) | Self::MergeRequest(_) | Self::Epic(_) => None,
+            Self::Snippet(snippet) => Some(&snippet.file_name),
         }
     }
 
@@ -82,18 +146,50 @@ impl Noteable {
     pub fn is_confidential(&self) -> bool {
         match self {
             Self::Issue(issue) => issue.confidential,
+            Self::MergeRequest(_) | Self::Snippet(_) => false,
+            Self::Epic(epic) => epic.confidential,
         }
+    }
+
+    /// Where a note on it is written, as far as that decides who may read it; none where nothing follows from what notes say.
+    ///
+    /// # Errors
+    /// Whatever the database reports.
+    pub(in crate::services) async fn scene<'a>(
+        &self,
+        db: &impl ConnectionTrait,
+        place: &'a Place,
+    ) -> Result<Option<Scene<'a>>> {
+        Ok(match self {
+            Self::Issue(issue) => {
+                let readers = match issue.confidential {
+                    true => saying::assignees(db, issue).await?,
+                    false => Vec::new(),
+                };
+                Some(Scene::of_issue(
+                    place,
+                    issue.confidential,
+                    issue.author_id,
+                    readers,
+                ))
+            }
+            Self::MergeRequest(_) => Some(Scene::of_merge_request(place)),
+            Self::Epic(epic) => Some(Scene::of_epic(place, epic.confidential, epic.author_id)),
+            Self::Snippet(_) => None,
+        })
     }
 
     /// Refuses what takes part in the discussion from others than members, where it is locked.
     ///
     /// # Errors
     /// 403.
-    pub(in crate::services) fn check_unlocked(&self, access: &ProjectAccess) -> Result<()> {
+    pub(in crate::services) fn check_unlocked(&self, place: &Place) -> Result<()> {
         let locked = match self {
             Self::Issue(issue) => issue.discussion_locked,
+            Self::MergeRequest(merge_request) => merge_request.discussion_locked,
+            Self::Snippet(_) | Self::Epic(_) => false,
         };
-        match locked && !access.holds(Role::Guest) {
+        match locked && !place.holds(Role::Guest) {
             true => Err(Error::forbidden_because("The discussion is locked")),
             false => Ok(()),
         }
@@ -108,19 +204,21 @@ impl Noteable {
         transaction: &DatabaseTransaction,
         more: i32,
     ) -> Result<()> {
-        match self {
-            Self::Issue(issue) => {
-                issues::Entity::update_many()
-                    .col_expr(issues::Column::UpdatedAt, Expr::value(now()))
-                    .col_expr(
-                        issues::Column::UserNotesCount,
-                        Expr::col(issues::Column::UserNotesCount).add(more),
-                    )
-                    .filter(issues::Column::Id.eq(issue.id))
-                    .exec(transaction)
-                    .await?;
-            }
+        let (table, id, counts) = match self {
+            Self::Issue(issue) => ("issues", issue.id, true),
+            Self::MergeRequest(merge_request) => ("merge_requests", merge_request.id, true),
+            Self::Snippet(snippet) => ("snippets", snippet.id, false),
+            Self::Epic(epic) => ("epics", epic.id, true),
+        };
+        let mut update = Query::update();
+        update
+            .table(table)
+            .value("updated_at", now())
+            .and_where(Expr::col("id").eq(id));
+        if counts {
+            update.value("user_notes_count", Expr::col("user_notes_count").add(more));
         }
+        transaction.execute(&update).await?;
         Ok(())
     }
 }

@@ -5,6 +5,7 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait};
 
 use crate::entities::notes::{ActiveModel, Column, Entity};
+use crate::entities::todos::Target;
 use crate::entities::{now, users};
 use crate::services::durations::humane;
 
@@ -34,6 +35,16 @@ impl Parent {
         row
     }
 
+    /// It as what a to-do item is about; none of what there are no such items for.
+    pub(in crate::services) fn todo_target(self) -> Option<Target> {
+        match self {
+            Self::Issue(id) => Some(Target::Issue(id)),
+            Self::MergeRequest(id) => Some(Target::MergeRequest(id)),
+            Self::Epic(id) => Some(Target::Epic(id)),
+            Self::Snippet(_) => None,
+        }
+    }
+
     /// Rows that stand on it.
     pub(in crate::services) fn holds(self) -> Expr {
         match self {
@@ -45,14 +56,14 @@ impl Parent {
     }
 }
 
-/// Writes notes of the system, in this order, in the name of whoever made the change.
+/// Writes notes of the system, in this order, in the name of whoever made the change, if anybody is known.
 ///
 /// # Errors
 /// Whatever the database reports.
 pub async fn write(
     transaction: &DatabaseTransaction,
     parent: Parent,
-    author_id: i64,
+    author_id: Option<i64>,
     bodies: Vec<String>,
 ) -> Result<(), DbErr> {
     if bodies.is_empty() {
@@ -60,7 +71,7 @@ pub async fn write(
     }
     let at = now();
     let rows = bodies.into_iter().map(|body| ActiveModel {
-        author_id: Set(Some(author_id)),
+        author_id: Set(author_id),
         body: Set(body),
         system: Set(true),
         created_at: Set(at),
@@ -71,6 +82,31 @@ pub async fn write(
         .exec_without_returning(transaction)
         .await?;
     Ok(())
+}
+
+/// A note of the system that names another thing: who may not see that does not see the note.
+pub(in crate::services) fn naming(
+    on: Parent,
+    named: Parent,
+    author_id: Option<i64>,
+    body: String,
+) -> ActiveModel {
+    let at = now();
+    let mut row = ActiveModel {
+        author_id: Set(author_id),
+        body: Set(body),
+        system: Set(true),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..on.row()
+    };
+    match named {
+        Parent::Issue(id) => row.referenced_issue_id = Set(Some(id)),
+        Parent::MergeRequest(id) => row.referenced_merge_request_id = Set(Some(id)),
+        // No text on these names anything.
+        Parent::Snippet(_) | Parent::Epic(_) => {}
+    }
+    row
 }
 
 /// The title changed: what is new and what went is marked, in whole words.
@@ -173,6 +209,21 @@ pub fn weight(weight: Option<i32>) -> String {
     match weight {
         Some(weight) => format!("changed weight to **{weight}**"),
         None => "removed the weight".to_owned(),
+    }
+}
+
+/// It is to be merged into another branch.
+#[must_use]
+pub fn retargeted(old: &str, new: &str) -> String {
+    format!("changed target branch from `{old}` to `{new}`")
+}
+
+/// Comments became something for members only, or for everybody again; `noun` says on what.
+#[must_use]
+pub fn locked(noun: &str, locked: bool) -> String {
+    match locked {
+        true => format!("locked this {noun}"),
+        false => format!("unlocked this {noun}"),
     }
 }
 

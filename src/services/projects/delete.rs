@@ -10,6 +10,7 @@ use crate::git::RepositoryId;
 use crate::jobs::{self, delete_project::DeleteProject};
 use crate::policy::Tier;
 use crate::services::access::ProjectAccess;
+use crate::services::deploy_keys;
 use crate::services::events::{self, Action, NewEvent, project_target};
 use crate::services::preconditions::unmodified_since;
 use crate::services::uploads;
@@ -151,6 +152,7 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
                 .all(transaction)
                 .await?;
             delete_bots(transaction, bots).await?;
+            deploy_keys::remove_all(transaction, project.id).await?;
             let erased = projects::Entity::delete_by_id(project.id)
                 .exec(transaction)
                 .await?;

@@ -9,6 +9,7 @@ use crate::database::Violation;
 use crate::entities::{AccessLevel, Visibility, fold, namespaces, now, projects};
 use crate::error::{Error, Result};
 use crate::git::{self, Repository, RepositoryId};
+use crate::jobs::{self, recount_closing::RecountClosing};
 use crate::policy::Tier;
 use crate::services::access::ProjectAccess;
 use crate::services::{Backend, settings};
@@ -171,6 +172,12 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
             if let Some(topics) = topics {
                 replace_topics(transaction, project.id, topics).await?;
             }
+            if closes(&project) != closes(&current) {
+                let job = RecountClosing {
+                    project_id: project.id,
+                };
+                jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
+            }
             Ok::<_, Error>((project, namespace))
         })
         .await;
@@ -186,6 +193,12 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
         namespace,
         role,
     })
+}
+
+/// The branch whose merges close issues; none where none does.
+fn closes(project: &projects::Model) -> Option<&str> {
+    let branch = project.default_branch.as_deref();
+    branch.filter(|_| project.autoclose_referenced_issues)
 }
 
 /// The branch, or none where the repository has no branch at all yet and any name will do.

@@ -7,10 +7,11 @@ use sea_orm::{
 use super::create::{refuse_taken, taken, target, target_id};
 use crate::entities::members::{self, Source};
 use crate::entities::namespaces::{self, Kind};
-use crate::entities::{AccessLevel, now, projects};
+use crate::entities::{AccessLevel, Scope, namespace_ancestors, now, projects};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::reach::Moved;
 
 /// As [`transfer`], to the namespace that a number or a full path names.
 ///
@@ -22,7 +23,8 @@ pub async fn transfer_to(backend: &Backend, access: ProjectAccess, namespace: &s
 }
 
 /// Moves a project to another namespace, as it is: members, shares and settings stay, and its visibility is lowered to
-/// that of the group where it would be seen by more than that.
+/// that of the group where it would be seen by more than that. What its issues and merge requests do not reach there is
+/// replaced ([`Moved`]).
 ///
 /// # Errors
 /// 403 for whoever is not Owner of the project; 404 for a namespace that is not there or in which the caller may not make
@@ -54,11 +56,16 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
                 Kind::User => current.visibility,
                 Kind::Group => current.visibility.min(target.visibility),
             };
+            let before = namespace_ancestors::of(transaction, current.namespace_id).await?;
+            let after = namespace_ancestors::of(transaction, target.id).await?;
+            let moved = Moved::new(Scope::Project(project_id), &before, &after);
+            moved.lock(transaction).await?;
             let mut row = current.into_active_model();
             row.namespace_id = Set(target.id);
             row.visibility = Set(visibility);
             row.updated_at = Set(now());
             row.update(transaction).await.map_err(taken)?;
+            moved.settle(transaction).await?;
             match target.owner_id {
                 Some(owner) => ensure_maintainer(transaction, project_id, owner).await,
                 None => Ok(()),

@@ -15,8 +15,8 @@ use crate::entities::{
 use crate::error::{Error, Result};
 use crate::jobs;
 use crate::jobs::delete_user::DeleteUser;
-use crate::services::Backend;
 use crate::services::namespaces::hide;
+use crate::services::{Backend, snippets};
 
 /// Takes a user out of sight with everything that lets them act, and leaves the rest to a job. `hard` removes
 /// what they wrote, and the groups that nobody else owns, as well; personal projects go in either case.
@@ -71,6 +71,7 @@ async fn take_away(
         return Err(Error::not_found("User"));
     }
     disarm(transaction, user_id).await?;
+    snippets::remove_all_of(transaction, user_id).await?;
     let personal = namespaces::of_user(transaction, user_id).await?;
     for root in groups.iter().copied().chain(personal.map(|space| space.id)) {
         hide(transaction, root).await?;

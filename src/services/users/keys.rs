@@ -1,16 +1,19 @@
 //! SSH keys of users.
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
+};
 
 use crate::api::types::{Page, PageRequest};
 use crate::database::Violation;
+use crate::entities::taken_fingerprints::{self, Holder};
 use crate::entities::user_keys::{self, Column, Entity, Model};
 use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
-use crate::services::ssh_keys::PublicKey;
+use crate::services::ssh_keys::{PublicKey, malformed};
 
 /// How many keys a user may have.
 const MOST: u64 = 100;
@@ -40,7 +43,7 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// # Errors
 /// 400 for what is no key, for one that somebody has, and for more than a user may have.
 pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> Result<Model> {
-    let key = PublicKey::parse(key)?;
+    let key = PublicKey::parse(key).ok_or_else(|| malformed(""))?;
     let row = user_keys::ActiveModel {
         user_id: Set(user_id),
         title: Set(title),
@@ -58,13 +61,22 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
                 let text = format!("are too many (maximum is {MOST})");
                 return Err(Error::attribute("keys", text));
             }
-            let made = row.insert(transaction).await;
-            made.map_err(|error| match Violation::of(&error) {
-                Some(Violation::Unique(_)) => Error::attribute("fingerprint", "has already been taken"),
-                _ => error.into(),
-            })
+            let made = row.insert(transaction).await.map_err(refused)?;
+            let holder = Holder::UserKey(made.id);
+            taken_fingerprints::take(transaction, &made.fingerprint, holder)
+                .await
+                .map_err(refused)?;
+            Ok(made)
         })
         .await
+}
+
+/// Why a key was not written.
+fn refused(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::attribute("fingerprint", "has already been taken"),
+        _ => error.into(),
+    }
 }
 
 /// Removes a key of a user.

@@ -5,19 +5,23 @@
 mod pace;
 mod refusal;
 mod transport;
+mod unread;
 
 use std::convert::Infallible;
 use std::future::{Future, poll_fn};
+use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bytes::Bytes;
+use futures_util::stream::BoxStream;
 use hyper::body::{Body as _, Incoming};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use poem::http::header::{CONNECTION, EXPECT, HeaderValue};
 use poem::http::uri::Scheme;
 use poem::http::{Request, StatusCode};
 use poem::web::{LocalAddr, RemoteAddr};
@@ -29,6 +33,7 @@ use tokio_util::task::TaskTracker;
 
 use pace::Pace;
 use transport::Transport;
+use unread::Unread;
 
 /// The largest head of a request that is read at all, in bytes; `web::limits` refuses smaller ones before.
 const HEAD: usize = 64 << 10;
@@ -38,6 +43,9 @@ const STREAMS: u32 = 128;
 const PONG: Duration = Duration::from_secs(20);
 /// How long to wait when no connection can be accepted, as when the process has too many files open.
 const PAUSE: Duration = Duration::from_millis(50);
+
+/// A body as it comes in.
+type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
 /// What connections may do.
 #[derive(Debug, Clone, Copy)]
@@ -121,11 +129,25 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
     /// Answers requests until the end; gives the transport back when the client speaks HTTP/2.
     async fn http1(&self, transport: Transport) -> Option<Transport> {
         // Whether the client may still be sending a body that nobody reads.
-        let unread = Arc::new(AtomicBool::new(false));
+        let unread = Arc::new(Unread::new());
         let service = service_fn(|request: Request<Incoming>| {
-            unread.store(!request.body().is_end_stream(), Ordering::Relaxed);
+            let unread = Arc::clone(&unread);
+            match request.body() {
+                body if body.is_end_stream() => unread.ended(),
+                // Whoever waits to be asked for the body is not asked for one that nobody wants.
+                _ if request.headers().contains_key(EXPECT) => unread.begin(Some(u64::MAX)),
+                body => unread.begin(body.size_hint().upper()),
+            }
             let answer = self.answer(request, Some(Arc::clone(&unread)));
-            Box::pin(async { Ok::<_, Infallible>(hyper::Response::from(answer.await)) })
+            Box::pin(async move {
+                let mut answer = answer.await;
+                unread.drain().await;
+                if unread.is_left() {
+                    let close = HeaderValue::from_static("close");
+                    answer.headers_mut().insert(CONNECTION, close);
+                }
+                Ok::<_, Infallible>(hyper::Response::from(answer))
+            })
         });
         let mut connection = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -146,7 +168,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         };
         let parts = connection.into_parts();
         let (mut transport, rest) = (parts.io.into_inner(), parts.read_buf);
-        let mut unread = unread.load(Ordering::Relaxed) || !rest.is_empty();
+        let mut unread = unread.is_unread() || !rest.is_empty();
         match outcome {
             Err(error) if error.is_parse_version_h2() => {
                 transport.begin_with(rest);
@@ -217,7 +239,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
     fn answer(
         &self,
         request: Request<Incoming>,
-        unread: Option<Arc<AtomicBool>>,
+        unread: Option<Arc<Unread<Pieces>>>,
     ) -> impl Future<Output = Response> + Send + use<E> {
         let local = self
             .local
@@ -228,8 +250,8 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         let empty = request.body().is_end_stream();
         let mut request = poem::Request::from((request, local, remote, Scheme::HTTP));
         if !empty {
-            let body = request.take_body().into_bytes_stream();
-            request.set_body(Body::from_bytes_stream(Pace::new(Box::pin(body), unread)));
+            let body: Pieces = Box::pin(request.take_body().into_bytes_stream());
+            request.set_body(Body::from_bytes_stream(Pace::new(body, unread)));
         }
         async move { endpoint.get_response(request).await }
     }

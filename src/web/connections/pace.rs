@@ -4,13 +4,14 @@ use std::future::Future;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::Stream;
 use tokio::time::{Instant, Sleep};
+
+use super::unread::Unread;
 
 /// How long a body may keep us waiting at a stretch.
 const STALL: Duration = Duration::from_secs(60);
@@ -26,8 +27,10 @@ const PIECE: u64 = 16;
 /// A body that is refused when it comes too slowly ([`io::ErrorKind::TimedOut`]) or in too many too small pieces
 /// ([`io::ErrorKind::InvalidData`]). Time that the server takes for itself does not count.
 pub struct Pace<S> {
-    inner: S,
-    unread: Option<Arc<AtomicBool>>,
+    /// None when it ended or was refused.
+    inner: Option<S>,
+    ended: bool,
+    unread: Option<Arc<Unread<S>>>,
     pieces: u64,
     bytes: u64,
     waited: Duration,
@@ -35,10 +38,11 @@ pub struct Pace<S> {
 }
 
 impl<S> Pace<S> {
-    /// Watches over a body; `unread` is taken back at its end.
-    pub fn new(inner: S, unread: Option<Arc<AtomicBool>>) -> Self {
+    /// Watches over a body; `unread` learns of its end, or gets what nobody read.
+    pub fn new(inner: S, unread: Option<Arc<Unread<S>>>) -> Self {
         Self {
-            inner,
+            inner: Some(inner),
+            ended: false,
             unread,
             pieces: 0,
             bytes: 0,
@@ -61,12 +65,16 @@ where
     type Item = io::Result<Bytes>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let Poll::Ready(next) = Pin::new(&mut self.inner).poll_next(context) else {
+        let Some(inner) = &mut self.inner else {
+            return Poll::Ready(None);
+        };
+        let Poll::Ready(next) = Pin::new(inner).poll_next(context) else {
             let patience = self.patience();
             let (_, end) = self
                 .waiting
                 .get_or_insert_with(|| (Instant::now(), Box::pin(tokio::time::sleep(patience))));
             ready!(end.as_mut().poll(context));
+            self.inner = None;
             return Poll::Ready(Some(Err(io::ErrorKind::TimedOut.into())));
         };
         if let Some((since, _)) = self.waiting.take() {
@@ -77,17 +85,28 @@ where
                 self.pieces += 1;
                 self.bytes += piece.len() as u64;
                 if self.pieces > FREE_PIECES && self.bytes < self.pieces * PIECE {
+                    self.inner = None;
                     return Poll::Ready(Some(Err(io::ErrorKind::InvalidData.into())));
                 }
             }
-            Some(Err(_)) => {}
+            Some(Err(_)) => self.inner = None,
             None => {
+                self.inner = None;
+                self.ended = true;
                 if let Some(unread) = &self.unread {
-                    unread.store(false, Ordering::Relaxed);
+                    unread.ended();
                 }
             }
         }
         Poll::Ready(next)
+    }
+}
+
+impl<S> Drop for Pace<S> {
+    fn drop(&mut self) {
+        if let (Some(unread), false) = (&self.unread, self.ended) {
+            unread.left(self.inner.take(), self.bytes);
+        }
     }
 }
 
@@ -157,9 +176,10 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_that_was_read_to_its_end_is_not_unread() {
-        let unread = Arc::new(AtomicBool::new(true));
+        let unread = Arc::new(Unread::new());
+        unread.begin(None);
         let mut body = Pace::new(stream::iter([Ok(Bytes::new())]), Some(Arc::clone(&unread)));
         while body.next().await.is_some() {}
-        assert!(!unread.load(Ordering::Relaxed));
+        assert!(!unread.is_unread());
     }
 }

@@ -1,5 +1,7 @@
 //! Emoji awarded to issues and to the notes on them.
 
+mod epics;
+
 use holdfast::entities::AccessLevel;
 use serde_json::{Value, json};
 

@@ -2,5 +2,6 @@
 
 mod admin;
 mod backups;
+mod demo;
 mod doctor;
 mod lifecycle;

@@ -48,13 +48,14 @@ impl Ids {
 }
 
 /// What is deleted without a condition, and why none can be set.
-const UNCONDITIONAL: [(&str, &str); 7] = [
+const UNCONDITIONAL: [(&str, &str); 8] = [
     ("delete_file", "`last_commit_id` says more"),
     ("delete_merged_branches", "it names no single thing"),
     ("delete_project_custom_attribute", NO_TIME),
     ("delete_group_custom_attribute", NO_TIME),
     ("delete_user_custom_attribute", NO_TIME),
     ("delete_fork_relation", NO_TIME),
+    ("remove_epic_issue", NO_TIME),
     (
         "stop_overriding_group_member",
         "it changes a member and removes none",

@@ -68,6 +68,13 @@ fn moves(project: &Project) -> Vec<(Method, String, Value, &'static str)> {
             json!({ "default_branch": "merged" }),
             "HEAD.lock",
         ),
+        (Method::PUT, "/merge_requests/1/merge".to_owned(), json!({}), main),
+        (
+            Method::PUT,
+            "/merge_requests/1/rebase".to_owned(),
+            json!({}),
+            "refs/heads/feature/x.lock",
+        ),
     ]
 }
 
@@ -75,6 +82,7 @@ scenario! {
     async fn what_cannot_lock_a_reference_is_a_conflict_and_changes_nothing(server) {
         let project = Project::filled(&server, "locked", Visibility::Private).await;
         project.git(&["tag", "v1", "main~1"]);
+        crate::merge_requests::propose(&server.root(), project.id, "feature/x", "main", json!({})).await;
         let directory = std::path::PathBuf::from(project.git(&["rev-parse", "--absolute-git-dir"]));
         let state = || (project.git(&["show-ref"]), project.git(&["symbolic-ref", "HEAD"]));
         let before = state();

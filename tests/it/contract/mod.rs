@@ -1,6 +1,7 @@
 //! What holds for the contract and the source as a whole.
 
 mod access_matrix;
+mod confidential;
 mod everywhere;
 mod layering;
 mod locks;

@@ -6,10 +6,13 @@ use serde_json::json;
 
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, places, scenario};
-use crate::{badges, boards, issues, labels, milestones};
+use crate::{
+    badges, boards, deploy_keys, epics, freeze_periods, issues, labels, merge_requests, milestones, snippets,
+    variables,
+};
 
 /// The most that a list may take, with finding out who asks.
-const MOST: usize = 12;
+const MOST: usize = 15;
 /// How many there are of most things.
 const MANY: usize = 13;
 
@@ -24,6 +27,16 @@ struct Ids {
     group_board: i64,
     /// On the first issue of the project.
     note: i64,
+    /// Of the project, with a note on it.
+    snippet: (i64, i64),
+    /// Of the group, with many notes and issues: its number there and its id.
+    epic: (i64, i64),
+    /// On the first merge request of the project.
+    merge_request_note: i64,
+    /// On that epic.
+    epic_note: i64,
+    project_milestone: i64,
+    group_milestone: i64,
 }
 
 impl Ids {
@@ -33,8 +46,11 @@ impl Ids {
         let group = places::group(&root, "many", json!({ "visibility": "public" })).await;
         let other = places::group(&root, "other", json!({})).await;
         let hooks = format!("/projects/{}/hooks", project.id);
-        let (mut hook, mut note) = (0, 0);
+        let (mut hook, mut note, mut merge_request_note, mut epic_note) = (0, 0, 0, 0);
+        let (mut project_milestone, mut group_milestone) = (0, 0);
         let (mut project_board, mut group_board) = (0, 0);
+        let mut snippet = (0, 0);
+        let epic = epics::epic(&root, group, "much", json!({})).await;
         for number in 0..MANY {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
             let topics = json!({ "namespace_id": group, "tag_list": "a,b", "visibility": "public" });
@@ -79,8 +95,8 @@ impl Ids {
                 boards::list(&root, &place, board, json!({ "milestone_id": milestone })).await;
                 boards::list(&root, &place, board, json!({ "assignee_id": 1 })).await;
                 match place.starts_with("/projects") {
-                    true => project_board = board,
-                    false => group_board = board,
+                    true => (project_board, project_milestone) = (board, milestone),
+                    false => (group_board, group_milestone) = (board, milestone),
                 }
             }
             let milestones = root.get(&format!("/groups/{group}/milestones")).await;
@@ -97,17 +113,76 @@ impl Ids {
                     .await
                     .expect(200);
             }
-            let issue = format!("/projects/{}/issues/1", project.id);
-            let written = json!({ "body": title });
-            let written = person.client.post(&format!("{issue}/notes"), written).await;
-            let written = places::id(&written.expect(201).json());
-            note = if number == 0 { written } else { note };
-            for to in [issue.clone(), format!("{issue}/notes/{note}")] {
+            let mine = json!({ "labels": title });
+            epics::epic(&person.client, below, &title, mine).await;
+            let of_group = root.get(&format!("/projects/{made}/issues")).await;
+            let gathered = places::id(&of_group.expect(200).json()[0]);
+            let gather = format!("/groups/{group}/epics/{}/issues/{gathered}", epic.0);
+            root.post(&gather, json!({})).await.expect(201);
+            let on_epic = comment(&person.client, &format!("/groups/{group}/epics/{}", epic.1)).await;
+            // Something of each kind waits for whoever looks, in several places.
+            for (reader, client) in [("root", &person.client), ("ann", &root)] {
+                let text = json!({ "title": title, "description": format!("for @{reader}") });
+                issues::open(client, made, text).await;
+                let text = json!({ "description": format!("for @{reader}") });
+                epics::epic(client, below, &format!("for-{reader}"), text).await;
+            }
+            let in_project = format!("/projects/{}", project.id);
+            let public = json!({ "visibility": "public" });
+            snippets::snippet(&person.client, "", &title, public.clone()).await;
+            snippets::snippet(&root, "", &title, public.clone()).await;
+            let written = snippets::snippet(&person.client, &in_project, &title, public).await;
+            let one = if number == 0 { written } else { snippet.0 };
+            let on_snippet = format!("{in_project}/snippets/{one}");
+            let issue = format!("{in_project}/issues/1");
+            // Each closes the first issue, and the first closes each.
+            let branch = format!("proposed-{number}");
+            project.git(&["branch", &branch, "topic"]);
+            let wish = json!({ "labels": title, "assignee_ids": [person.id], "description": "Closes #1" });
+            merge_requests::propose(&root, project.id, &branch, "main", wish).await;
+            server.bare_merge_request(made, 1, &[], None).await;
+            let first = format!("{in_project}/merge_requests/1");
+            let all: Vec<String> = (1..=number + 1).map(|iid| format!("#{iid}")).collect();
+            let closes = json!({ "description": format!("Closes {}", all.join(", ")) });
+            root.put(&first, closes).await.expect(200);
+            let (written, beside, upon) = (
+                comment(&person.client, &issue).await,
+                comment(&person.client, &on_snippet).await,
+                comment(&person.client, &first).await,
+            );
+            if number == 0 {
+                (note, snippet, merge_request_note, epic_note) = (written, (one, beside), upon, on_epic);
+            }
+            let epic = format!("/groups/{group}/epics/{}", epic.0);
+            let notes = [
+                format!("{epic}/notes/{epic_note}"),
+                format!("{issue}/notes/{note}"),
+                format!("{on_snippet}/notes/{}", snippet.1),
+                format!("{first}/notes/{merge_request_note}"),
+            ];
+            for client in [&root, &person.client] {
+                let both = json!({ "body": "for @ann and @root" });
+                let written = client.post(&format!("{first}/notes"), both).await;
+                written.expect(201);
+            }
+            for to in [issue, on_snippet, first, epic].into_iter().chain(notes) {
                 let tada = json!({ "name": "tada" });
                 let awarded = person.client.post(&format!("{to}/award_emoji"), tada).await;
                 awarded.expect(201);
             }
             hook = places::id(&root.post(&hooks, address).await.expect(201).json());
+            freeze_periods::freeze_period(&root, &in_project).await;
+            deploy_keys::deploy_key(&root, &in_project, number as u64).await;
+            for place in ["/admin/ci", &in_project, &format!("/groups/{group}")] {
+                variables::variable(&root, &format!("{place}/variables"), &format!("K{number}")).await;
+            }
+        }
+        for iid in 1..=MANY {
+            for kind in ["issues", "merge_requests"] {
+                let path = format!("/projects/{}/{kind}/{iid}", project.id);
+                let change = json!({ "milestone_id": project_milestone });
+                root.put(&path, change).await.expect(200);
+            }
         }
         places::join(&root, &format!("/groups/{group}"), user, 40).await;
         places::join(&root, &format!("/projects/{}", project.id), user, 40).await;
@@ -120,6 +195,12 @@ impl Ids {
             project_board,
             group_board,
             note,
+            snippet,
+            epic,
+            merge_request_note,
+            epic_note,
+            project_milestone,
+            group_milestone,
         }
     }
 
@@ -132,7 +213,17 @@ impl Ids {
                 ("id", On::Group) => self.group.to_string(),
                 ("id" | "user_id", _) => self.user.to_string(),
                 ("sha", _) => self.commit.clone(),
-                ("issue_iid", _) => "1".to_owned(),
+                ("issue_iid" | "merge_request_iid", _) => "1".to_owned(),
+                ("epic_iid", _) => self.epic.0.to_string(),
+                ("epic_id", _) => self.epic.1.to_string(),
+                ("snippet_id", _) => self.snippet.0.to_string(),
+                ("milestone_id", On::Project) => self.project_milestone.to_string(),
+                ("milestone_id", _) => self.group_milestone.to_string(),
+                ("note_id", _) if operation.id.contains("snippet") => self.snippet.1.to_string(),
+                ("note_id", _) if operation.id.contains("merge_request") => {
+                    self.merge_request_note.to_string()
+                }
+                ("note_id", On::Group) => self.epic_note.to_string(),
                 ("note_id", _) => self.note.to_string(),
                 ("hook_id", _) => self.hook.to_string(),
                 ("board_id", On::Project) => self.project_board.to_string(),
@@ -142,6 +233,14 @@ impl Ids {
         });
         segments.collect::<Vec<_>>().join("/")
     }
+}
+
+/// Writes a note on something.
+async fn comment(client: &Client, on: &str) -> i64 {
+    let made = client
+        .post(&format!("{on}/notes"), json!({ "body": "A note" }))
+        .await;
+    places::id(&made.expect(201).json())
 }
 
 /// The lists that take too many statements.

@@ -11,6 +11,13 @@ fn get(target: &str, fields: &str) -> String {
     format!("GET {target} HTTP/1.1\r\nHost: h\r\nConnection: close\r\n{fields}\r\n")
 }
 
+/// The head of a request whose body is said to have so many bytes.
+fn post(target: &str, length: usize) -> String {
+    format!(
+        "POST {target} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+    )
+}
+
 async fn server(options: Options) -> TestServer {
     TestServer::start_with(Kind::Sqlite, options).await
 }
@@ -41,6 +48,36 @@ scenario! {
         assert_eq!(wire.answer().await.status, 401);
         assert_eq!(wire.answer().await.status, 400);
         wire.closed().await;
+    }
+
+    async fn a_small_body_that_nobody_reads_leaves_the_connection_as_it_was(server) {
+        let mut wire = Wire::connect(&server.base).await;
+        for (target, status) in [("/api/v4/projects/1/issues/1/notes", 401), ("/nothing", 404), ("/api/v4/nothing", 404)] {
+            // The body comes when the answer is known already.
+            wire.send(post(target, 13)).await;
+            server.root().get("/version").await.expect(200);
+            wire.send("{\"body\": \"x\"}").await;
+            let answer = wire.answer().await;
+            assert_eq!((answer.status, answer.headers.get("connection")), (status, None), "{target}");
+        }
+        wire.send(get(TARGET, "")).await;
+        assert_eq!(wire.answer().await.status, 401);
+    }
+
+    async fn a_body_that_nobody_waits_for_ends_the_connection_and_the_answer_says_so(server) {
+        for (head, body) in [
+            (post("/api/v4/projects/1/issues/1/notes", 13), ""),
+            (post("/nothing", 13), "{\"body\":"),
+            (post("/nothing", 100_000), ""),
+            (post("/nothing", 13).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n"), ""),
+        ] {
+            let mut wire = Wire::connect(&server.base).await;
+            wire.send(format!("{head}{body}")).await;
+            let answer = wire.answer().await;
+            assert!(matches!(answer.status, 401 | 404), "{head}");
+            assert_eq!(answer.headers.get("connection").map(String::as_str), Some("close"), "{head}");
+            wire.closed().await;
+        }
     }
 
     async fn long_targets_are_refused_in_json(server) {

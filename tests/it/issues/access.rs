@@ -143,4 +143,20 @@ scenario! {
         assert_eq!(refused["message"], "assignee_username allows one value, but found 2: ann, ben");
         assert_eq!(titles(&root, "/issues?weight=Nonsense").await, ["t"], "an unknown parameter is ignored");
     }
+
+    async fn strangers_are_assigned_only_where_they_see_issues(server) {
+        let root = server.root();
+        let id = public_project(&server, "inward").await;
+        let (stranger, member) = (server.person("stranger").await, server.person("member").await);
+        server.enrol(id, member.id, AccessLevel::Guest).await;
+        let both = json!([stranger.id, member.id]);
+        let assigned = async |body: serde_json::Value| {
+            let iid = open(&root, id, body).await;
+            let issue = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
+            issue["assignees"].as_array().expect("a list").iter().map(|user| user["username"].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(assigned(json!({"title": "t", "assignee_ids": both})).await, [json!("stranger"), json!("member")]);
+        root.put(&format!("/projects/{id}"), json!({"issues_access_level": "private"})).await.expect(200);
+        assert_eq!(assigned(json!({"title": "t", "assignee_ids": both})).await, [json!("member")]);
+    }
 }

@@ -1,8 +1,16 @@
 //! The life of an issue: made, read, edited, closed, opened again, removed.
 
+use holdfast::entities::{AccessLevel, Visibility, iid_counters};
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::json;
 
 use super::{open, public_project, told};
+use crate::epics::epic;
+use crate::merge_requests::propose;
+use crate::support::code::Project;
+use crate::support::places::{group, join};
+use crate::support::receiver::Receiver;
 use crate::support::scenario;
 
 scenario! {
@@ -217,5 +225,81 @@ scenario! {
         assert_eq!(people, [json!("root")]);
         server.anonymous().post(&format!("{path}/subscribe"), json!({})).await.expect(401);
         ann.client.post(&format!("/projects/{id}/issues/99/subscribe"), json!({})).await.expect(404);
+    }
+
+    async fn numbers_are_given_out_as_far_as_they_go(server) {
+        let root = server.root();
+        let id = public_project(&server, "numbered").await;
+        let path = format!("/projects/{id}/issues");
+        for number in [2_147_483_648, i64::MAX] {
+            let refused = root.post(&path, json!({"title": "t", "iid": number})).await.expect(400);
+            assert_eq!(refused.message(), "iid does not have a valid value");
+        }
+        assert_eq!(open(&root, id, json!({"title": "t", "iid": 2_147_483_647})).await, 2_147_483_647);
+        assert_eq!(open(&root, id, json!({"title": "next"})).await, 2_147_483_648);
+        let last = iid_counters::Entity::update_many()
+            .col_expr(iid_counters::Column::Last, Expr::value(i64::MAX - 1))
+            .filter(iid_counters::Column::ProjectId.eq(id));
+        last.exec(server.backend.database.write()).await.expect("a change");
+        assert_eq!(open(&root, id, json!({"title": "last"})).await, i64::MAX);
+        let refused = root.post(&path, json!({"title": "none"})).await.expect(400);
+        assert_eq!(refused.message(), "There are no numbers left");
+    }
+
+    async fn a_change_to_what_is_so_already_is_none(server) {
+        let root = server.root();
+        let id = public_project(&server, "same").await;
+        let mut receiver = Receiver::start().await;
+        let ann = server.person("ann").await;
+        let said = json!({
+            "title": "t", "description": "d", "labels": "a,b", "assignee_ids": [ann.id], "due_date": "2030-02-03",
+            "weight": 2, "confidential": false, "discussion_locked": false,
+        });
+        let iid = open(&root, id, said.clone()).await;
+        let path = format!("/projects/{id}/issues/{iid}");
+        let before = root.get(&path).await.expect(200).json();
+        let hook = json!({"url": receiver.url, "issues_events": true, "push_events": false});
+        root.post(&format!("/projects/{id}/hooks"), hook).await.expect(201);
+        for same in [said, json!({"state_event": "reopen"}), json!({"add_labels": "a"}), json!({"milestone_id": 0})] {
+            assert_eq!(root.put(&path, same.clone()).await.expect(200).json(), before, "{same}");
+        }
+        server.finish_jobs().await;
+        assert!(receiver.rest().is_empty());
+        let after = root.put(&path, json!({"title": "other"})).await.expect(200).json();
+        assert_ne!(after["updated_at"], before["updated_at"]);
+        server.finish_jobs().await;
+        assert_eq!(receiver.rest().len(), 1);
+    }
+
+    async fn whose_maker_is_gone_was_made_by_a_ghost(server) {
+        let root = server.root();
+        let place = group(&root, "haunted", json!({"visibility": "public"})).await;
+        let project = Project::filled(&server, "house", Visibility::Public).await;
+        let ann = server.person("ann").await;
+        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+        join(&root, &format!("/groups/{place}"), ann.id, 40).await;
+        let iid = open(&ann.client, project.id, json!({"title": "t"})).await;
+        let change = propose(&ann.client, project.id, "feature/x", "main", json!({})).await;
+        let (epic, _) = epic(&ann.client, place, "e", json!({})).await;
+        let note = root.post(&format!("/projects/{}/issues/{iid}/notes", project.id), json!({"body": "x"})).await.expect(201).json();
+        assert_eq!(note["author"]["username"], "root");
+        root.delete(&format!("/users/{}", ann.id)).await.expect(204);
+        server.finish_jobs().await;
+        for path in [
+            format!("/projects/{}/issues/{iid}", project.id),
+            format!("/projects/{}/merge_requests/{change}", project.id),
+            format!("/groups/{place}/epics/{epic}"),
+        ] {
+            let maker = root.get(&path).await.expect(200).json()["author"].clone();
+            assert_eq!((&maker["username"], &maker["name"], &maker["id"]), (&json!("ghost"), &json!("Ghost User"), &json!(0)), "{path}");
+        }
+    }
+
+    async fn a_leap_second_is_the_one_that_follows(server) {
+        let root = server.root();
+        let id = public_project(&server, "leaping").await;
+        let iid = open(&root, id, json!({"title": "t", "created_at": "2016-12-31T23:59:60.500Z"})).await;
+        let made = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
+        assert_eq!(made["created_at"], "2017-01-01T00:00:00.500Z");
     }
 }

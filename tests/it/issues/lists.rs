@@ -205,7 +205,7 @@ scenario! {
         let Sample { project: id, .. } = sample(&server).await;
         let root = server.root();
         let (one, two, three, four) = ("one", "two", "three quick", "four");
-        root.put(&format!("/projects/{id}/issues/1"), json!({"title": "one"})).await.expect(200);
+        root.put(&format!("/projects/{id}/issues/1"), json!({"description": "changed last"})).await.expect(200);
         for (order, up, down) in [
             ("created_at", [one, two, three, four], [four, three, two, one]),
             ("updated_at", [two, four, three, one], [one, three, four, two]),
@@ -281,5 +281,65 @@ scenario! {
         for path in ["/issues".to_owned(), format!("/groups/{top}/issues"), format!("/projects/{other}/issues")] {
             server.with_token(&narrow).get(&path).await.expect(403);
         }
+    }
+
+    async fn conditions_that_are_left_out_may_be_blank_and_labels_may_be_none(server) {
+        let root = server.root();
+        let id = sample(&server).await.project;
+        let all = ["one", "two", "three quick", "four"];
+        for blank in [
+            "not[assignee_id]=", "not[iids][]=", "not[iids]=", "not[labels]=", "not[milestone]=", "not[author_id]=",
+            "not[assignee_username][]=", "not[assignee_username]=", "not[my_reaction_emoji]=", "not[search]=", "not[in]=",
+        ] {
+            assert_eq!(found(&root, id, blank).await, all, "{blank}");
+        }
+        assert_eq!(found(&root, id, "not[iids][]=&not[iids][]=1").await, all[1..]);
+        for none in ["No+Label", "No%2BLabel", "no%2blabel", "No%20Label", "None"] {
+            assert_eq!(found(&root, id, &format!("labels={none}")).await, ["three quick"], "{none}");
+            assert_eq!(found(&root, id, &format!("not[labels]={none}")).await, ["one", "two", "four"], "{none}");
+        }
+    }
+
+    async fn what_is_shown_as_the_bound_is_within(server) {
+        let root = server.root();
+        let id = public_project(&server, "bounded").await;
+        let iid = open(&root, id, json!({"title": "t", "created_at": "2020-01-01T00:00:00.123456Z"})).await;
+        let issue = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
+        assert_eq!(issue["created_at"], "2020-01-01T00:00:00.123Z");
+        for (question, count) in [
+            ("created_before=2020-01-01T00:00:00.123Z", 1),
+            ("created_before=2020-01-01T00:00:00.122Z", 0),
+            ("created_before=2020-01-01T00:00:00.123455Z", 0),
+            ("created_before=2020-01-01T00:00:00.123456Z", 1),
+            ("created_after=2020-01-01T00:00:00.123Z&created_before=2020-01-01T00:00:00.123Z", 1),
+            ("updated_before=2020-01-01T00:00:00.123Z", 1),
+        ] {
+            assert_eq!(found(&root, id, question).await.len(), count, "{question}");
+        }
+    }
+
+    async fn many_labels_are_looked_for_together(server) {
+        let root = server.root();
+        let id = public_project(&server, "labelled").await;
+        let names = |count: usize| (0..count).map(|number| format!("l{number}")).collect::<Vec<_>>().join(",");
+        for count in [3, 7, 30] {
+            open(&root, id, json!({"title": format!("with {count}"), "labels": names(count)})).await;
+        }
+        open(&root, id, json!({"title": "without"})).await;
+        for (count, wanted) in [(3, 3), (5, 2), (6, 2), (7, 2), (8, 1), (30, 1), (31, 0), (100, 0)] {
+            let question = format!("labels={}", names(count));
+            assert_eq!(found(&root, id, &question).await.len(), wanted, "{count}");
+            if count < 100 {
+                assert_eq!(found(&root, id, &format!("{question},l0")).await.len(), wanted, "{count} and one twice");
+            }
+            assert_eq!(found(&root, id, &format!("not[{}", question.replacen('=', "]=", 1))).await, ["without"], "{count}");
+        }
+        let mut taken = Vec::new();
+        for count in [3, 100] {
+            let before = server.statements();
+            root.get(&format!("/projects/{id}/issues?labels={}&per_page=7", names(count))).await.expect(200);
+            taken.push(server.statements() - before);
+        }
+        assert!(taken[1] <= taken[0], "{taken:?}");
     }
 }

@@ -2,6 +2,7 @@ mod access;
 mod life;
 mod lists;
 mod moving;
+mod plans;
 mod races;
 mod times;
 mod told;

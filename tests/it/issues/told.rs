@@ -75,4 +75,31 @@ scenario! {
         assert_eq!((&told.body["event_type"], &told.body["object_attributes"]["title"]), (&json!("confidential_issue"), &json!("hush")));
         assert_eq!(open_ones.next().await.body["object_attributes"]["title"], "open");
     }
+
+    async fn what_became_confidential_is_not_told_to_the_others_any_more(server) {
+        let root = server.root();
+        let id = public_project(&server, "hushed").await;
+        let mut receiver = Receiver::start().await;
+        hook(&server, id, &receiver.url, json!({"issues_events": true, "note_events": true})).await;
+        let hooks = format!("/projects/{id}/hooks");
+        let log = format!("{hooks}/{}/events", root.get(&hooks).await.expect(200).json()[0]["id"]);
+        let iid = open(&root, id, json!({"title": "open until now"})).await;
+        let path = format!("/projects/{id}/issues/{iid}");
+        root.post(&format!("{path}/notes"), json!({"body": "seen by all until now"})).await.expect(201);
+        root.put(&path, json!({"confidential": true, "title": "hush"})).await.expect(200);
+        let other = open(&root, id, json!({"title": "open"})).await;
+        server.finish_jobs().await;
+        let told = receiver.next().await.body;
+        assert_eq!(told["object_attributes"]["iid"], other, "{told}");
+        let kept = root.get(&log).await.expect(200).json();
+        let withheld: Vec<&Value> = kept.as_array().expect("a list").iter().filter(|row| row["state"] == "failed").collect();
+        assert_eq!(withheld.len(), 2, "{kept}");
+        for row in withheld {
+            assert_eq!((&row["error"], &row["attempts"]), (&json!("became confidential"), &json!(1)));
+        }
+        // What was told while all saw it is not told again.
+        let told = kept.as_array().expect("a list").iter().find(|row| row["state"] == "delivered").expect("one");
+        root.put(&format!("/projects/{id}/issues/{other}"), json!({"confidential": true})).await.expect(200);
+        root.post(&format!("{log}/{}/resend", told["id"]), json!({})).await.expect(409);
+    }
 }

@@ -1,6 +1,7 @@
 //! The life of a note: written, read, edited, removed.
 
 use holdfast::entities::AccessLevel;
+use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::{bodies, issue, write};
@@ -64,7 +65,7 @@ scenario! {
             }
             let long = send(json!({"body": "x".repeat(1_000_001)})).await.expect(400);
             assert!(long.message().contains("too long (maximum is 1000000 characters)"), "{}", long.message());
-            send(json!({"body": "x".repeat(5 << 20)})).await.expect(413);
+            send(json!({"body": "x".repeat(13 << 20)})).await.expect(413);
             assert_eq!(send(json!({"body": longest})).await.json()["body"].as_str().map(str::len), Some(4_000_000));
         }
         root.get(&format!("{notes}/one")).await.expect(400);
@@ -102,7 +103,7 @@ scenario! {
         assert_eq!(ann.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
         let changed = maintainer.client.put(&note, json!({"body": ":tada:"})).await.expect(200).json();
         assert_eq!((&changed["body"], &changed["author"]["id"]), (&json!(":tada:"), &json!(ann.id)));
-        let old = ann.client.request(reqwest::Method::DELETE, &note);
+        let old = ann.client.request(Method::DELETE, &note);
         let old = old.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
         ann.client.send(old).await.expect(412);
         ann.client.delete(&note).await.expect(204);
@@ -173,5 +174,21 @@ scenario! {
         let left = root.get(&format!("{path}/notes")).await.expect(200);
         assert_eq!((left.pluck("body")[0].clone(), left.pluck("system")), (json!("kept"), vec![json!(false), json!(true)]));
         assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
+    }
+
+    async fn a_million_characters_pass_however_they_are_written(server) {
+        let root = server.root();
+        let (_, path) = issue(&server, "long").await;
+        let url = format!("{path}/notes");
+        let escaped = format!("{{\"body\": \"{}\"}}", "\\ud83d\\ude00".repeat(1_000_000));
+        let encoded = format!("body={}", "%F0%9F%98%80".repeat(1_000_000));
+        let forms = [("application/json", escaped), ("application/x-www-form-urlencoded", encoded)];
+        for (kind, body) in forms {
+            let request = root.request(Method::POST, &url).header("content-type", kind).body(body.clone());
+            let made = root.send(request).await.expect(201).json();
+            assert_eq!(made["body"].as_str().map(|text| text.chars().count()), Some(1_000_000), "{kind}");
+            let request = root.request(Method::PUT, &format!("{url}/{}", made["id"])).header("content-type", kind).body(body);
+            root.send(request).await.expect(200);
+        }
     }
 }

@@ -5,6 +5,7 @@ mod log;
 mod payloads;
 mod receivers;
 mod settings;
+mod trials;
 
 use serde_json::{Value, json};
 

@@ -10,6 +10,7 @@ mod form;
 mod list;
 mod lists;
 mod plans;
+mod reach;
 mod read;
 mod restore;
 mod transfer;

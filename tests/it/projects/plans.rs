@@ -1,74 +1,17 @@
 //! How the databases go about lists of projects: by the indexes that are there for them.
 
-use sea_orm::{ConnectionTrait, DatabaseConnection, DbBackend, Statement, TransactionTrait};
+use sea_orm::{ConnectionTrait, DbBackend};
 use serde_json::json;
 
 use super::lists::crowd;
 use crate::support::places::{group, join, project};
+use crate::support::plans::{plan, statement_with};
 use crate::support::{Client, TestServer, scenario};
 
 /// The statement that finds the projects of a page.
 async fn statement(server: &TestServer, client: &Client, path: &str) -> String {
     let page = ["FROM \"projects\" LEFT JOIN \"namespaces\"", "ORDER BY"];
     statement_with(server, client, path, &page).await
-}
-
-/// The statement with these parts, of those that a list takes.
-async fn statement_with(server: &TestServer, client: &Client, path: &str, parts: &[&str]) -> String {
-    let before = server.statements();
-    client.get(path).await.expect(200);
-    let texts = server.statement_texts(before);
-    let wanted = |text: &&String| parts.iter().all(|part| text.contains(part));
-    texts.iter().find(wanted).expect("the statement").clone()
-}
-
-/// The lines of the plan for the statement of a page. In PostgreSQL every value but the limit is `value`, or unknown.
-async fn plan(server: &TestServer, sql: &str, value: Option<&str>) -> Vec<String> {
-    let db = server.backend.database.read();
-    if db.get_database_backend() == DbBackend::Postgres {
-        return plan_of_postgresql(db, sql, value).await;
-    }
-    let explain = Statement::from_string(DbBackend::Sqlite, format!("EXPLAIN QUERY PLAN {sql}"));
-    let rows = db.query_all_raw(explain).await.expect("a plan");
-    rows.iter()
-        .map(|row| row.try_get::<String>("", "detail").expect("a line"))
-        .collect()
-}
-
-async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&str>) -> Vec<String> {
-    // How many rows are wanted is said, so that the order counts.
-    let (head, limit) = sql.split_once(" LIMIT ").expect("a limit");
-    let tail = limit.find(')').map_or("", |end| &limit[end..]);
-    let sql = format!("{head} LIMIT 21{tail}");
-    let values = (1..).take_while(|number| sql.contains(&format!("${number}")));
-    let value_text = value.map_or("NULL".to_owned(), |value| format!("'{value}'"));
-    let values: Vec<String> = values.map(|_| value_text.clone()).collect();
-    let execute = match values.as_slice() {
-        [] => "page".to_owned(),
-        values => format!("page({})", values.join(", ")),
-    };
-    // A table so small is read as a whole whatever indexes there are, so without values that is forbidden where it can
-    // be avoided.
-    let settings = match value {
-        None => "SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan;",
-        Some(_) => "SET LOCAL plan_cache_mode = force_custom_plan;",
-    };
-    let transaction = db.begin().await.expect("a transaction");
-    let prepare = format!("{settings} PREPARE page AS {sql}");
-    transaction
-        .execute_unprepared(&prepare)
-        .await
-        .expect("a statement");
-    let explain = Statement::from_string(DbBackend::Postgres, format!("EXPLAIN EXECUTE {execute}"));
-    let rows = transaction.query_all_raw(explain).await.expect("a plan");
-    transaction
-        .execute_unprepared("DEALLOCATE page")
-        .await
-        .expect("an end");
-    transaction.rollback().await.expect("an end");
-    rows.iter()
-        .map(|row| row.try_get_by_index::<String>(0).expect("a line"))
-        .collect()
 }
 
 /// Whether a line reads the whole table of projects, or puts what it reads together from several indexes.

@@ -4,6 +4,7 @@ mod api_commits;
 mod crashes;
 mod large_push;
 mod letters;
+mod merges;
 mod nodes;
 mod remembered;
 mod security_connections;

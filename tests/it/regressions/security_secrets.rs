@@ -13,6 +13,7 @@ const QUERIED: &str = "planted-query-token-3";
 const TYPED: &str = "planted-typed-password-4";
 const BASIC: &str = "planted-basic-password-5";
 const COOKIE: &str = "planted-cookie-6";
+const VARIABLE: &str = "planted-variable-7";
 
 site_scenario! {
     async fn no_secret_reaches_the_log(site, _kind) {
@@ -27,6 +28,11 @@ site_scenario! {
             .expect(201);
         let given = made.json()["token"].as_str().expect("a token").to_owned();
         Client::new(&server.base, Some(&given)).get("/user").await.expect(200);
+        for (method, path) in [(Method::POST, "/admin/ci/variables"), (Method::POST, "/admin/ci/variables"), (Method::PUT, "/admin/ci/variables/K")] {
+            let body = json!({ "key": "K", "value": VARIABLE, "masked": true });
+            root.send(root.request(method, path).json(&body)).await;
+        }
+        root.get("/admin/ci/variables").await.expect(200);
         let nobody = Client::new(&server.base, None);
         Client::new(&server.base, Some(WRONG)).get("/user").await.expect(401);
         for name in ["private_token", "access_token"] {
@@ -48,7 +54,7 @@ site_scenario! {
         server.stop().await;
         let said = std::fs::read_to_string(&log).expect("a log");
         assert!(said.contains("/api/v4/users"), "the log tells of the requests");
-        for secret in [TOKEN, PASSWORD, WRONG, QUERIED, TYPED, BASIC, COOKIE, &given] {
+        for secret in [TOKEN, PASSWORD, WRONG, QUERIED, TYPED, BASIC, COOKIE, VARIABLE, &given] {
             let leak = said.lines().find(|line| line.contains(secret));
             assert_eq!(leak, None, "{secret} is in the log");
         }

@@ -4,10 +4,12 @@ pub mod browser;
 pub mod client;
 pub mod code;
 pub mod contract;
+mod databases;
 pub mod git;
 pub mod people;
 pub mod places;
 pub mod planning;
+pub mod plans;
 pub mod process;
 mod received;
 pub mod receiver;
@@ -17,7 +19,8 @@ pub mod server;
 pub mod wire;
 
 pub use client::{Answer, Client};
-pub use server::{Kind, PostgresqlDatabase, TestServer};
+pub use databases::PostgresqlDatabase;
+pub use server::{Kind, TestServer};
 
 /// Tests that get a fresh server each, on every database there is.
 ///

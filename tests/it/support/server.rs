@@ -9,11 +9,11 @@ use holdfast::entities::settings;
 use holdfast::secrets::Secret;
 use holdfast::server;
 use holdfast::services::setup::Chosen;
-use sea_orm::ConnectionTrait;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::Client;
+use super::databases::{self, PostgresqlDatabase};
 
 /// The setting that says how many days removed projects and groups are kept.
 pub const DELETION_DELAY: &str = "deletion_adjourned_period";
@@ -70,8 +70,11 @@ impl TestServer {
     pub async fn start_with(kind: Kind, options: Options) -> Self {
         let data = tempfile::tempdir().expect("a data directory");
         let database = match &kind {
-            Kind::Sqlite => None,
-            Kind::Postgresql(url) => Some(PostgresqlDatabase::create(url).await),
+            Kind::Sqlite => {
+                databases::migrated_file(&data.path().join("holdfast.db")).await;
+                None
+            }
+            Kind::Postgresql(url) => Some(PostgresqlDatabase::migrated(url).await),
         };
         let options = Options {
             listen: Some("127.0.0.1:0".parse().expect("an address")),
@@ -159,40 +162,5 @@ impl TestServer {
     /// A caller with a token.
     pub fn with_token(&self, token: &str) -> Client {
         Client::new(&self.base, Some(token))
-    }
-}
-
-/// A PostgreSQL database that lives as long as a test.
-pub struct PostgresqlDatabase {
-    /// Where it is.
-    pub url: String,
-    admin: String,
-    name: String,
-}
-
-impl PostgresqlDatabase {
-    /// Makes one beside the database at this address.
-    pub async fn create(admin: &str) -> Self {
-        let name = format!("holdfast_it_{}", hex::encode(rand::random::<[u8; 8]>()));
-        let connection = sea_orm::Database::connect(admin).await.expect("PostgreSQL");
-        connection
-            .execute_unprepared(&format!("CREATE DATABASE {name}"))
-            .await
-            .expect("a database");
-        connection.close().await.expect("closing");
-        let (server, _) = admin.rsplit_once('/').expect("a database in the URL");
-        Self {
-            url: format!("{server}/{name}"),
-            admin: admin.to_owned(),
-            name,
-        }
-    }
-
-    /// Removes it with all it holds.
-    pub async fn remove(self) {
-        let connection = sea_orm::Database::connect(&self.admin).await.expect("PostgreSQL");
-        let drop = format!("DROP DATABASE IF EXISTS {} WITH (FORCE)", self.name);
-        connection.execute_unprepared(&drop).await.expect("dropping");
-        connection.close().await.expect("closing");
     }
 }

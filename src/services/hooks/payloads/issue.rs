@@ -7,13 +7,15 @@ use sea_orm::EntityTrait;
 use serde::Serialize;
 
 use super::Subject;
-use super::parts::{ProjectPart, RepositoryPart, UserPart, date};
-use crate::entities::{issue_assignees, issues, labels, users};
+use super::parts::{LabelPart, ProjectPart, RepositoryPart, UserPart, date};
+use crate::entities::issuables::{assignees_of, labels_of};
+use crate::entities::{issues, users};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::durations::humane;
-use crate::services::issues::telling::{Changed, IssueData, state_id};
+use crate::services::issuables::{Changed, Kind};
+use crate::services::issues::telling::{IssueData, state_id};
 
 #[derive(Debug, Serialize)]
 pub(super) struct IssuePayload {
@@ -67,33 +69,6 @@ pub(super) struct Attributes {
     action: Option<String>,
 }
 
-#[derive(Debug, Clone, Serialize)]
-struct LabelPart {
-    id: i64,
-    title: String,
-    color: String,
-    project_id: Option<i64>,
-    group_id: Option<i64>,
-    description: Option<String>,
-    created_at: String,
-    updated_at: String,
-}
-
-impl From<labels::Model> for LabelPart {
-    fn from(label: labels::Model) -> Self {
-        Self {
-            id: label.id,
-            title: label.title,
-            color: label.color,
-            project_id: label.project_id,
-            group_id: label.namespace_id,
-            description: label.description,
-            created_at: date(label.created_at),
-            updated_at: date(label.updated_at),
-        }
-    }
-}
-
 /// An issue with what belongs to it.
 struct Whole {
     issue: issues::Model,
@@ -105,11 +80,10 @@ struct Whole {
 
 async fn whole(backend: &Backend, issue: issues::Model) -> Result<Whole> {
     let (db, id) = (backend.database.read(), issue.id);
-    let labels = labels::of_issues(db, [id]).await?.remove(&id).unwrap_or_default();
-    let assignees = issue_assignees::of(db, [id])
-        .await?
-        .remove(&id)
-        .unwrap_or_default();
+    let mut labels = labels_of(db, Kind::Issue, [id]).await?;
+    let mut assignees = assignees_of(db, Kind::Issue, [id]).await?;
+    let labels = labels.remove(&id).unwrap_or_default();
+    let assignees = assignees.remove(&id).unwrap_or_default();
     Ok(Whole {
         issue,
         assignees,

@@ -5,15 +5,17 @@
 //! into the event's data.
 
 mod issue;
+mod merge_request;
 mod note;
 mod parts;
 mod push;
+mod snippet;
 
-use sea_orm::EntityTrait;
+use sea_orm::{ConnectionTrait, EntityTrait};
 use serde::Serialize;
 
 use crate::entities::events::TargetType;
-use crate::entities::{events, namespaces, projects, users};
+use crate::entities::{events, issues, namespaces, notes, projects, users};
 use crate::error::{Error, Result};
 use crate::git::{Repository, RepositoryId};
 use crate::services::Backend;
@@ -40,11 +42,36 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
     match (subject.event.action, subject.event.target_type) {
         (events::Action::Pushed, _) => text(&push::payload(&subject).await?),
         (_, Some(TargetType::Issue)) => text(&issue::payload(backend, &subject).await?),
+        (_, Some(TargetType::MergeRequest)) => text(&merge_request::payload(backend, &subject).await?),
         (events::Action::Commented, Some(TargetType::CommitNote | TargetType::Note)) => {
             text(&note::payload(backend, &subject).await?)
         }
         _ => Err(Error::internal("no webhook tells of this event")),
     }
+}
+
+/// Whether only few may see what an event tells of as it is now; none when it is gone.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn is_confidential(db: &impl ConnectionTrait, event_id: i64) -> Result<Option<bool>> {
+    let Some(event) = events::Entity::find_by_id(event_id).one(db).await? else {
+        return Ok(None);
+    };
+    let issue_id = match (event.target_type, event.target_id) {
+        (Some(TargetType::Issue), issue_id) => issue_id,
+        (Some(TargetType::Note), Some(id)) => match notes::Entity::find_by_id(id).one(db).await? {
+            Some(note) if note.confidential => return Ok(Some(true)),
+            Some(note) => note.issue_id,
+            None => return Ok(None),
+        },
+        _ => None,
+    };
+    let Some(issue_id) = issue_id else {
+        return Ok(Some(false));
+    };
+    let issue = issues::Entity::find_by_id(issue_id).one(db).await?;
+    Ok(issue.map(|issue| issue.confidential))
 }
 
 fn text(payload: &impl Serialize) -> Result<String> {

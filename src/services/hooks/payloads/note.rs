@@ -1,4 +1,4 @@
-//! `note`: somebody commented, on a commit or on an issue; notes on other things add a branch to [`payload`].
+//! `note`: somebody commented, on a commit, an issue, a merge request or a snippet; notes on other things add a branch to [`thing`].
 
 use std::sync::LazyLock;
 
@@ -7,10 +7,10 @@ use sea_orm::EntityTrait;
 use serde::Serialize;
 
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, UserPart, date};
-use super::{Subject, issue};
+use super::{Subject, issue, merge_request, snippet};
 use crate::entities::commit_comments::{self, LineType};
 use crate::entities::events::TargetType;
-use crate::entities::{issues, notes};
+use crate::entities::{issues, merge_requests, notes, snippets};
 use crate::error::{Error, Result};
 use crate::git::{DiffEntry, LineSide, Oid};
 use crate::secrets;
@@ -36,6 +36,18 @@ pub(super) struct NotePayload {
 enum On {
     Commit(Box<CommitPart>),
     Issue(Box<issue::Attributes>),
+    MergeRequest(Box<merge_request::Attributes>),
+    Snippet(Box<snippet::Attributes>),
+}
+
+/// What a note that is on no commit stands on.
+struct Thing {
+    kind: &'static str,
+    id: i64,
+    /// The address of its page.
+    page: String,
+    confidential: bool,
+    on: On,
 }
 
 #[derive(Debug, Serialize)]
@@ -85,34 +97,74 @@ struct LineDiff {
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
     match subject.event.target_type {
-        Some(TargetType::Note) => on_issue(backend, subject).await,
+        Some(TargetType::Note) => on_thing(backend, subject).await,
         _ => on_commit(backend, subject).await,
     }
 }
 
-async fn on_issue(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
+async fn on_thing(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
     let gone = || Error::internal("the note of an event is gone");
     let id = subject.event.target_id.ok_or_else(gone)?;
-    let found = notes::Entity::find_by_id(id)
-        .find_also_related(issues::Entity)
-        .one(backend.database.read());
-    let (note, on) = found.await?.ok_or_else(gone)?;
-    let on = on.ok_or_else(gone)?;
-    let confidential = note.confidential || on.confidential;
-    let url = format!("{}/-/issues/{}#note_{id}", subject.web_url(), on.iid);
+    let note = notes::Entity::find_by_id(id).one(backend.database.read());
+    let note = note.await?.ok_or_else(gone)?;
+    let thing = thing(backend, subject, &note).await?.ok_or_else(gone)?;
+    let url = format!("{}#note_{id}", thing.page);
     Ok(NotePayload {
         object_kind: "note",
-        event_type: match confidential {
+        event_type: match note.confidential || thing.confidential {
             true => "confidential_note",
             false => "note",
         },
         user: subject.user_part(),
         project_id: subject.project.id,
         project: subject.project_part(),
-        object_attributes: of_note(subject, note, "Issue", on.id, url),
+        object_attributes: of_note(subject, note, thing.kind, thing.id, url),
         repository: subject.repository_part(false),
-        on: On::Issue(Box::new(issue::part(backend, subject, on).await?)),
+        on: thing.on,
     })
+}
+
+/// What a note stands on; none when that is gone.
+async fn thing(backend: &Backend, subject: &Subject, note: &notes::Model) -> Result<Option<Thing>> {
+    let (db, home) = (backend.database.read(), subject.web_url());
+    if let Some(id) = note.issue_id {
+        let Some(found) = issues::Entity::find_by_id(id).one(db).await? else {
+            return Ok(None);
+        };
+        return Ok(Some(Thing {
+            kind: "Issue",
+            id,
+            page: format!("{home}/-/issues/{}", found.iid),
+            confidential: found.confidential,
+            on: On::Issue(Box::new(issue::part(backend, subject, found).await?)),
+        }));
+    }
+    if let Some(id) = note.merge_request_id {
+        let Some(found) = merge_requests::Entity::find_by_id(id).one(db).await? else {
+            return Ok(None);
+        };
+        return Ok(Some(Thing {
+            kind: "MergeRequest",
+            id,
+            page: format!("{home}/-/merge_requests/{}", found.iid),
+            confidential: false,
+            on: On::MergeRequest(Box::new(merge_request::part(backend, subject, found).await?)),
+        }));
+    }
+    if let Some(id) = note.snippet_id {
+        let Some(found) = snippets::Entity::find_by_id(id).one(db).await? else {
+            return Ok(None);
+        };
+        let page = format!("{home}/-/snippets/{id}");
+        return Ok(Some(Thing {
+            kind: "Snippet",
+            id,
+            confidential: false,
+            on: On::Snippet(Box::new(snippet::part(backend, found, page.clone()).await?)),
+            page,
+        }));
+    }
+    Ok(None)
 }
 
 /// A note on something that is no commit.

@@ -4,7 +4,7 @@ use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
 
 use super::Subject;
-use crate::entities::{Visibility, users};
+use crate::entities::{Visibility, labels, namespaces, projects, users};
 use crate::git;
 use crate::services::links;
 
@@ -80,12 +80,41 @@ struct FilesPart {
     removed: Vec<String>,
 }
 
+/// A label.
+#[derive(Debug, Clone, Serialize)]
+pub(super) struct LabelPart {
+    id: i64,
+    title: String,
+    color: String,
+    project_id: Option<i64>,
+    group_id: Option<i64>,
+    description: Option<String>,
+    created_at: String,
+    updated_at: String,
+}
+
+impl From<labels::Model> for LabelPart {
+    fn from(label: labels::Model) -> Self {
+        Self {
+            id: label.id,
+            title: label.title,
+            color: label.color,
+            project_id: label.project_id,
+            group_id: label.namespace_id,
+            description: label.description,
+            created_at: date(label.created_at),
+            updated_at: date(label.updated_at),
+        }
+    }
+}
+
 /// How dates inside of `object_attributes` are written: typed clients parse exactly this.
 pub(super) fn date(time: DateTime<Utc>) -> String {
     time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-fn visibility_level(visibility: Visibility) -> u8 {
+/// The number of a visibility, as receivers read it.
+pub(super) fn visibility_level(visibility: Visibility) -> u8 {
     match visibility {
         Visibility::Private => 0,
         Visibility::Internal => 10,
@@ -96,6 +125,34 @@ fn visibility_level(visibility: Visibility) -> u8 {
 /// The address of a user's picture.
 pub(super) fn picture(base_url: &str, user: &users::Model) -> Option<String> {
     links::avatar_url(base_url, "user", user.id, user.avatar.as_deref())
+}
+
+impl ProjectPart {
+    /// That of a project in its namespace.
+    pub fn new(base_url: &str, namespace: &namespaces::Model, project: &projects::Model) -> Self {
+        let path = links::project_path(namespace, project);
+        let web_url = format!("{base_url}/{path}");
+        let ssh_url = links::ssh_url(base_url, &path);
+        let http_url = format!("{web_url}.git");
+        Self {
+            id: project.id,
+            name: project.name.clone(),
+            description: project.description.clone(),
+            avatar_url: links::avatar_url(base_url, "project", project.id, project.avatar.as_deref()),
+            git_ssh_url: ssh_url.clone(),
+            git_http_url: http_url.clone(),
+            namespace: namespace.name.clone(),
+            visibility_level: visibility_level(project.visibility),
+            path_with_namespace: path,
+            default_branch: project.default_branch.clone(),
+            ci_config_path: project.ci_config_path.clone(),
+            homepage: web_url.clone(),
+            web_url,
+            url: ssh_url.clone(),
+            ssh_url,
+            http_url,
+        }
+    }
 }
 
 impl Subject {
@@ -114,27 +171,7 @@ impl Subject {
     }
 
     pub(super) fn project_part(&self) -> ProjectPart {
-        let (project, web_url) = (&self.project, self.web_url());
-        let ssh_url = links::ssh_url(&self.base_url, &self.path());
-        let http_url = format!("{web_url}.git");
-        ProjectPart {
-            id: project.id,
-            name: project.name.clone(),
-            description: project.description.clone(),
-            avatar_url: links::avatar_url(&self.base_url, "project", project.id, project.avatar.as_deref()),
-            git_ssh_url: ssh_url.clone(),
-            git_http_url: http_url.clone(),
-            namespace: self.namespace.name.clone(),
-            visibility_level: visibility_level(project.visibility),
-            path_with_namespace: self.path(),
-            default_branch: project.default_branch.clone(),
-            ci_config_path: project.ci_config_path.clone(),
-            homepage: web_url.clone(),
-            web_url,
-            url: ssh_url.clone(),
-            ssh_url,
-            http_url,
-        }
+        ProjectPart::new(&self.base_url, &self.namespace, &self.project)
     }
 
     /// `whole` adds what only pushes tell.

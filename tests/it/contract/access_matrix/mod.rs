@@ -23,6 +23,7 @@ use crate::support::client::segment;
 use crate::support::contract::{DOCUMENT, deref};
 use crate::support::people::Person;
 use crate::support::{Answer, Client, TestServer, places, scenario};
+use crate::{snippets, variables};
 
 /// A public key.
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOCd0UGsSsNvg8JqKvMAgu";
@@ -78,6 +79,8 @@ enum Expected {
     Hidden,
     /// 403.
     Forbidden,
+    /// 404, in a project that the caller sees.
+    Absent,
     /// Whatever the operation does.
     Admitted,
 }
@@ -108,6 +111,16 @@ const SERVICE_RULES: [(&str, Standing, Visibility, &str); 4] = [
         Visibility::Private,
         READERS_COMMENT,
     ),
+];
+
+/// Reads of what is on merge requests: in a private project these are not there for Guests, who may not read the code.
+const FOR_READERS_OF_CODE: [&str; 6] = [
+    "list_merge_request_notes",
+    "get_merge_request_note",
+    "list_merge_request_award_emoji",
+    "get_merge_request_award_emoji",
+    "list_merge_request_note_award_emoji",
+    "get_merge_request_note_award_emoji",
 ];
 
 const ACTIVE_USERS_STAY: &str = "who was active lately is not put to rest";
@@ -213,6 +226,8 @@ struct Stage<'a> {
     impersonation_token: i64,
     /// An SSH key of the target.
     key: i64,
+    /// A public snippet outside of projects.
+    snippet: i64,
     places: Vec<Place<'a>>,
     calls: AtomicUsize,
 }
@@ -260,6 +275,7 @@ impl<'a> Stage<'a> {
             built.push(place(server, visibility, name, &members, &heirs, &guests, &expired).await);
         }
         attach(server, &format!("/users/{}", target.id)).await;
+        variables::variable(&server.root(), "/admin/ci/variables", "there").await;
         let (place, hour) = (&built[0], chrono::TimeDelta::hours(1));
         let (_, job) = job_tokens::create(server.backend.database.write(), owner.id, place.project.id, hour)
             .await
@@ -277,6 +293,7 @@ impl<'a> Stage<'a> {
             root: server.root(),
             impersonation_token: impersonation.id,
             key: places::id(&key.json()),
+            snippet: snippets::snippet(&server.root(), "", "there", json!({"visibility": "public"})).await,
             places: built,
             calls: AtomicUsize::new(0),
         }
@@ -360,14 +377,32 @@ impl<'a> Stage<'a> {
         match (name, operation.access.on) {
             ("id", On::Project | On::Group | On::User) | ("user_id", On::User) => key.to_string(),
             ("id", On::Instance) if operation.id == "get_namespace" => self.places[2].group.to_string(),
+            ("id", On::Instance) if operation.id.ends_with("_snippet") => number(self.snippet),
             ("id", On::Instance) => MISSING.to_string(),
             ("user_id", _) => number(self.members[0].id),
             ("impersonation_token_id", _) => number(self.impersonation_token),
+            ("key_id", On::Project) => number(place.deploy_key),
             ("key_id", _) => number(self.key),
-            ("email_id", _) => MISSING.to_string(),
+            ("email_id" | "todo_id", _) => MISSING.to_string(),
             ("token_id", _) => number(place.access_token),
             ("issue_iid", _) => number(place.issue),
+            ("merge_request_iid", _) => number(place.merge_request),
+            ("epic_iid", _) => number(place.epic.0),
+            ("epic_id", _) => number(place.epic.1),
+            ("epic_issue_id", _) => number(MISSING),
+            ("snippet_id", _) => number(place.snippet),
+            ("note_id", On::Group) => number(place.epic_note),
+            ("note_id", _) if operation.id.contains("snippet") => number(place.snippet_note),
+            ("note_id", _) if operation.id.contains("merge_request") => number(place.merge_request_note),
+            ("award_id", _) if operation.id.contains("merge_request_note") => {
+                number(place.merge_request_note_award)
+            }
+            ("award_id", _) if operation.id.contains("merge_request") => number(place.merge_request_award),
             ("note_id", _) => number(place.note),
+            ("award_id", On::Group) if operation.id.contains("note") => number(place.epic_note_award),
+            ("award_id", On::Group) => number(place.epic_award),
+            ("award_id", _) if operation.id.contains("snippet_note") => number(place.snippet_note_award),
+            ("award_id", _) if operation.id.contains("snippet") => number(place.snippet_award),
             ("award_id", _) if operation.id.contains("note") => number(place.note_award),
             ("award_id", _) => number(place.issue_award),
             ("label_id", On::Group) => number(place.group_label),
@@ -388,6 +423,7 @@ impl<'a> Stage<'a> {
             ("group_id" | "project_id", _) => number(MISSING),
             ("hook_id", _) => number(place.hook),
             ("delivery_id", _) => number(place.delivery),
+            ("freeze_period_id", _) => number(place.freeze_period),
             ("trigger", _) => "push_events".to_owned(),
             ("format", _) => "zip".to_owned(),
             ("key", _) => text("there"),
@@ -409,7 +445,10 @@ impl<'a> Stage<'a> {
                 body = json!({ "name": format!("Group {number}"), "path": format!("group-{number}") });
             }
             // A new name each time, and nothing that decides what others are answered.
-            "create_own_key" | "create_user_key" => body["key"] = json!("none"),
+            "create_own_key" | "create_user_key" | "create_deploy_key" => body["key"] = json!("none"),
+            "create_instance_variable" | "create_project_variable" | "create_group_variable" => {
+                body["key"] = json!(format!("K{number}"));
+            }
             "create_own_email" | "create_user_email" => {
                 body["email"] = json!(format!("m{number}@example.net"))
             }
@@ -476,6 +515,16 @@ impl<'a> Stage<'a> {
                 if own_rule.is_some() {
                     expected = Expected::Forbidden;
                 }
+                let guest = matches!(
+                    standing,
+                    Standing::Member(AccessLevel::Guest)
+                        | Standing::Heir(AccessLevel::Guest)
+                        | Standing::Invited(AccessLevel::Guest)
+                );
+                let private = place.visibility == Visibility::Private;
+                if guest && private && FOR_READERS_OF_CODE.contains(&operation.id) {
+                    expected = Expected::Absent;
+                }
                 let missing = match operation.access.on {
                     On::Project | On::Group => Some(self.call(operation, standing, place, MISSING).await),
                     On::Instance | On::User => None,
@@ -526,6 +575,7 @@ fn fits(operation: &Operation, expected: Expected, answer: &Answer, missing: Opt
         Expected::Forbidden => {
             answer.status == 403 && (operation.method == "HEAD" || message() != "insufficient_scope")
         }
+        Expected::Absent => answer.status == 404 && !same,
         Expected::Admitted if OWN_THINGS.contains(&operation.id) => matches!(answer.status, 200 | 404),
         Expected::Admitted if operation.is_read() => answer.status == operation.success,
         Expected::Admitted => {

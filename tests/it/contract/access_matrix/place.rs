@@ -9,7 +9,10 @@ use super::ROLES;
 use crate::support::code::Project;
 use crate::support::people::Person;
 use crate::support::{Client, TestServer, places};
-use crate::{badges, boards, issues, labels, milestones};
+use crate::{
+    badges, boards, deploy_keys, epics, freeze_periods, issues, labels, merge_requests, milestones, snippets,
+    variables,
+};
 
 /// A group and projects of one visibility.
 pub struct Place<'a> {
@@ -30,16 +33,35 @@ pub struct Place<'a> {
     pub milestone: i64,
     /// The number of one within the project.
     pub issue: i64,
+    /// The number of one within the project.
+    pub merge_request: i64,
     /// On that issue.
     pub note: i64,
     pub issue_award: i64,
     pub note_award: i64,
+    /// Public, as far as the project is.
+    pub snippet: i64,
+    /// On that snippet.
+    pub snippet_note: i64,
+    pub snippet_award: i64,
+    pub snippet_note_award: i64,
+    /// In the group: its number there and its id.
+    pub epic: (i64, i64),
+    pub epic_note: i64,
+    pub epic_award: i64,
+    pub epic_note_award: i64,
+    /// On that merge request.
+    pub merge_request_note: i64,
+    pub merge_request_award: i64,
+    pub merge_request_note_award: i64,
     pub group_milestone: i64,
     pub badge: i64,
     pub group_badge: i64,
     /// A board and a list on it.
     pub board: (i64, i64),
     pub group_board: (i64, i64),
+    pub freeze_period: i64,
+    pub deploy_key: i64,
 }
 
 /// Makes one, with its members.
@@ -100,15 +122,25 @@ pub async fn place<'a>(
     let (hook, delivery) = webhook(server, project.id).await;
     for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
         attach(server, &place).await;
+        variables::variable(&root, &format!("{place}/variables"), "there").await;
     }
     let issue = issues::open(&root, project.id, json!({"title": "there"})).await;
+    let merge_request = merge_requests::propose(&root, project.id, "feature/x", "main", json!({})).await;
     let on_issue = format!("/projects/{}/issues/{issue}", project.id);
-    let note = root
-        .post(&format!("{on_issue}/notes"), json!({"body": "there"}))
-        .await;
-    let note = places::id(&note.expect(201).json());
+    let note = comment(server, &on_issue).await;
     let on_note = format!("{on_issue}/notes/{note}");
+    let on_merge_request = format!("/projects/{}/merge_requests/{merge_request}", project.id);
+    let merge_request_note = comment(server, &on_merge_request).await;
+    let on_its_note = format!("{on_merge_request}/notes/{merge_request_note}");
     let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
+    let public = json!({"visibility": "public"});
+    let snippet = snippets::snippet(&root, &in_project, "there", public).await;
+    let on_snippet = format!("{in_project}/snippets/{snippet}");
+    let snippet_note = comment(server, &on_snippet).await;
+    let on_snippet_note = format!("{on_snippet}/notes/{snippet_note}");
+    let epic = epics::epic(&root, group, "there", json!({})).await;
+    let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
+    let on_epic = format!("{in_group}/epics/{}", epic.0);
     let (label, group_label) = (
         labels::label(&root, &in_project, "there").await,
         labels::label(&root, &in_group, "there").await,
@@ -118,12 +150,26 @@ pub async fn place<'a>(
         group_badge: badges::badge(&root, &in_group, "there").await,
         board: board_with(&root, &in_project, label).await,
         group_board: board_with(&root, &in_group, group_label).await,
+        freeze_period: freeze_periods::freeze_period(&root, &in_project).await,
+        deploy_key: deploy_keys::deploy_key(&root, &in_project, project.id as u64).await,
         label,
         group_label,
         issue,
+        merge_request,
         note,
         issue_award: award(server, &on_issue).await,
         note_award: award(server, &on_note).await,
+        snippet,
+        snippet_note,
+        snippet_award: award(server, &on_snippet).await,
+        snippet_note_award: award(server, &on_snippet_note).await,
+        epic,
+        epic_note,
+        epic_award: award(server, &on_epic).await,
+        epic_note_award: award(server, &format!("{on_epic}/notes/{epic_note}")).await,
+        merge_request_note,
+        merge_request_award: award(server, &on_merge_request).await,
+        merge_request_note_award: award(server, &on_its_note).await,
         milestone: milestones::milestone(&root, &in_project, "there").await,
         group_milestone: milestones::milestone(&root, &in_group, "there").await,
         hook,
@@ -151,6 +197,13 @@ async fn invite(server: &TestServer, group: i64, guest: i64, role: AccessLevel) 
     row.insert(server.backend.database.write())
         .await
         .expect("a share");
+}
+
+/// Writes a note on something.
+async fn comment(server: &TestServer, on: &str) -> i64 {
+    let body = json!({ "body": "there" });
+    let made = server.root().post(&format!("{on}/notes"), body).await;
+    places::id(&made.expect(201).json())
 }
 
 /// Awards an emoji to something.

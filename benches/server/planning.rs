@@ -1,0 +1,202 @@
+//! Issues of a large instance: 1,000 in each of 1,000 projects, with three notes each, and 50 labels a project; and the
+//! lists of them that are measured.
+
+use std::fmt::Write as _;
+
+use chrono::NaiveDate;
+use holdfast::entities::{Visibility, projects, settings, users};
+use holdfast::services::Backend;
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter, QueryOrder,
+    QuerySelect,
+};
+
+use crate::Result;
+use crate::population::SECOND;
+
+/// How many projects have issues.
+const PROJECTS: u64 = 1_000;
+/// How many issues each has.
+const ISSUES: usize = 1_000;
+/// How many labels each has.
+const LABELS: usize = 50;
+/// How many milestones each has.
+const MILESTONES: usize = 5;
+/// How many projects are filled in one transaction.
+const AT_ONCE: usize = 50;
+/// The setting that says that all of it is there; its value counts up when other issues are wanted.
+const COMPLETE: (&str, &str) = ("bench_issues", "1");
+
+/// What lists of issues are asked for by the member: each filter alone, and combinations as people use them. The first is
+/// what the others are held against.
+pub const LISTS: &[&str] = &[
+    "/issues?scope=all",
+    "/issues?scope=all&state=opened",
+    "/issues?scope=all&labels=label-7",
+    "/issues?scope=all&labels=None",
+    "/issues?scope=all&labels=Any",
+    "/issues?scope=all&labels=label-7&with_labels_details=true",
+    "/issues?scope=all&milestone=v1",
+    "/issues?scope=all&milestone=None",
+    "/issues?scope=created_by_me",
+    "/issues?scope=assigned_to_me",
+    "/issues?scope=all&author_username=user-00009",
+    "/issues?scope=all&assignee_username=user-00009",
+    "/issues?scope=all&assignee_id=None",
+    "/issues?scope=all&my_reaction_emoji=tada",
+    "/issues?scope=all&my_reaction_emoji=Any",
+    "/issues?scope=all&iids[]=7&iids[]=9",
+    "/issues?scope=all&order_by=updated_at",
+    "/issues?scope=all&order_by=priority",
+    "/issues?scope=all&order_by=due_date&sort=asc",
+    "/issues?scope=all&order_by=label_priority",
+    "/issues?scope=all&order_by=milestone_due",
+    "/issues?scope=all&order_by=popularity",
+    "/issues?scope=all&order_by=relative_position&sort=asc",
+    "/issues?scope=all&search=falcon",
+    "/issues?scope=all&search=nowhere",
+    "/issues?scope=all&created_after=2025-12-20T00:00:00Z",
+    "/issues?scope=all&updated_before=2025-01-03T00:00:00Z",
+    "/issues?scope=all&confidential=true",
+    "/issues?scope=all&not[labels]=label-7",
+    "/issues?scope=all&not[author_username]=user-00009",
+    "/issues?scope=all&not[search]=falcon",
+    "/issues?scope=all&state=opened&labels=label-7&not[labels]=label-8",
+    "/issues?scope=all&state=opened&milestone=v1&assignee_id=Any",
+    "/issues?scope=all&state=opened&search=falcon&not[author_username]=user-00009&order_by=updated_at",
+    "/issues?scope=all&labels=label-7,label-0&order_by=due_date&sort=asc",
+    "/issues?scope=all&state=closed&updated_after=2025-12-01T00:00:00Z&order_by=updated_at",
+    "/issues?scope=assigned_to_me&state=opened&not[milestone]=v1",
+    "/groups/group-0/issues",
+    "/groups/group-0/issues?state=opened&labels=label-7",
+];
+
+/// Fills an instance with issues, unless that has been done, and lets the database count what it has.
+pub async fn fill(backend: &Backend) -> Result<()> {
+    let db = &backend.database;
+    if settings::get(db.read(), COMPLETE.0).await?.as_deref() == Some(COMPLETE.1) {
+        return Ok(());
+    }
+    let places: Vec<i64> = projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(projects::Column::Visibility.eq(Visibility::Public))
+        .order_by_asc(projects::Column::Id)
+        .limit(PROJECTS)
+        .into_tuple()
+        .all(db.read())
+        .await?;
+    let first = users::by_username(db.read(), "user-00000").await?;
+    let first = first.ok_or("a user is missing")?.id;
+    for some in places.chunks(AT_ONCE) {
+        db.transaction(async |transaction| {
+            for project_id in some {
+                project(transaction, *project_id, first).await?;
+            }
+            Ok::<_, sea_orm::DbErr>(())
+        })
+        .await?;
+    }
+    db.write().execute_unprepared("ANALYZE").await?;
+    Ok(settings::put(db.write(), COMPLETE.0, COMPLETE.1).await?)
+}
+
+/// An instant as the database writes it; the day is an expression of a number from 1 on.
+fn instant(backend: DbBackend, month: &str, day: &str) -> String {
+    match backend {
+        DbBackend::Postgres => {
+            format!(
+                "CAST('2025-' || lpad(CAST({month} AS text), 2, '0') || '-' || lpad(CAST({day} AS text), 2, '0') || 'T08:00:00Z' AS timestamptz)"
+            )
+        }
+        _ => {
+            format!("'2025-' || printf('%02d', {month}) || '-' || printf('%02d', {day}) || 'T08:00:00+00:00'")
+        }
+    }
+}
+
+/// A date, as the database writes it.
+fn day(backend: DbBackend, day: NaiveDate) -> String {
+    match backend {
+        DbBackend::Postgres => format!("CAST('{day}' AS date)"),
+        _ => format!("'{day}'"),
+    }
+}
+
+/// The numbers from 1 to `last`, as a table `n` of one column `i`.
+fn numbers(last: usize) -> String {
+    format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {last})")
+}
+
+/// A word that follows from the number of an issue.
+fn word() -> String {
+    let mut cases = format!("CASE i % {}", SECOND.len());
+    for (number, word) in SECOND.iter().enumerate() {
+        // Writing to a string cannot fail.
+        let _ = write!(cases, " WHEN {number} THEN '{word}'");
+    }
+    cases + " END"
+}
+
+/// Fills one project. Everything follows from the numbers of project and issue, so that every run has the same.
+async fn project(
+    db: &DatabaseTransaction,
+    id: i64,
+    first_user: i64,
+) -> std::result::Result<(), sea_orm::DbErr> {
+    let backend = db.get_database_backend();
+    let (made, changed) = (
+        instant(backend, "1 + i % 12", "1 + (i * 7) % 28"),
+        instant(backend, "1 + (i * 5) % 12", "1 + (i * 11) % 28"),
+    );
+    let (due, reached) = (
+        NaiveDate::from_ymd_opt(2025, 6, 1).unwrap_or_default(),
+        NaiveDate::from_ymd_opt(2025, 9, 1).unwrap_or_default(),
+    );
+    let (due, reached) = (day(backend, due), day(backend, reached));
+    let statements = [
+        format!(
+            "{} INSERT INTO labels (project_id, title, title_key, color, created_at, updated_at) \
+             SELECT {id}, 'label-' || (i - 1), 'label-' || (i - 1), '#428BCA', {made}, {made} FROM n",
+            numbers(LABELS)
+        ),
+        format!(
+            "{} INSERT INTO milestones (project_id, iid, title, state, due_date, created_at, updated_at) \
+             SELECT {id}, i, 'v' || i, 'active', {reached}, {made}, {made} FROM n",
+            numbers(MILESTONES)
+        ),
+        format!(
+            "{} INSERT INTO issues (project_id, iid, author_id, title, description, state, confidential, milestone_id, \
+             milestone_due_on, due_date, label_priority, upvotes, user_notes_count, created_at, updated_at) \
+             SELECT {id}, i, {first_user} + (i * 13 + {id}) % 1000, 'Mend the ' || {word} || ' ' || i, \
+             'It creaks since the ' || {word} || ' came.', CASE WHEN i % 3 = 0 THEN 'closed' ELSE 'opened' END, \
+             i % 50 = 0, CASE WHEN i % 4 = 0 THEN (SELECT id FROM milestones WHERE project_id = {id} \
+             AND iid = 1 + i % {MILESTONES}) END, CASE WHEN i % 4 = 0 THEN {reached} END, \
+             CASE WHEN i % 6 = 0 THEN {due} END, CASE WHEN i % 9 = 0 THEN i % 7 END, i % 5, 3, {made}, {changed} FROM n",
+            numbers(ISSUES),
+            word = word(),
+        ),
+        format!(
+            "INSERT INTO issue_labels (issue_id, label_id) SELECT issues.id, labels.id FROM issues \
+             JOIN labels ON labels.project_id = {id} AND labels.title IN ('label-' || (issues.iid % {LABELS}), \
+             'label-' || ((issues.iid * 7 + 1) % {LABELS})) WHERE issues.project_id = {id} AND issues.iid % 5 <> 0"
+        ),
+        format!(
+            "INSERT INTO issue_assignees (issue_id, user_id) SELECT id, {first_user} + (iid * 17 + {id}) % 1000 FROM issues \
+             WHERE project_id = {id} AND iid % 3 <> 0"
+        ),
+        format!(
+            "INSERT INTO award_emoji (issue_id, user_id, name, created_at, updated_at) SELECT id, {first_user}, 'tada', \
+             created_at, created_at FROM issues WHERE project_id = {id} AND iid % 500 = 0"
+        ),
+        format!(
+            "INSERT INTO notes (issue_id, author_id, body, created_at, updated_at) SELECT issues.id, {first_user} + iid % 1000, \
+             'It still does.', issues.created_at, issues.updated_at FROM issues CROSS JOIN \
+             (SELECT 1 AS k UNION ALL SELECT 2 UNION ALL SELECT 3) AS thrice WHERE project_id = {id}"
+        ),
+    ];
+    for statement in statements {
+        db.execute_unprepared(&statement).await?;
+    }
+    Ok(())
+}

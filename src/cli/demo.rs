@@ -1,0 +1,139 @@
+//! `holdfast demo`: an instance full of examples that is gone when it is stopped.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{ExitCode, Stdio};
+
+use clap::Args;
+use holdfast::config::Options;
+use holdfast::entities::Visibility;
+use holdfast::secrets::{Secret, Token};
+use holdfast::server::{self, demo};
+use holdfast::services::{Backend, imports};
+use tokio::process::{Child, Command};
+
+use super::admin::shown;
+use super::{Outcome, log, print, stopped};
+
+/// What a demo is told. It reads no settings file, so that it never fills a database that is somebody's.
+#[derive(Debug, Args)]
+pub(super) struct Arguments {
+    /// Address and port to listen on [default: 127.0.0.1:8080]
+    #[arg(long, env = "HOLDFAST_LISTEN")]
+    listen: Option<SocketAddr>,
+    /// A repository of this machine to show as one more project
+    #[arg(long)]
+    repository: Option<PathBuf>,
+    /// Repeat X-Service-* headers under the names that clients of the reference service expect
+    #[arg(long, env = "HOLDFAST_COMPAT", num_args = 0..=1, default_missing_value = "true")]
+    compat: Option<bool>,
+    /// Token of the administrator [default: made up and printed]
+    #[arg(long, env = "HOLDFAST_ROOT_TOKEN", hide_env_values = true)]
+    root_token: Option<String>,
+    /// What to log, in the syntax of RUST_LOG [default: warn]
+    #[arg(long, env = "HOLDFAST_LOG")]
+    log: Option<String>,
+}
+
+/// Fills an instance in a directory of its own and serves it until it is stopped.
+pub(super) async fn run(arguments: Arguments) -> Outcome {
+    let data = Data::new()?;
+    let password = Token::generate("").expose().to_owned();
+    let token = arguments.root_token.filter(|token| !token.is_empty());
+    let token = token.unwrap_or_else(|| Token::generate("").expose().to_owned());
+    let options = Options {
+        listen: arguments.listen,
+        data_dir: Some(data.directory.clone()),
+        compat: arguments.compat,
+        log: arguments.log,
+        root_token: Some(token.clone()),
+        root_password: Some(password.clone()),
+        ..Options::default()
+    };
+    log(&options, "warn");
+    let stopped = stopped()?;
+    let bound = server::bind(options.settings()?, server::chosen(&options), None).await?;
+    bound
+        .fill(&Secret::new(token.clone()), &Secret::new(password.clone()))
+        .await?;
+    if let Some(path) = arguments.repository {
+        import(&bound.backend, path).await?;
+    }
+    let base = &bound.backend.instance.base_url;
+    print(&format!(
+        "Holdfast {} shows a demo; what it holds is gone when it is stopped\n\
+         Token of root: {token}\nUsers: root, {}; password of each: {password}\nStart with: {base}/api/v4/projects/{}\n\
+         API: {base}/api/v4\nDocs: {base}/docs\nHealth: {base}/-/health\n",
+        env!("CARGO_PKG_VERSION"),
+        demo::PEOPLE.join(", "),
+        demo::PROJECT.replace('/', "%2F"),
+    ));
+    bound.serve(stopped).await?;
+    data.remove().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Shows a repository as a project named after its directory.
+async fn import(backend: &Backend, path: PathBuf) -> Result<(), String> {
+    let whole = path
+        .canonicalize()
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    let name = whole
+        .file_name()
+        .map(Path::new)
+        .and_then(Path::to_str)
+        .unwrap_or_default();
+    let (group, _) = demo::PROJECT.split_once('/').unwrap_or((demo::PROJECT, ""));
+    let project = format!("{group}/{}", name.strip_suffix(".git").unwrap_or(name));
+    let imported = imports::import(
+        backend,
+        &project,
+        Visibility::Public,
+        whole,
+        Some(demo::PEOPLE[0]),
+    );
+    imported.await.map(|_| ()).map_err(shown)
+}
+
+/// Waits for the end of the one who holds the other end of its input, whatever ended it, and removes the directory then. It
+/// tries twice, for a git program may still be writing.
+const WATCH: &str = r#"trap '' HUP INT TERM; read -r _; rm -rf -- "$1" || rm -rf -- "$1""#;
+
+/// The directory of the demo, and a process that removes it as soon as this one is gone, even when it is killed.
+struct Data {
+    directory: PathBuf,
+    watcher: Child,
+}
+
+impl Data {
+    fn new() -> std::io::Result<Self> {
+        let directory = tempfile::Builder::new().prefix("holdfast-demo-").tempdir()?;
+        let watcher = Command::new("sh")
+            .args(["-c", WATCH, "sh"])
+            .arg(directory.path())
+            .current_dir("/")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            // A terminal interrupts this process, and the watcher outlives it.
+            .process_group(0)
+            .spawn()?;
+        Ok(Self {
+            directory: directory.keep(),
+            watcher,
+        })
+    }
+
+    /// Has it removed, and waits for that.
+    async fn remove(mut self) -> std::io::Result<()> {
+        drop(self.watcher.stdin.take());
+        self.watcher.wait().await?;
+        match self.directory.exists() {
+            true => Err(std::io::Error::other(format!(
+                "{} could not be removed",
+                self.directory.display()
+            ))),
+            false => Ok(()),
+        }
+    }
+}

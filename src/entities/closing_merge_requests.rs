@@ -1,0 +1,75 @@
+//! Which issues merge requests close when they are merged.
+
+use sea_orm::entity::prelude::*;
+use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
+
+use super::issues;
+
+/// Which issues merge requests close when they are merged.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "closing_merge_requests")]
+pub struct Model {
+    /// The id, never given out twice.
+    #[sea_orm(primary_key)]
+    pub id: i64,
+    /// The merge request.
+    pub merge_request_id: i64,
+    /// The issue.
+    pub issue_id: i64,
+}
+
+/// How the table relates to others.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {
+    /// The merge request.
+    #[sea_orm(
+        belongs_to = "super::merge_requests::Entity",
+        from = "Column::MergeRequestId",
+        to = "super::merge_requests::Column::Id"
+    )]
+    MergeRequest,
+    /// The issue.
+    #[sea_orm(
+        belongs_to = "super::issues::Entity",
+        from = "Column::IssueId",
+        to = "super::issues::Column::Id"
+    )]
+    Issue,
+}
+
+impl Related<super::merge_requests::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::MergeRequest.def()
+    }
+}
+
+impl Related<issues::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Issue.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+/// The issues that a merge request closes when it is merged, in the order of their ids.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn closed_by(
+    db: &impl ConnectionTrait,
+    merge_request_id: i64,
+) -> Result<Vec<issues::Model>, DbErr> {
+    issues::Entity::find()
+        .filter(
+            issues::Column::Id.in_subquery(
+                Entity::find()
+                    .select_only()
+                    .column(Column::IssueId)
+                    .filter(Column::MergeRequestId.eq(merge_request_id))
+                    .into_query(),
+            ),
+        )
+        .order_by_asc(issues::Column::Id)
+        .all(db)
+        .await
+}

@@ -1,0 +1,49 @@
+//! To whom merge requests are assigned.
+
+use sea_orm::entity::prelude::*;
+
+/// To whom merge requests are assigned.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "merge_request_assignees")]
+pub struct Model {
+    /// The id, never given out twice.
+    #[sea_orm(primary_key)]
+    pub id: i64,
+    /// The merge request.
+    pub merge_request_id: i64,
+    /// The user.
+    pub user_id: i64,
+}
+
+/// How the table relates to others.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {
+    /// The merge request.
+    #[sea_orm(
+        belongs_to = "super::merge_requests::Entity",
+        from = "Column::MergeRequestId",
+        to = "super::merge_requests::Column::Id"
+    )]
+    MergeRequest,
+    /// The user.
+    #[sea_orm(
+        belongs_to = "super::users::Entity",
+        from = "Column::UserId",
+        to = "super::users::Column::Id"
+    )]
+    User,
+}
+
+impl Related<super::merge_requests::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::MergeRequest.def()
+    }
+}
+
+impl Related<super::users::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::User.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}

@@ -1,0 +1,197 @@
+//! What waits for users: because somebody assigned or mentioned them, or they said so themselves. Of what waits there is one
+//! a user and thing.
+
+use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
+use sea_orm::{ActiveValue::Set, Condition};
+
+use super::access::{self, Viewer};
+use super::{AccessLevel, epics, issues, merge_requests, notes};
+
+/// Why there is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+pub enum Action {
+    /// The thing was assigned to the user.
+    Assigned,
+    /// A text mentions the user.
+    Mentioned,
+    /// A pipeline failed.
+    BuildFailed,
+    /// The user said so.
+    Marked,
+    /// The user is asked to approve.
+    ApprovalRequired,
+    /// A merge request cannot be merged.
+    Unmergeable,
+    /// A text begins with the name of the user.
+    DirectlyAddressed,
+}
+
+/// Whether it is still to be done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
+#[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
+pub enum State {
+    /// It is.
+    Pending,
+    /// It is not.
+    Done,
+}
+
+/// What one is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Target {
+    /// An issue, by its id.
+    Issue(i64),
+    /// A merge request, by its id.
+    MergeRequest(i64),
+    /// An epic, by its id.
+    Epic(i64),
+}
+
+impl Target {
+    /// A row that is about it, and says nothing yet.
+    #[must_use]
+    pub fn row(self) -> ActiveModel {
+        let mut row = <ActiveModel as Default>::default();
+        match self {
+            Self::Issue(id) => row.issue_id = Set(Some(id)),
+            Self::MergeRequest(id) => row.merge_request_id = Set(Some(id)),
+            Self::Epic(id) => row.epic_id = Set(Some(id)),
+        }
+        row
+    }
+
+    /// Rows that are about it.
+    #[must_use]
+    pub fn holds(self) -> Expr {
+        match self {
+            Self::Issue(id) => Column::IssueId.eq(id),
+            Self::MergeRequest(id) => Column::MergeRequestId.eq(id),
+            Self::Epic(id) => Column::EpicId.eq(id),
+        }
+    }
+}
+
+/// What waits for users.
+#[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
+#[sea_orm(table_name = "todos")]
+pub struct Model {
+    /// The id, never given out twice.
+    #[sea_orm(primary_key)]
+    pub id: i64,
+    /// For whom.
+    pub user_id: i64,
+    /// Who caused it; none when the user is gone.
+    pub author_id: Option<i64>,
+    /// The project that it is in, if it is in one.
+    pub project_id: Option<i64>,
+    /// The group that it is in, if it is in no project.
+    pub namespace_id: Option<i64>,
+    /// The issue that it is about, if it is one.
+    pub issue_id: Option<i64>,
+    /// The merge request that it is about, if it is one.
+    pub merge_request_id: Option<i64>,
+    /// The epic that it is about, if it is one.
+    pub epic_id: Option<i64>,
+    /// The note that caused it.
+    pub note_id: Option<i64>,
+    /// Why it is there.
+    pub action: Action,
+    /// Whether it is still to be done.
+    pub state: State,
+    /// When the row was made.
+    pub created_at: DateTime<Utc>,
+    /// When it was changed last.
+    pub updated_at: DateTime<Utc>,
+}
+
+/// How the table relates to others.
+#[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
+pub enum Relation {
+    /// The note that caused it.
+    #[sea_orm(
+        belongs_to = "notes::Entity",
+        from = "Column::NoteId",
+        to = "notes::Column::Id"
+    )]
+    Note,
+}
+
+impl Related<notes::Entity> for Entity {
+    fn to() -> RelationDef {
+        Relation::Note.def()
+    }
+}
+
+impl ActiveModelBehavior for ActiveModel {}
+
+impl Model {
+    /// What it is about.
+    #[must_use]
+    pub fn target(&self) -> Option<Target> {
+        let issue = self.issue_id.map(Target::Issue);
+        let merge_request = self.merge_request_id.map(Target::MergeRequest);
+        issue.or(merge_request).or(self.epic_id.map(Target::Epic))
+    }
+}
+
+/// Those whose thing somebody may see still, and the note that caused them, as a condition on `todos` that is looked at row by
+/// row.
+pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
+    let in_projects = |try_project: fn(Condition) -> Expr| {
+        readable_note(viewer, |id| {
+            try_project(access::projects_with_level(id, AccessLevel::Reporter, today))
+        })
+    };
+    let on_issue = about("issues", Column::IssueId)
+        .cond_where(issues::visible(viewer, today))
+        .cond_where(in_projects(issues::in_projects))
+        .take();
+    let on_merge_request = about("merge_requests", Column::MergeRequestId)
+        .cond_where(merge_requests::visible(viewer, today))
+        .cond_where(in_projects(merge_requests::in_projects))
+        .take();
+    let on_epic = about("epics", Column::EpicId)
+        .cond_where(epics::visible(viewer, today))
+        .cond_where(readable_note(viewer, |id| {
+            epics::in_groups(access::groups_with_level(id, AccessLevel::Reporter, today))
+        }))
+        .take();
+    Condition::any()
+        .add(Expr::exists(on_issue))
+        .add(Expr::exists(on_merge_request))
+        .add(Expr::exists(on_epic))
+}
+
+/// What a row is about.
+fn about(table: &'static str, column: Column) -> SelectStatement {
+    Query::select()
+        .expr(Expr::val(1))
+        .from(table)
+        .and_where(Expr::col((table, "id")).eq(Expr::col((Entity, column))))
+        .take()
+}
+
+/// Rows without a note that the viewer may not read; `reporter` tries whether a user may read confidential ones.
+fn readable_note(viewer: Viewer, reporter: impl Fn(i64) -> Expr) -> Condition {
+    const NOTE: &str = "causing_note";
+    let note = |of_others: Option<i64>| {
+        let author = Expr::col((NOTE, notes::Column::AuthorId));
+        Query::select()
+            .expr(Expr::val(1))
+            .from_as(notes::Entity, NOTE)
+            .and_where(Expr::col((NOTE, notes::Column::Id)).eq(Expr::col((Entity, Column::NoteId))))
+            .and_where(Expr::col((NOTE, notes::Column::Confidential)).eq(true))
+            .and_where_option(of_others.map(|id| author.clone().is_null().or(author.ne(id))))
+            .take()
+    };
+    match viewer {
+        Viewer::Admin => Condition::all(),
+        Viewer::Anonymous => Condition::all().add(Expr::exists(note(None)).not()),
+        Viewer::User { id, .. } => Condition::any()
+            .add(Expr::exists(note(Some(id))).not())
+            .add(reporter(id)),
+    }
+}

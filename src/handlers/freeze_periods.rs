@@ -1,0 +1,71 @@
+//! Freeze periods of projects.
+
+use crate::api::contract::{
+    CreateFreezePeriodRequest, DeleteFreezePeriodRequest, FreezePeriod, FreezePeriodsApi,
+    GetFreezePeriodRequest, ListFreezePeriodsRequest, UpdateFreezePeriodRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::freeze_periods::{self, Change};
+use crate::views::freeze_period::freeze_period;
+
+impl FreezePeriodsApi for App {
+    async fn list_freeze_periods(
+        &self,
+        access: ProjectAccess,
+        request: ListFreezePeriodsRequest,
+    ) -> Result<Page<FreezePeriod>> {
+        let page = freeze_periods::list(&self.backend, &access, &request.page).await?;
+        Ok(page.map(freeze_period))
+    }
+
+    async fn create_freeze_period(
+        &self,
+        access: ProjectAccess,
+        request: CreateFreezePeriodRequest,
+    ) -> Result<FreezePeriod> {
+        let body = request.body;
+        let new = Change {
+            freeze_start: Some(body.freeze_start),
+            freeze_end: Some(body.freeze_end),
+            cron_timezone: Some(body.cron_timezone),
+        };
+        let made = freeze_periods::create(&self.backend, &access, new).await?;
+        Ok(freeze_period(made))
+    }
+
+    async fn get_freeze_period(
+        &self,
+        access: ProjectAccess,
+        request: GetFreezePeriodRequest,
+    ) -> Result<FreezePeriod> {
+        let found = freeze_periods::get(&self.backend, &access, request.freeze_period_id).await?;
+        Ok(freeze_period(found))
+    }
+
+    async fn update_freeze_period(
+        &self,
+        access: ProjectAccess,
+        request: UpdateFreezePeriodRequest,
+    ) -> Result<FreezePeriod> {
+        let (id, body) = (request.freeze_period_id, request.body);
+        let change = Change {
+            freeze_start: body.freeze_start,
+            freeze_end: body.freeze_end,
+            cron_timezone: body.cron_timezone,
+        };
+        let changed = freeze_periods::update(&self.backend, &access, id, change).await?;
+        Ok(freeze_period(changed))
+    }
+
+    async fn delete_freeze_period(
+        &self,
+        access: ProjectAccess,
+        request: DeleteFreezePeriodRequest,
+    ) -> Result<()> {
+        let (id, since) = (request.freeze_period_id, request.if_unmodified_since);
+        freeze_periods::delete(&self.backend, &access, id, since.as_deref()).await
+    }
+}

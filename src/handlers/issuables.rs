@@ -1,0 +1,67 @@
+//! What requests for lists of issues and of merge requests have alike.
+
+use crate::api::contract::IssueNot;
+use crate::error::{Error, Result};
+use crate::services::issuables::{Conditions, Scope};
+
+/// The filters that all lists of both have.
+macro_rules! shared {
+    ($request:expr) => {
+        crate::services::issuables::Filter {
+            scope: $request
+                .scope
+                .map(crate::handlers::issuables::scope)
+                .transpose()?,
+            wanted: crate::services::issuables::Conditions {
+                labels: $request.labels.unwrap_or_default(),
+                milestone: $request.milestone,
+                author_id: $request.author_id,
+                author_username: $request.author_username,
+                assignee_id: $request.assignee_id,
+                assignee_usernames: $request.assignee_username.unwrap_or_default(),
+                my_reaction_emoji: $request.my_reaction_emoji,
+                iids: $request.iids,
+                search: $request.search,
+                fields: $request.r#in,
+            },
+            unwanted: $request
+                .not
+                .map(crate::handlers::issuables::conditions)
+                .unwrap_or_default(),
+            created_after: $request.created_after.map(crate::api::types::Timestamp::to_utc),
+            created_before: $request.created_before.map(crate::api::types::Timestamp::to_utc),
+            updated_after: $request.updated_after.map(crate::api::types::Timestamp::to_utc),
+            updated_before: $request.updated_before.map(crate::api::types::Timestamp::to_utc),
+            ascending: $request.sort == Some(crate::api::contract::SortDirection::Asc),
+            ..crate::services::issuables::Filter::default()
+        }
+    };
+}
+pub(super) use shared;
+
+/// What things have to do with the caller. That the words have two spellings each, no enumeration of the contract can say:
+/// generators of clients make the same name of both.
+pub(super) fn scope(scope: String) -> Result<Scope> {
+    match scope.replace('-', "_").as_str() {
+        "created_by_me" => Ok(Scope::CreatedByMe),
+        "assigned_to_me" => Ok(Scope::AssignedToMe),
+        "all" => Ok(Scope::All),
+        _ => Err(Error::parameter("scope does not have a valid value")),
+    }
+}
+
+/// The conditions whose finds are left out.
+pub(super) fn conditions(not: IssueNot) -> Conditions {
+    Conditions {
+        labels: not.labels.unwrap_or_default(),
+        milestone: not.milestone,
+        author_id: not.author_id,
+        author_username: not.author_username,
+        assignee_id: not.assignee_id,
+        assignee_usernames: not.assignee_username.unwrap_or_default(),
+        my_reaction_emoji: not.my_reaction_emoji,
+        iids: not.iids,
+        search: not.search,
+        fields: not.r#in,
+    }
+}

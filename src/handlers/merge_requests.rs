@@ -1,0 +1,412 @@
+//! Merge requests.
+
+use crate::api::contract::{
+    AddMergeRequestSpentTimeRequest, CreateMergeRequestRequest, DeleteMergeRequestRequest,
+    GetMergeRequestRequest, GetMergeRequestTimeStatsRequest, Issue, IssueStateEvent,
+    ListGroupMergeRequestsRequest, ListGroupMilestoneMergeRequestsRequest,
+    ListIssueClosingMergeRequestsRequest, ListIssueRelatedMergeRequestsRequest,
+    ListMergeRequestClosesIssuesRequest, ListMergeRequestParticipantsRequest, ListMergeRequestsRequest,
+    ListProjectMergeRequestsRequest, ListProjectMilestoneMergeRequestsRequest, MergeRequest,
+    MergeRequestOrder, MergeRequestView, MergeRequestsApi, ResetMergeRequestSpentTimeRequest,
+    ResetMergeRequestTimeEstimateRequest, SetMergeRequestTimeEstimateRequest, SubscribeToMergeRequestRequest,
+    TimeStats, UnsubscribeFromMergeRequestRequest, UpdateMergeRequestRequest, UserReference, Wip,
+};
+use crate::api::types::{MaybeUndefined, Page, PageRequest};
+use crate::app::App;
+use crate::error::{Error, Result};
+use crate::handlers::issuables::shared;
+use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::services::authentication::Caller;
+use crate::services::issuables::times::Change as TimesChange;
+use crate::services::issuables::{self, Place, Scope, assignees};
+use crate::services::merge_requests::{
+    self, Change, Filter, NewMergeRequest, Order, Row, StateEvent, Wanted, closing, subscriptions, times,
+};
+use crate::services::{milestones, places};
+use crate::views::issue::{Parts, issue, time_stats};
+use crate::views::merge_request::{merge_request, only, simple};
+use crate::views::users::reference;
+
+/// The filters that all lists of merge requests have.
+macro_rules! filter {
+    ($request:expr) => {
+        Filter {
+            state: $request.state.and_then(only),
+            source_branch: $request.source_branch,
+            target_branch: $request.target_branch,
+            source_project_id: $request.source_project_id,
+            draft: $request.wip.map(|wip| wip == Wip::Yes),
+            order: order($request.order_by),
+            shared: shared!($request),
+        }
+    };
+}
+
+fn order(order: Option<MergeRequestOrder>) -> Order {
+    match order {
+        None | Some(MergeRequestOrder::CreatedAt) => Order::CreatedAt,
+        Some(MergeRequestOrder::UpdatedAt) => Order::UpdatedAt,
+        Some(MergeRequestOrder::Priority) => Order::Priority,
+        Some(MergeRequestOrder::LabelPriority) => Order::LabelPriority,
+        Some(MergeRequestOrder::MilestoneDue) => Order::MilestoneDue,
+        Some(MergeRequestOrder::Popularity) => Order::Popularity,
+    }
+}
+
+/// Refuses reviewers, of which merge requests have none.
+fn refuse_reviewers(ids: &[i64]) -> Result<()> {
+    match ids.iter().all(|id| *id == 0) {
+        true => Ok(()),
+        false => Err(Error::attribute(
+            "reviewer_ids",
+            "must be empty: merge requests have no reviewers, name people in assignee_ids",
+        )),
+    }
+}
+
+/// How the entries of a list are shown.
+#[derive(Debug, Clone, Copy, Default)]
+struct Shown {
+    parts: Parts,
+    simple: bool,
+}
+
+impl Shown {
+    fn new(elsewhere: bool, labels_details: bool, view: Option<MergeRequestView>) -> Self {
+        Self {
+            parts: Parts {
+                elsewhere,
+                labels_details,
+            },
+            simple: view == Some(MergeRequestView::Simple),
+        }
+    }
+}
+
+impl App {
+    async fn merge_requests(
+        &self,
+        caller: &Caller,
+        place: Place,
+        filter: Filter,
+        page: PageRequest,
+        shown: Shown,
+    ) -> Result<Page<MergeRequest>> {
+        let page = merge_requests::list(&self.backend, caller, place, &filter, &page).await?;
+        let instance = &self.backend.instance;
+        Ok(page.map(|row| match shown.simple {
+            true => simple(&instance.base_url, &row.project_path, row.merge_request),
+            false => merge_request(instance, row, shown.parts),
+        }))
+    }
+
+    /// Those of a milestone.
+    async fn milestone_merge_requests(
+        &self,
+        place: places::Place,
+        milestone_id: i64,
+        page: PageRequest,
+    ) -> Result<Page<MergeRequest>> {
+        let milestone = milestones::read(&self.backend, &place, milestone_id)
+            .await?
+            .milestone;
+        let shared = issuables::Filter {
+            milestone_id: Some(milestone.id),
+            ..issuables::Filter::default()
+        };
+        let filter = Filter {
+            shared,
+            ..Filter::default()
+        };
+        let within = match &place.project {
+            Some(project) => Place::Project(project.id),
+            None => Place::Everywhere,
+        };
+        let shown = Shown::new(place.project.is_none(), false, None);
+        self.merge_requests(&place.caller, within, filter, page, shown)
+            .await
+    }
+
+    pub(super) fn merge_request(&self, row: Row, asked: &ProjectAccess) -> MergeRequest {
+        let parts = Parts {
+            elsewhere: row.merge_request.target_project_id != asked.project.id,
+            ..Parts::default()
+        };
+        merge_request(&self.backend.instance, row, parts)
+    }
+
+    async fn merge_request_times(
+        &self,
+        access: ProjectAccess,
+        iid: i64,
+        change: TimesChange,
+    ) -> Result<TimeStats> {
+        let changed = times::change(&self.backend, &access, iid, change).await?;
+        Ok(time_stats(changed))
+    }
+}
+
+impl MergeRequestsApi for App {
+    async fn list_merge_requests(
+        &self,
+        access: InstanceAccess,
+        request: ListMergeRequestsRequest,
+    ) -> Result<Page<MergeRequest>> {
+        let mut filter = filter!(request);
+        filter.shared.non_archived = request.non_archived;
+        filter.shared.scope.get_or_insert(Scope::CreatedByMe);
+        let shown = Shown::new(true, request.with_labels_details, request.view);
+        self.merge_requests(&access.caller, Place::Everywhere, filter, request.page, shown)
+            .await
+    }
+
+    async fn list_group_merge_requests(
+        &self,
+        access: GroupAccess,
+        request: ListGroupMergeRequestsRequest,
+    ) -> Result<Page<MergeRequest>> {
+        let mut filter = filter!(request);
+        filter.shared.non_archived = request.non_archived;
+        let shown = Shown::new(true, request.with_labels_details, request.view);
+        let place = Place::Group(access.group.id);
+        self.merge_requests(&access.caller, place, filter, request.page, shown)
+            .await
+    }
+
+    async fn list_project_merge_requests(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectMergeRequestsRequest,
+    ) -> Result<Page<MergeRequest>> {
+        let filter = filter!(request);
+        let shown = Shown::new(false, request.with_labels_details, request.view);
+        let place = Place::Project(access.project.id);
+        self.merge_requests(&access.caller, place, filter, request.page, shown)
+            .await
+    }
+
+    async fn create_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: CreateMergeRequestRequest,
+    ) -> Result<MergeRequest> {
+        let body = request.body;
+        let one = |value: Option<i64>| value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value);
+        let all = body
+            .assignee_ids
+            .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value);
+        refuse_reviewers(&body.reviewer_ids.unwrap_or_default())?;
+        let new = NewMergeRequest {
+            source_branch: body.source_branch,
+            target_branch: body.target_branch,
+            target_project_id: body.target_project_id,
+            title: body.title,
+            description: body.description,
+            metadata: issuables::Metadata {
+                discussion_locked: body.discussion_locked,
+                assignee_ids: assignees(all, one(body.assignee_id)),
+                milestone_id: one(body.milestone_id),
+                labels: body
+                    .labels
+                    .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
+                ..issuables::Metadata::default()
+            },
+            remove_source_branch: body.remove_source_branch,
+            squash: body.squash,
+            allow_collaboration: body.allow_collaboration,
+        };
+        let row = merge_requests::create(&self.backend, &access, new).await?;
+        Ok(self.merge_request(row, &access))
+    }
+
+    async fn get_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestRequest,
+    ) -> Result<MergeRequest> {
+        let wanted = Wanted {
+            diverged: request.include_diverged_commits_count,
+            rebase: request.include_rebase_in_progress,
+            ..Wanted::default()
+        };
+        let row = merge_requests::read(&self.backend, &access, request.merge_request_iid, wanted).await?;
+        Ok(self.merge_request(row, &access))
+    }
+
+    async fn update_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: UpdateMergeRequestRequest,
+    ) -> Result<MergeRequest> {
+        let body = request.body;
+        refuse_reviewers(&body.reviewer_ids.take().unwrap_or_default())?;
+        let change = Change {
+            metadata: issuables::Metadata {
+                discussion_locked: body.discussion_locked,
+                assignee_ids: assignees(body.assignee_ids, body.assignee_id),
+                milestone_id: body.milestone_id,
+                labels: body.labels,
+                add_labels: body.add_labels.unwrap_or_default(),
+                remove_labels: body.remove_labels.unwrap_or_default(),
+            },
+            title: body.title,
+            description: body.description,
+            target_branch: body.target_branch,
+            state_event: body.state_event.map(|event| match event {
+                IssueStateEvent::Close => StateEvent::Close,
+                IssueStateEvent::Reopen => StateEvent::Reopen,
+            }),
+            remove_source_branch: body.remove_source_branch,
+            squash: body.squash,
+            allow_collaboration: body.allow_collaboration,
+        };
+        let row = merge_requests::edit(&self.backend, &access, request.merge_request_iid, change).await?;
+        Ok(self.merge_request(row, &access))
+    }
+
+    async fn delete_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: DeleteMergeRequestRequest,
+    ) -> Result<()> {
+        let unmodified_since = request.if_unmodified_since.as_deref();
+        merge_requests::delete(
+            &self.backend,
+            &access,
+            request.merge_request_iid,
+            unmodified_since,
+        )
+        .await
+    }
+
+    async fn subscribe_to_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: SubscribeToMergeRequestRequest,
+    ) -> Result<MergeRequest> {
+        let iid = request.merge_request_iid;
+        let row = subscriptions::subscribe(&self.backend, &access, iid, true).await?;
+        Ok(self.merge_request(row, &access))
+    }
+
+    async fn unsubscribe_from_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: UnsubscribeFromMergeRequestRequest,
+    ) -> Result<MergeRequest> {
+        let iid = request.merge_request_iid;
+        let row = subscriptions::subscribe(&self.backend, &access, iid, false).await?;
+        Ok(self.merge_request(row, &access))
+    }
+
+    async fn list_merge_request_participants(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestParticipantsRequest,
+    ) -> Result<Page<UserReference>> {
+        let iid = request.merge_request_iid;
+        let page = subscriptions::participants(&self.backend, &access, iid, &request.page).await?;
+        Ok(page.map(|user| reference(&self.backend.instance.base_url, &user)))
+    }
+
+    async fn list_merge_request_closes_issues(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestClosesIssuesRequest,
+    ) -> Result<Page<Issue>> {
+        let iid = request.merge_request_iid;
+        let page = closing::closes(&self.backend, &access, iid, &request.page).await?;
+        Ok(page.map(|row| {
+            let parts = Parts {
+                elsewhere: row.issue.project_id != access.project.id,
+                ..Parts::default()
+            };
+            issue(&self.backend.instance, row, parts)
+        }))
+    }
+
+    async fn get_merge_request_time_stats(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestTimeStatsRequest,
+    ) -> Result<TimeStats> {
+        let times = times::read(&self.backend, &access, request.merge_request_iid).await?;
+        Ok(time_stats(times))
+    }
+
+    async fn set_merge_request_time_estimate(
+        &self,
+        access: ProjectAccess,
+        request: SetMergeRequestTimeEstimateRequest,
+    ) -> Result<TimeStats> {
+        let change = TimesChange::Estimate(request.body.duration);
+        self.merge_request_times(access, request.merge_request_iid, change)
+            .await
+    }
+
+    async fn reset_merge_request_time_estimate(
+        &self,
+        access: ProjectAccess,
+        request: ResetMergeRequestTimeEstimateRequest,
+    ) -> Result<TimeStats> {
+        let change = TimesChange::ResetEstimate;
+        self.merge_request_times(access, request.merge_request_iid, change)
+            .await
+    }
+
+    async fn add_merge_request_spent_time(
+        &self,
+        access: ProjectAccess,
+        request: AddMergeRequestSpentTimeRequest,
+    ) -> Result<TimeStats> {
+        let change = TimesChange::Spend(request.body.duration);
+        self.merge_request_times(access, request.merge_request_iid, change)
+            .await
+    }
+
+    async fn reset_merge_request_spent_time(
+        &self,
+        access: ProjectAccess,
+        request: ResetMergeRequestSpentTimeRequest,
+    ) -> Result<TimeStats> {
+        let change = TimesChange::ResetSpent;
+        self.merge_request_times(access, request.merge_request_iid, change)
+            .await
+    }
+
+    async fn list_project_milestone_merge_requests(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectMilestoneMergeRequestsRequest,
+    ) -> Result<Page<MergeRequest>> {
+        self.milestone_merge_requests(access.into(), request.milestone_id, request.page)
+            .await
+    }
+
+    async fn list_group_milestone_merge_requests(
+        &self,
+        access: GroupAccess,
+        request: ListGroupMilestoneMergeRequestsRequest,
+    ) -> Result<Page<MergeRequest>> {
+        self.milestone_merge_requests(access.into(), request.milestone_id, request.page)
+            .await
+    }
+
+    async fn list_issue_closing_merge_requests(
+        &self,
+        access: ProjectAccess,
+        request: ListIssueClosingMergeRequestsRequest,
+    ) -> Result<Page<MergeRequest>> {
+        let page = closing::closing(&self.backend, &access, request.issue_iid, &request.page).await?;
+        Ok(page.map(|row| self.merge_request(row, &access)))
+    }
+
+    async fn list_issue_related_merge_requests(
+        &self,
+        access: ProjectAccess,
+        request: ListIssueRelatedMergeRequestsRequest,
+    ) -> Result<Page<MergeRequest>> {
+        let page = closing::related(&self.backend, &access, request.issue_iid, &request.page).await?;
+        Ok(page.map(|row| self.merge_request(row, &access)))
+    }
+}

@@ -1,0 +1,86 @@
+//! What merge requests bring, and merging them.
+
+use crate::api::contract::{
+    AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit, GetMergeRequestChangesRequest,
+    ListMergeRequestCommitsRequest, MergeRequest, MergeRequestRebase, MergesApi, RebaseMergeRequestRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::{Error, Result};
+use crate::services::access::ProjectAccess;
+use crate::services::merge_requests::{self, Acceptance};
+use crate::views::commit;
+use crate::views::merge_request::with_changes;
+
+/// Whether to wait for a pipeline, by the older and the newer name.
+fn waits(older: Option<bool>, newer: Option<bool>) -> Result<bool> {
+    match (older, newer) {
+        (Some(older), Some(newer)) if older != newer => Err(Error::parameter(
+            "auto_merge, merge_when_pipeline_succeeds contradict each other",
+        )),
+        _ => Ok(older.or(newer).unwrap_or(false)),
+    }
+}
+
+impl MergesApi for App {
+    async fn list_merge_request_commits(
+        &self,
+        access: ProjectAccess,
+        request: ListMergeRequestCommitsRequest,
+    ) -> Result<Page<Commit>> {
+        let iid = request.merge_request_iid;
+        let page = merge_requests::commits(&self.backend, &access, iid, &request.page).await?;
+        let url = self.project_url(&access);
+        Ok(page.map(|one| commit::listed(one, &url)))
+    }
+
+    async fn get_merge_request_changes(
+        &self,
+        access: ProjectAccess,
+        request: GetMergeRequestChangesRequest,
+    ) -> Result<MergeRequest> {
+        let iid = request.merge_request_iid;
+        let (row, diff) = merge_requests::changes(&self.backend, &access, iid).await?;
+        Ok(with_changes(self.merge_request(row, &access), diff))
+    }
+
+    async fn accept_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: AcceptMergeRequestRequest,
+    ) -> Result<MergeRequest> {
+        let body = request.body;
+        let wanted = Acceptance {
+            sha: body.sha,
+            squash: body.squash,
+            merge_commit_message: body.merge_commit_message,
+            squash_commit_message: body.squash_commit_message,
+            should_remove_source_branch: body.should_remove_source_branch,
+            merge_when_pipeline_succeeds: waits(body.merge_when_pipeline_succeeds, body.auto_merge)?,
+        };
+        let row = merge_requests::accept(&self.backend, &access, request.merge_request_iid, wanted).await?;
+        Ok(self.merge_request(row, &access))
+    }
+
+    async fn cancel_merge_when_pipeline_succeeds(
+        &self,
+        access: ProjectAccess,
+        request: CancelMergeWhenPipelineSucceedsRequest,
+    ) -> Result<MergeRequest> {
+        let row = merge_requests::cancel(&self.backend, &access, request.merge_request_iid).await?;
+        Ok(self.merge_request(row, &access))
+    }
+
+    async fn rebase_merge_request(
+        &self,
+        access: ProjectAccess,
+        request: RebaseMergeRequestRequest,
+    ) -> Result<MergeRequestRebase> {
+        let refused = merge_requests::rebase(&self.backend, &access, request.merge_request_iid).await?;
+        Ok(MergeRequestRebase {
+            // It is done within the request.
+            rebase_in_progress: false,
+            merge_error: refused.map(str::to_owned),
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! Snippets of users.
+
+use crate::api::contract::{
+    CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest,
+    ListPublicSnippetsRequest, ListSnippetsRequest, Snippet, SnippetFileAction, SnippetFileCreate,
+    SnippetFileUpdate, SnippetUpdate, SnippetsApi, UpdateSnippetRequest,
+};
+use crate::api::types::{Content, Download, Page};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::InstanceAccess;
+use crate::services::snippets::{self, Change, FileAction, FileChange, Home, NewFile, NewSnippet, Row};
+use crate::views::snippet::snippet;
+
+/// What is to change of a snippet, wherever it is.
+pub(super) fn change(body: SnippetUpdate) -> Change {
+    Change {
+        title: body.title,
+        file_name: body.file_name,
+        content: body.content,
+        files: body.files.into_iter().flatten().map(file_change).collect(),
+        description: body.description,
+        visibility: body.visibility.map(Into::into),
+    }
+}
+
+fn file_change(file: SnippetFileUpdate) -> FileChange {
+    FileChange {
+        action: match file.action {
+            SnippetFileAction::Update => FileAction::Update,
+            SnippetFileAction::Move => FileAction::Move,
+            SnippetFileAction::Create => FileAction::Create,
+            SnippetFileAction::Delete => FileAction::Delete,
+        },
+        name: file.file_path,
+        previous: file.previous_path,
+        content: file.content,
+    }
+}
+
+/// What a new snippet holds, in whichever of the two ways it was said; the contract lets only one of them through.
+pub(super) fn files(
+    name: Option<String>,
+    content: Option<String>,
+    files: Option<Vec<SnippetFileCreate>>,
+) -> Vec<NewFile> {
+    let alone = name.zip(content).map(|(name, content)| NewFile { name, content });
+    let listed = files.into_iter().flatten().map(|file| NewFile {
+        name: file.file_path,
+        content: file.content,
+    });
+    alone.into_iter().chain(listed).collect()
+}
+
+impl App {
+    /// A snippet as the contract shows it.
+    pub(super) fn snippet(&self, row: Row) -> Snippet {
+        snippet(&self.backend.instance.base_url, row)
+    }
+
+    /// What a snippet holds, to be shown or saved.
+    pub(super) async fn raw_snippet(&self, home: Home<'_>, id: i64) -> Result<Download> {
+        let raw = snippets::content(&self.backend, home, id).await?;
+        Ok(Download {
+            content_type: "text/plain; charset=utf-8".to_owned(),
+            file_name: raw.file_name,
+            attachment: false,
+            etag: Some(raw.digest),
+            headers: Vec::new(),
+            content: Content::Bytes(raw.content.into()),
+        })
+    }
+}
+
+impl SnippetsApi for App {
+    async fn list_snippets(
+        &self,
+        access: InstanceAccess,
+        request: ListSnippetsRequest,
+    ) -> Result<Page<Snippet>> {
+        let page = snippets::list_own(&self.backend, &access.caller, &request.page).await?;
+        Ok(page.map(|row| self.snippet(row)))
+    }
+
+    async fn list_public_snippets(
+        &self,
+        access: InstanceAccess,
+        request: ListPublicSnippetsRequest,
+    ) -> Result<Page<Snippet>> {
+        let page = snippets::list_public(&self.backend, &access.caller, &request.page).await?;
+        Ok(page.map(|row| self.snippet(row)))
+    }
+
+    async fn create_snippet(&self, access: InstanceAccess, request: CreateSnippetRequest) -> Result<Snippet> {
+        let body = request.body;
+        let new = NewSnippet {
+            title: body.title,
+            files: files(body.file_name, body.content, body.files),
+            description: body.description,
+            visibility: body.visibility.map(Into::into),
+        };
+        let made = snippets::create(&self.backend, Home::Personal(&access.caller), new).await?;
+        Ok(self.snippet(made))
+    }
+
+    async fn get_snippet(&self, access: InstanceAccess, request: GetSnippetRequest) -> Result<Snippet> {
+        let home = Home::Personal(&access.caller);
+        Ok(self.snippet(snippets::read(&self.backend, home, request.id).await?))
+    }
+
+    async fn update_snippet(&self, access: InstanceAccess, request: UpdateSnippetRequest) -> Result<Snippet> {
+        let home = Home::Personal(&access.caller);
+        let changed = snippets::edit(&self.backend, home, request.id, change(request.body)).await?;
+        Ok(self.snippet(changed))
+    }
+
+    async fn delete_snippet(&self, access: InstanceAccess, request: DeleteSnippetRequest) -> Result<()> {
+        let home = Home::Personal(&access.caller);
+        let condition = request.if_unmodified_since.as_deref();
+        snippets::delete(&self.backend, home, request.id, condition).await
+    }
+
+    async fn get_raw_snippet(
+        &self,
+        access: InstanceAccess,
+        request: GetRawSnippetRequest,
+    ) -> Result<Download> {
+        self.raw_snippet(Home::Personal(&access.caller), request.id).await
+    }
+}

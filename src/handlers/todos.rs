@@ -1,0 +1,67 @@
+//! To-do items.
+
+use crate::api::contract::{
+    CreateIssueTodoRequest, CreateMergeRequestTodoRequest, FinishTodoRequest, ListTodosRequest, Todo,
+    TodoTargetType, TodosApi,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::notes::Key;
+use crate::services::places::Place;
+use crate::services::todos::{self, Filter, Subject};
+use crate::views::todo::todo;
+
+impl App {
+    /// Makes an item of the caller about something.
+    async fn mark_todo(&self, access: ProjectAccess, key: Key) -> Result<Todo> {
+        let made = todos::mark(&self.backend, &Place::from(access), key).await?;
+        Ok(todo(&self.backend.instance, made))
+    }
+}
+
+impl TodosApi for App {
+    async fn list_todos(&self, access: InstanceAccess, request: ListTodosRequest) -> Result<Page<Todo>> {
+        let filter = Filter {
+            action: request.action.map(Into::into),
+            author_id: request.author_id,
+            project_id: request.project_id,
+            group_id: request.group_id,
+            state: request.state.map(Into::into),
+            subject: request.r#type.map(|kind| match kind {
+                TodoTargetType::Issue => Subject::Issue,
+                TodoTargetType::MergeRequest => Subject::MergeRequest,
+                TodoTargetType::Epic => Subject::Epic,
+            }),
+        };
+        let page = todos::list(&self.backend, &access.caller, &filter, &request.page).await?;
+        Ok(page.map(|row| todo(&self.backend.instance, row)))
+    }
+
+    async fn finish_todos(&self, access: InstanceAccess) -> Result<()> {
+        todos::finish_all(&self.backend, &access.caller).await
+    }
+
+    async fn finish_todo(&self, access: InstanceAccess, request: FinishTodoRequest) -> Result<Todo> {
+        let done = todos::finish(&self.backend, &access.caller, request.todo_id).await?;
+        Ok(todo(&self.backend.instance, done))
+    }
+
+    async fn create_issue_todo(
+        &self,
+        access: ProjectAccess,
+        request: CreateIssueTodoRequest,
+    ) -> Result<Todo> {
+        self.mark_todo(access, Key::Issue(request.issue_iid)).await
+    }
+
+    async fn create_merge_request_todo(
+        &self,
+        access: ProjectAccess,
+        request: CreateMergeRequestTodoRequest,
+    ) -> Result<Todo> {
+        self.mark_todo(access, Key::MergeRequest(request.merge_request_iid))
+            .await
+    }
+}

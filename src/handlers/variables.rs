@@ -1,0 +1,221 @@
+//! CI/CD variables of the instance, of projects and of groups.
+
+use crate::api::contract::{
+    CreateGroupVariableRequest, CreateInstanceVariableRequest, CreateProjectVariableRequest,
+    DeleteGroupVariableRequest, DeleteInstanceVariableRequest, DeleteProjectVariableRequest,
+    GetGroupVariableRequest, GetInstanceVariableRequest, GetProjectVariableRequest, InstanceVariable,
+    ListGroupVariablesRequest, ListInstanceVariablesRequest, ListProjectVariablesRequest,
+    UpdateGroupVariableRequest, UpdateInstanceVariableRequest, UpdateProjectVariableRequest, Variable,
+    VariableCreate, VariableFilter, VariableUpdate, VariablesApi,
+};
+use crate::api::types::{Page, PageRequest};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::services::variables::{self, Change, Holder, Name};
+use crate::views::variable::{instance_variable, variable};
+
+/// A variable of the instance, whose jobs are those of all environments.
+fn everywhere(key: String) -> Name {
+    Name {
+        key,
+        environment_scope: None,
+    }
+}
+
+/// A variable of a project or group.
+fn name(key: String, filter: Option<VariableFilter>) -> Name {
+    Name {
+        key,
+        environment_scope: filter.and_then(|filter| filter.environment_scope),
+    }
+}
+
+impl App {
+    async fn variables(&self, holder: impl Into<Holder>, page: PageRequest) -> Result<Page<Variable>> {
+        let page = variables::list(&self.backend, holder.into(), &page).await?;
+        Ok(page.map(variable))
+    }
+
+    async fn create_variable(&self, holder: impl Into<Holder>, body: VariableCreate) -> Result<Variable> {
+        let new = Change {
+            value: Some(body.value.into()),
+            kind: body.variable_type.map(Into::into),
+            protected: body.protected,
+            masked: body.masked,
+            environment_scope: body.environment_scope,
+        };
+        let made = variables::create(&self.backend, holder.into(), body.key, new).await?;
+        Ok(variable(made))
+    }
+
+    async fn variable(&self, holder: impl Into<Holder>, name: Name) -> Result<Variable> {
+        let found = variables::get(&self.backend, holder.into(), &name).await?;
+        Ok(variable(found))
+    }
+
+    async fn update_variable(
+        &self,
+        holder: impl Into<Holder>,
+        name: Name,
+        body: VariableUpdate,
+    ) -> Result<Variable> {
+        let change = Change {
+            value: body.value.map(Into::into),
+            kind: body.variable_type.map(Into::into),
+            protected: body.protected,
+            masked: body.masked,
+            environment_scope: body.environment_scope,
+        };
+        let changed = variables::update(&self.backend, holder.into(), &name, change).await?;
+        Ok(variable(changed))
+    }
+}
+
+impl VariablesApi for App {
+    async fn list_instance_variables(
+        &self,
+        access: InstanceAccess,
+        request: ListInstanceVariablesRequest,
+    ) -> Result<Page<InstanceVariable>> {
+        let page = variables::list(&self.backend, access.into(), &request.page).await?;
+        Ok(page.map(instance_variable))
+    }
+
+    async fn create_instance_variable(
+        &self,
+        access: InstanceAccess,
+        request: CreateInstanceVariableRequest,
+    ) -> Result<InstanceVariable> {
+        let body = request.body;
+        let new = Change {
+            value: Some(body.value.into()),
+            kind: body.variable_type.map(Into::into),
+            protected: body.protected,
+            masked: body.masked,
+            environment_scope: None,
+        };
+        let made = variables::create(&self.backend, access.into(), body.key, new).await?;
+        Ok(instance_variable(made))
+    }
+
+    async fn get_instance_variable(
+        &self,
+        access: InstanceAccess,
+        request: GetInstanceVariableRequest,
+    ) -> Result<InstanceVariable> {
+        let name = everywhere(request.key);
+        let found = variables::get(&self.backend, access.into(), &name).await?;
+        Ok(instance_variable(found))
+    }
+
+    async fn update_instance_variable(
+        &self,
+        access: InstanceAccess,
+        request: UpdateInstanceVariableRequest,
+    ) -> Result<InstanceVariable> {
+        let (name, body) = (everywhere(request.key), request.body);
+        let change = Change {
+            value: Some(body.value.into()),
+            kind: body.variable_type.map(Into::into),
+            protected: body.protected,
+            masked: body.masked,
+            environment_scope: None,
+        };
+        let changed = variables::update(&self.backend, access.into(), &name, change).await?;
+        Ok(instance_variable(changed))
+    }
+
+    async fn delete_instance_variable(
+        &self,
+        access: InstanceAccess,
+        request: DeleteInstanceVariableRequest,
+    ) -> Result<()> {
+        let (name, since) = (everywhere(request.key), request.if_unmodified_since);
+        variables::delete(&self.backend, access.into(), &name, since.as_deref()).await
+    }
+
+    async fn list_project_variables(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectVariablesRequest,
+    ) -> Result<Page<Variable>> {
+        self.variables(access, request.page).await
+    }
+
+    async fn create_project_variable(
+        &self,
+        access: ProjectAccess,
+        request: CreateProjectVariableRequest,
+    ) -> Result<Variable> {
+        self.create_variable(access, request.body).await
+    }
+
+    async fn get_project_variable(
+        &self,
+        access: ProjectAccess,
+        request: GetProjectVariableRequest,
+    ) -> Result<Variable> {
+        self.variable(access, name(request.key, request.filter)).await
+    }
+
+    async fn update_project_variable(
+        &self,
+        access: ProjectAccess,
+        request: UpdateProjectVariableRequest,
+    ) -> Result<Variable> {
+        let name = name(request.key, request.filter);
+        self.update_variable(access, name, request.body).await
+    }
+
+    async fn delete_project_variable(
+        &self,
+        access: ProjectAccess,
+        request: DeleteProjectVariableRequest,
+    ) -> Result<()> {
+        let (name, since) = (name(request.key, request.filter), request.if_unmodified_since);
+        variables::delete(&self.backend, access.into(), &name, since.as_deref()).await
+    }
+
+    async fn list_group_variables(
+        &self,
+        access: GroupAccess,
+        request: ListGroupVariablesRequest,
+    ) -> Result<Page<Variable>> {
+        self.variables(access, request.page).await
+    }
+
+    async fn create_group_variable(
+        &self,
+        access: GroupAccess,
+        request: CreateGroupVariableRequest,
+    ) -> Result<Variable> {
+        self.create_variable(access, request.body).await
+    }
+
+    async fn get_group_variable(
+        &self,
+        access: GroupAccess,
+        request: GetGroupVariableRequest,
+    ) -> Result<Variable> {
+        self.variable(access, name(request.key, request.filter)).await
+    }
+
+    async fn update_group_variable(
+        &self,
+        access: GroupAccess,
+        request: UpdateGroupVariableRequest,
+    ) -> Result<Variable> {
+        let name = name(request.key, request.filter);
+        self.update_variable(access, name, request.body).await
+    }
+
+    async fn delete_group_variable(
+        &self,
+        access: GroupAccess,
+        request: DeleteGroupVariableRequest,
+    ) -> Result<()> {
+        let (name, since) = (name(request.key, request.filter), request.if_unmodified_since);
+        variables::delete(&self.backend, access.into(), &name, since.as_deref()).await
+    }
+}

@@ -1,0 +1,105 @@
+//! What `holdfast demo` shows: an instance full of believable people, groups, projects, issues, merge requests and notes, all of
+//! it made through the API, as a client would make it.
+
+mod code;
+mod places;
+mod planning;
+
+use chrono::{Days, Utc};
+use poem::http::Method;
+use poem::http::uri::Scheme;
+use poem::web::{LocalAddr, RemoteAddr};
+use poem::{Endpoint, Request, Response};
+use serde_json::Value;
+
+use super::Error;
+use crate::app;
+use crate::config::Settings;
+use crate::secrets::Secret;
+use crate::services::Backend;
+
+/// The names of those who do things in the demo, beside the administrator.
+pub const PEOPLE: [&str; 4] = ["ada", "ben", "cleo", "dana"];
+
+/// The project that most of it happens in.
+pub const PROJECT: &str = "harbour/lighthouse";
+
+/// Fills an instance that has nobody but the administrator `root`, whose token this is, with scope `api` and `sudo`; everybody
+/// that is made gets the password.
+///
+/// # Errors
+/// When the API refuses anything, as it does where things of these names are there already.
+pub async fn fill(
+    backend: &Backend,
+    settings: &Settings,
+    token: &Secret,
+    password: &Secret,
+) -> Result<(), Error> {
+    let api = Api {
+        endpoint: app::endpoint(backend, settings),
+        token: token.expose(),
+    };
+    let places = places::make(&api, password.expose()).await?;
+    code::make(&api, &places).await?;
+    planning::make(&api, &places).await
+}
+
+/// The API, without a network between.
+struct Api<'a, E> {
+    endpoint: E,
+    token: &'a str,
+}
+
+impl<E: Endpoint<Output = Response>> Api<'_, E> {
+    /// Makes something as this user; answers it.
+    async fn post(&self, user: &str, path: &str, body: Value) -> Result<Value, Error> {
+        self.send(user, Method::POST, path, body).await
+    }
+
+    /// Changes something as this user; answers it.
+    async fn put(&self, user: &str, path: &str, body: Value) -> Result<Value, Error> {
+        self.send(user, Method::PUT, path, body).await
+    }
+
+    async fn send(&self, user: &str, method: Method, path: &str, body: Value) -> Result<Value, Error> {
+        let failed = |why: String| Error::Demo(format!("{method} {path} as {user}: {why}"));
+        let head = poem::http::Request::builder()
+            .method(method.clone())
+            .uri(format!("/api/v4{path}"))
+            .header("Private-Token", self.token)
+            .header("Sudo", user)
+            .header("Content-Type", "application/json")
+            .body(())
+            .map_err(|error| failed(error.to_string()))?;
+        let (parts, ()) = head.into_parts();
+        // As the network would hand it over, but that there is none.
+        let from = (parts, LocalAddr::default(), RemoteAddr::default(), Scheme::HTTP);
+        let request = Request::from_parts(from.into(), body.to_string().into());
+        let response = self.endpoint.get_response(request).await;
+        let status = response.status();
+        let text = response.into_body().into_string().await;
+        let text = text.map_err(|error| failed(error.to_string()))?;
+        if !status.is_success() {
+            return Err(failed(format!("{status} {text}")));
+        }
+        serde_json::from_str(&text).map_err(|error| failed(error.to_string()))
+    }
+}
+
+/// A number that an answer names.
+fn number(answer: &Value, field: &str) -> Result<i64, Error> {
+    let number = answer[field].as_i64();
+    number.ok_or_else(|| Error::Demo(format!("an answer has no {field}: {answer}")))
+}
+
+/// The day so many days from now.
+fn in_days(days: u64) -> String {
+    let day = Utc::now().date_naive().checked_add_days(Days::new(days));
+    day.unwrap_or_default().to_string()
+}
+
+/// The time so many days ago.
+fn days_ago(days: u64) -> String {
+    let time = Utc::now().checked_sub_days(Days::new(days));
+    time.unwrap_or_default().to_rfc3339()
+}

@@ -1,0 +1,86 @@
+//! The people of the demo, their groups, and the projects in these.
+
+use poem::{Endpoint, Response};
+use serde_json::json;
+
+use super::{Api, number};
+use crate::server::Error;
+
+/// Where things are to be made, by their numbers.
+pub(super) struct Places {
+    /// The group.
+    pub group: i64,
+    /// The project of the group that most happens in.
+    pub lighthouse: i64,
+    /// A project of the group below.
+    pub buoy: i64,
+    /// A personal project.
+    pub notebook: i64,
+    /// The numbers of [`super::PEOPLE`].
+    pub people: Vec<i64>,
+}
+
+/// Name in paths, name, what they do, and role in the group.
+const PEOPLE: [(&str, &str, &str, i64); 4] = [
+    ("ada", "Ada Lindqvist", "Harbour master", 50),
+    ("ben", "Ben Okafor", "Maintainer of the lamp", 40),
+    ("cleo", "Cleo Marsh", "Developer", 30),
+    ("dana", "Dana Petrov", "Keeper and tester", 20),
+];
+
+/// Makes the people, the groups and the projects.
+pub(super) async fn make<E>(api: &Api<'_, E>, password: &str) -> Result<Places, Error>
+where
+    E: Endpoint<Output = Response>,
+{
+    let mut people = Vec::new();
+    for (username, name, title, _) in PEOPLE {
+        let person = json!({
+            "username": username, "name": name, "email": format!("{username}@harbour.example"), "password": password,
+            "job_title": title, "organization": "The Harbour", "skip_confirmation": true,
+        });
+        people.push(number(&api.post("root", "/users", person).await?, "id")?);
+    }
+    let harbour = json!({
+        "name": "Harbour", "path": "harbour", "visibility": "public",
+        "description": "Everything that keeps ships off the rocks.",
+    });
+    let group = number(&api.post("root", "/groups", harbour).await?, "id")?;
+    for (user_id, (_, _, _, level)) in people.iter().zip(PEOPLE) {
+        let member = json!({"user_id": user_id, "access_level": level});
+        api.post("root", &format!("/groups/{group}/members"), member)
+            .await?;
+    }
+    let tools = json!({
+        "name": "Tools", "path": "tools", "parent_id": group, "visibility": "internal",
+        "description": "Small things that the harbour needs every day.",
+    });
+    let tools = number(&api.post("ada", "/groups", tools).await?, "id")?;
+    let lighthouse = json!({
+        "name": "Lighthouse", "path": "lighthouse", "namespace_id": group, "visibility": "public",
+        "description": "The controller of the lamp and the fog horn.", "tag_list": "embedded,rust",
+    });
+    let buoy = json!({
+        "name": "Buoy", "path": "buoy", "namespace_id": tools, "visibility": "internal",
+        "description": "Reads the buoys and prints where they are.", "tag_list": "python",
+    });
+    let notebook = json!({"name": "Notebook", "path": "notebook", "description": "For my eyes only."});
+    let places = Places {
+        group,
+        lighthouse: number(&api.post("ada", "/projects", lighthouse).await?, "id")?,
+        buoy: number(&api.post("ben", "/projects", buoy).await?, "id")?,
+        notebook: number(&api.post("cleo", "/projects", notebook).await?, "id")?,
+        people,
+    };
+    for user in ["ben", "cleo"] {
+        api.post(user, &format!("/projects/{}/star", places.lighthouse), json!({}))
+            .await?;
+    }
+    let badge = json!({
+        "name": "licence", "link_url": "https://harbour.example/%{project_path}",
+        "image_url": "https://harbour.example/badges/licence.svg",
+    });
+    api.post("ada", &format!("/projects/{}/badges", places.lighthouse), badge)
+        .await?;
+    Ok(places)
+}

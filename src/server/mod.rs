@@ -1,0 +1,296 @@
+//! Starting and stopping: from settings to a listening server, and from a signal to a clean end.
+
+pub mod demo;
+
+use std::future::Future;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use tokio::net::{TcpListener, TcpSocket};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::app;
+use crate::config::{Options, Settings};
+use crate::database::{self, Database};
+use crate::git::Store;
+use crate::integrations::object_storage::{self, ObjectStorage};
+use crate::integrations::webhooks;
+use crate::jobs::{self, Job, Runner};
+use crate::secrets::{Keyring, Secret};
+use crate::services::memory::Memory;
+use crate::services::recovery::{self, Presence};
+use crate::services::setup::{self, Chosen, MadeUp};
+use crate::services::{Backend, Instance, Parts};
+use crate::web::connections::{self, Limits};
+use crate::web::health;
+
+/// How long what moves references may take to note its end, after the requests are over.
+const SETTLING: Duration = Duration::from_secs(5);
+/// How many hooks are delivered to at a time; most of that time is waiting.
+const DELIVERIES: usize = 64;
+
+/// Why the server cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// A setting is wrong.
+    #[error(transparent)]
+    Settings(#[from] crate::config::Error),
+    /// The data directory or the network cannot be used.
+    #[error("{what}: {cause}")]
+    Io {
+        /// What was tried.
+        what: String,
+        /// Why it failed.
+        cause: std::io::Error,
+    },
+    /// The database cannot be used.
+    #[error("database: {0}")]
+    Database(#[from] database::Error),
+    /// The repositories cannot be used.
+    #[error("repositories: {0}")]
+    Repositories(#[from] crate::git::Error),
+    /// The object storage cannot be used.
+    #[error("object storage: {0}")]
+    Objects(#[from] object_storage::Error),
+    /// The key file cannot be used.
+    #[error("key file: {0}")]
+    Keys(#[from] crate::secrets::Error),
+    /// Webhooks cannot be sent.
+    #[error(transparent)]
+    Webhooks(#[from] webhooks::Unavailable),
+    /// The demo cannot be filled.
+    #[error("demo: {0}")]
+    Demo(String),
+    /// The first administrator cannot be made, or what a killed server left cannot be finished.
+    #[error("start: {0}")]
+    Setup(#[from] crate::error::Error),
+}
+
+/// Opens everything the services work with; migrates the database and prepares the data directory.
+///
+/// # Errors
+/// When any part cannot be opened.
+pub async fn open(
+    settings: &Settings,
+    observer: Option<database::Observer>,
+    base_url: String,
+) -> Result<Backend, Error> {
+    let directory = settings.data_dir.clone();
+    tokio::fs::create_dir_all(&directory)
+        .await
+        .map_err(|cause| Error::Io {
+            what: format!("data directory {}", directory.display()),
+            cause,
+        })?;
+    let options = database::Options {
+        max_connections: settings.database_connections,
+        observer,
+        ..database::Options::default()
+    };
+    let database = Database::connect(&settings.database_url, &options).await?;
+    database.migrate().await.map_err(database::Error::from)?;
+    let concurrency = settings.git_concurrency;
+    let objects = settings.object_store_url.clone();
+    let prepare = move || -> Result<(Keyring, Store, ObjectStorage), Error> {
+        let keyring = Keyring::open(&directory.join("secret.key"))?;
+        let objects = ObjectStorage::open(objects.as_deref(), &directory)?;
+        let repositories = Store::new(directory.join("repositories"), concurrency)?;
+        Ok((keyring, repositories, objects))
+    };
+    let (keyring, repositories, objects) = tokio::task::spawn_blocking(prepare)
+        .await
+        .map_err(|error| Error::Setup(crate::error::Error::internal(error)))??;
+    let instance = Instance {
+        base_url,
+        plan: settings.plan,
+        compat: settings.compat,
+    };
+    let webhooks = webhooks::Client::new(settings.allow_local_webhooks)?;
+    Ok(Backend::new(Parts {
+        database,
+        repositories,
+        objects,
+        keyring,
+        webhooks,
+        instance,
+        memory: Memory::default(),
+        moves: TaskTracker::new(),
+    }))
+}
+
+/// What the first administrator is to have, by the options.
+#[must_use]
+pub fn chosen(options: &Options) -> Chosen {
+    let secret = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).map(Secret::new);
+    Chosen {
+        token: secret(&options.root_token),
+        password: secret(&options.root_password),
+    }
+}
+
+/// A server that listens but does not serve yet.
+pub struct Bound {
+    listener: TcpListener,
+    settings: Settings,
+    _presence: Presence,
+    /// What the services work with.
+    pub backend: Backend,
+    /// The address it listens on.
+    pub address: SocketAddr,
+    /// What was made up at a first start.
+    pub made_up: Option<MadeUp>,
+}
+
+/// Opens everything and binds the address; after this, connections wait instead of failing.
+///
+/// # Errors
+/// When anything cannot be opened or the address cannot be bound.
+pub async fn bind(
+    settings: Settings,
+    chosen: Chosen,
+    observer: Option<database::Observer>,
+) -> Result<Bound, Error> {
+    health::recorder();
+    let io = |cause| Error::Io {
+        what: format!("cannot listen on {}", settings.listen),
+        cause,
+    };
+    let listener = listen(settings.listen).map_err(io)?;
+    let address = listener.local_addr().unwrap_or(settings.listen);
+    let base_url = public_url(&settings, address);
+    let backend = open(&settings, observer, base_url).await?;
+    let presence = recovery::arrive(&backend, &settings.data_dir).await?;
+    let made_up = setup::first_start(&backend, chosen).await?;
+    Ok(Bound {
+        listener,
+        settings,
+        _presence: presence,
+        backend,
+        address,
+        made_up,
+    })
+}
+
+/// How many connections may wait to be accepted.
+const BACKLOG: u32 = 1024;
+
+/// Listens, so that answers sent in several pieces do not wait for the client to acknowledge each.
+fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
+    let socket = match address {
+        SocketAddr::V4(_) => TcpSocket::new_v4()?,
+        SocketAddr::V6(_) => TcpSocket::new_v6()?,
+    };
+    socket.set_reuseaddr(true)?;
+    // What is accepted inherits it.
+    socket.set_nodelay(true)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)
+}
+
+impl Bound {
+    /// Fills a new instance with what the demo shows, before it serves; see [`demo::fill`].
+    ///
+    /// # Errors
+    /// When the API refuses anything of it.
+    pub async fn fill(&self, token: &Secret, password: &Secret) -> Result<(), Error> {
+        demo::fill(&self.backend, &self.settings, token, password).await
+    }
+
+    /// Serves until `stop` resolves, then finishes what is open within the drain time.
+    ///
+    /// # Errors
+    /// When background work or the database cannot be ended.
+    pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+        let endpoint = app::endpoint(&self.backend, &self.settings);
+        let drain = self.settings.drain_timeout;
+        let stopping = CancellationToken::new();
+        let worker = self
+            .settings
+            .worker
+            .then(|| tokio::spawn(run_jobs(self.backend.clone(), drain, stopping.clone())));
+        let stop = async {
+            stop.await;
+            stopping.cancel();
+        };
+        let limits = Limits {
+            connections: self.settings.max_connections,
+            idle: self.settings.idle_timeout,
+            drain,
+        };
+        connections::serve(self.listener, endpoint, limits, stop).await;
+        stopping.cancel();
+        if let Some(worker) = worker {
+            worker
+                .await
+                .map_err(|error| Error::Setup(crate::error::Error::internal(error)))?;
+        }
+        // Moves of references outlive the requests that were cut: they note what they came to.
+        self.backend.moves.close();
+        if tokio::time::timeout(SETTLING, self.backend.moves.wait())
+            .await
+            .is_err()
+        {
+            tracing::warn!("moves of references are left to be recovered");
+        }
+        self.backend
+            .database
+            .clone()
+            .close()
+            .await
+            .map_err(database::Error::from)?;
+        Ok(())
+    }
+}
+
+/// Runs background jobs and recurring work until `stopping`; what runs then has `drain` to finish.
+async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken) {
+    let options = jobs::Options {
+        drain,
+        ..jobs::Options::default()
+    };
+    // Receivers may be slow, so deliveries have places of their own and never wait for other jobs, nor these for them.
+    let (deliveries, others) = jobs::registry(&backend).divide(&[jobs::deliver_hook::DeliverHook::KIND]);
+    let deliverer = jobs::Options {
+        concurrency: DELIVERIES,
+        ..options.clone()
+    };
+    let runner = Runner::new(backend.database.clone(), others, options);
+    let deliverer = Runner::new(backend.database.clone(), deliveries, deliverer);
+    tokio::join!(
+        runner.run(stopping.clone().cancelled_owned()),
+        deliverer.run(stopping.clone().cancelled_owned()),
+        jobs::recur(backend, stopping),
+    );
+}
+
+/// Runs only background jobs until `stop` resolves, beside servers that need not.
+///
+/// # Errors
+/// When anything cannot be opened.
+pub async fn work(settings: &Settings, stop: impl Future<Output = ()>) -> Result<(), Error> {
+    let base_url = public_url(settings, settings.listen);
+    let backend = open(settings, None, base_url).await?;
+    let _presence = recovery::arrive(&backend, &settings.data_dir).await?;
+    let stopping = CancellationToken::new();
+    let jobs = run_jobs(backend.clone(), settings.drain_timeout, stopping.clone());
+    let stop = async {
+        stop.await;
+        stopping.cancel();
+    };
+    tokio::join!(jobs, stop);
+    backend
+        .database
+        .clone()
+        .close()
+        .await
+        .map_err(database::Error::from)?;
+    Ok(())
+}
+
+/// The address clients see: the one that was set, or the one that is listened on.
+#[must_use]
+pub fn public_url(settings: &Settings, address: SocketAddr) -> String {
+    let set = settings.base_url.clone();
+    set.unwrap_or_else(|| format!("http://{address}"))
+}

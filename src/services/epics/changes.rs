@@ -1,0 +1,311 @@
+//! Making, changing and removing epics.
+
+use chrono::{DateTime, NaiveDate, Utc};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel};
+
+use super::labelling::Labelling;
+use super::{Row, find, lock, of_one, parents};
+use crate::api::types::MaybeUndefined;
+use crate::database::Violation;
+use crate::entities::epics::{ActiveModel, Entity, Model};
+use crate::entities::iid_counters::{self, Subject};
+use crate::entities::issues::State;
+use crate::entities::now;
+use crate::entities::todos::Target;
+use crate::error::{Error, Result};
+use crate::policy::Role;
+use crate::services::issues::StateEvent;
+use crate::services::milestones::check_days;
+use crate::services::notes::system::{self, Parent};
+use crate::services::places::Place;
+use crate::services::saying::{self, Scene, Written};
+use crate::services::{Backend, preconditions, todos};
+
+/// A new epic.
+#[derive(Debug, Clone, Default)]
+pub struct NewEpic {
+    /// What it is about.
+    pub title: String,
+    /// What there is to say.
+    pub description: Option<String>,
+    /// The labels, by title.
+    pub labels: Vec<String>,
+    /// The day it begins.
+    pub start_date: Option<NaiveDate>,
+    /// The day it is due.
+    pub due_date: Option<NaiveDate>,
+    /// Whether few may see it.
+    pub confidential: bool,
+    /// The epic that it is a part of.
+    pub parent_id: Option<i64>,
+    /// When it was made, for owners.
+    pub created_at: Option<DateTime<Utc>>,
+}
+
+/// What changes of an epic; what is absent stays.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    /// What it is about.
+    pub title: Option<String>,
+    /// What there is to say.
+    pub description: MaybeUndefined<String>,
+    /// What becomes of its labels.
+    pub labels: Labelling,
+    /// The day it begins.
+    pub start_date: MaybeUndefined<NaiveDate>,
+    /// The day it is due.
+    pub due_date: MaybeUndefined<NaiveDate>,
+    /// Whether few may see it.
+    pub confidential: Option<bool>,
+    /// The epic that it is a part of; none and the number 0 are the same.
+    pub parent_id: MaybeUndefined<i64>,
+    /// What becomes of its state.
+    pub state_event: Option<StateEvent>,
+    /// When it was changed, for owners.
+    pub updated_at: Option<DateTime<Utc>>,
+}
+
+/// The fields, as the answer to a change of nothing names them.
+const FIELDS: [&str; 11] = [
+    "title",
+    "description",
+    "labels",
+    "add_labels",
+    "remove_labels",
+    "start_date",
+    "due_date",
+    "confidential",
+    "parent_id",
+    "state_event",
+    "updated_at",
+];
+
+/// Makes an epic. The date is ignored from others than owners.
+///
+/// # Errors
+/// 400 for a blank title, days in the wrong order, and a parent that does not do.
+pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Row> {
+    let author = place.caller.signed_in()?.id;
+    let title = checked(&new.title)?;
+    check_days(new.start_date, new.due_date)?;
+    let made = new.created_at.filter(|_| place.holds(Role::Owner));
+    let made = made.unwrap_or_else(now);
+    let parent_id = new.parent_id.filter(|id| *id != 0);
+    let scene = Scene::of_epic(place, new.confidential, Some(author));
+    let said = [title, new.description.as_deref().unwrap_or_default()];
+    let said = saying::listen(backend, &scene, &[], &said).await?;
+    let row = ActiveModel {
+        namespace_id: Set(place.namespace.id),
+        parent_id: Set(parent_id),
+        author_id: Set(Some(author)),
+        title: Set(title.to_owned()),
+        description: Set(new.description.filter(|text| !text.is_empty())),
+        state: Set(State::Opened),
+        confidential: Set(new.confidential),
+        start_date: Set(new.start_date),
+        due_date: Set(new.due_date),
+        created_at: Set(made),
+        updated_at: Set(made),
+        ..Default::default()
+    };
+    let labels = Labelling {
+        all: MaybeUndefined::Value(new.labels),
+        ..Labelling::default()
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            if let Some(parent_id) = parent_id {
+                parents::check(transaction, place, None, parent_id).await?;
+            }
+            let iid = iid_counters::next(transaction, place.scope(), Subject::Epics).await;
+            let row = ActiveModel {
+                iid: Set(iid.map_err(refused)?),
+                ..row
+            };
+            let epic = row.insert(transaction).await.map_err(refused)?;
+            labels.enter(transaction, place, epic.id).await?;
+            said.enter(transaction, written(place, &epic, author), Vec::new())
+                .await?;
+            of_one(transaction, epic).await
+        })
+        .await
+}
+
+/// Changes an epic. The date is ignored from others than owners.
+///
+/// # Errors
+/// 404, 403 for others than its author and Reporters, 400 as [`create`] and for a change of nothing.
+pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) -> Result<Row> {
+    if change == Change::default() {
+        let text = format!(
+            "{} are missing, at least one parameter must be provided",
+            FIELDS.join(", ")
+        );
+        return Err(Error::parameter(text));
+    }
+    let editor = place.caller.signed_in()?.id;
+    change
+        .title
+        .as_deref()
+        .map_or(Ok(()), |title| checked(title).map(drop))?;
+    let found = find(backend.database.read(), place, iid).await?;
+    if found.author_id != Some(editor) && !place.holds(Role::Reporter) {
+        return Err(Error::forbidden());
+    }
+    let confidential = change.confidential.unwrap_or(found.confidential);
+    let scene = Scene::of_epic(place, confidential, found.author_id);
+    let said = saying::listen(
+        backend,
+        &scene,
+        &[&found.title, found.description.as_deref().unwrap_or_default()],
+        &[
+            change.title.as_deref().unwrap_or_default(),
+            change.description.value().map_or("", String::as_str),
+        ],
+    )
+    .await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            if let MaybeUndefined::Value(parent_id) = change.parent_id
+                && parent_id != 0
+            {
+                parents::check(transaction, place, Some(found.id), parent_id).await?;
+            }
+            let before = lock(transaction, place, iid).await?;
+            change.labels.enter(transaction, place, before.id).await?;
+            let epic = enter(transaction, place, editor, before, change).await?;
+            todos::settle(transaction, editor, Target::Epic(epic.id)).await?;
+            said.enter(transaction, written(place, &epic, editor), Vec::new())
+                .await?;
+            of_one(transaction, epic).await
+        })
+        .await
+}
+
+/// The texts of an epic, as what somebody wrote.
+fn written<'a>(place: &'a Place, epic: &Model, author_id: i64) -> Written<'a> {
+    Written {
+        place,
+        on: Parent::Epic(epic.id),
+        iid: epic.iid,
+        note_id: None,
+        author_id,
+    }
+}
+
+/// Enters what stands in the row of an epic, with the notes that tell of it.
+async fn enter(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    editor: i64,
+    before: Model,
+    change: Change,
+) -> Result<Model> {
+    let mut row = before.clone().into_active_model();
+    let mut notes = Vec::new();
+    if let Some(title) = change.title.as_deref().map(str::trim)
+        && title != before.title
+    {
+        row.title = Set(title.to_owned());
+        notes.push(system::retitled(&before.title, title));
+    }
+    if !change.description.is_undefined() {
+        let description = change.description.take().filter(|text| !text.is_empty());
+        if description != before.description {
+            row.description = Set(description);
+            notes.push("changed the description".to_owned());
+        }
+    }
+    if !notes.is_empty() {
+        row.last_edited_at = Set(Some(now()));
+        row.last_edited_by_id = Set(Some(editor));
+    }
+    let start = day(&change.start_date, before.start_date);
+    let due = day(&change.due_date, before.due_date);
+    check_days(start, due)?;
+    row.start_date = Set(start);
+    row.due_date = Set(due);
+    if due != before.due_date {
+        notes.push(system::due(due));
+    }
+    if let Some(confidential) = change
+        .confidential
+        .filter(|wanted| *wanted != before.confidential)
+    {
+        row.confidential = Set(confidential);
+        let note = match confidential {
+            true => "made the epic confidential",
+            false => "made the epic visible to everyone",
+        };
+        notes.push(note.to_owned());
+    }
+    match change.parent_id {
+        MaybeUndefined::Undefined => {}
+        MaybeUndefined::Null | MaybeUndefined::Value(0) => row.parent_id = Set(None),
+        MaybeUndefined::Value(id) => row.parent_id = Set(Some(id)),
+    }
+    match (change.state_event, before.state) {
+        (Some(StateEvent::Close), State::Opened) => {
+            row.state = Set(State::Closed);
+            row.closed_at = Set(Some(now()));
+            row.closed_by_id = Set(Some(editor));
+            notes.push("closed".to_owned());
+        }
+        (Some(StateEvent::Reopen), State::Closed) => {
+            row.state = Set(State::Opened);
+            row.closed_at = Set(None);
+            row.closed_by_id = Set(None);
+            notes.push("reopened".to_owned());
+        }
+        _ => {}
+    }
+    let changed = change.updated_at.filter(|_| place.holds(Role::Owner));
+    row.updated_at = Set(changed.unwrap_or_else(now));
+    let epic = row.update(transaction).await?;
+    system::write(transaction, Parent::Epic(epic.id), Some(editor), notes).await?;
+    Ok(epic)
+}
+
+/// Removes an epic with its notes; the issues stay, and the epics that are parts of it. Its number is not given out again.
+///
+/// # Errors
+/// 404, and 412 when it changed after the caller's date.
+pub async fn delete(
+    backend: &Backend,
+    place: &Place,
+    iid: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let epic = lock(transaction, place, iid).await?;
+            preconditions::unmodified_since(unmodified_since, epic.updated_at)?;
+            Entity::delete_by_id(epic.id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// A title as it is kept.
+fn checked(title: &str) -> Result<&str> {
+    match title.trim() {
+        "" => Err(Error::attribute("title", "can't be blank")),
+        title => Ok(title),
+    }
+}
+
+fn day(said: &MaybeUndefined<NaiveDate>, before: Option<NaiveDate>) -> Option<NaiveDate> {
+    said.as_opt_ref().map_or(before, |said| said.copied())
+}
+
+/// Why a row was not written.
+fn refused(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        // The group went away in the meantime.
+        Some(Violation::ForeignKey(_)) => Error::not_found("Group"),
+        _ => error.into(),
+    }
+}

@@ -1,0 +1,73 @@
+//! What epics are labelled with.
+
+use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+
+use crate::api::types::MaybeUndefined;
+use crate::entities::epic_labels::{self, ActiveModel, Column, Entity};
+use crate::error::Result;
+use crate::services::labels::{named, resolve_or_create};
+use crate::services::places::Place;
+
+/// What becomes of the labels; titles of the group or groups above.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Labelling {
+    /// All of them.
+    pub all: MaybeUndefined<Vec<String>>,
+    /// Those it gets beside those it has.
+    pub add: Vec<String>,
+    /// Those it loses.
+    pub remove: Vec<String>,
+}
+
+impl Labelling {
+    /// Enters them. Unknown titles make labels where the caller may make labels, and are overlooked elsewhere.
+    ///
+    /// # Errors
+    /// 400 for labels that cannot be, and whatever the database reports.
+    pub(super) async fn enter(
+        &self,
+        transaction: &DatabaseTransaction,
+        place: &Place,
+        epic_id: i64,
+    ) -> Result<()> {
+        if *self == Self::default() {
+            return Ok(());
+        }
+        let carried = epic_labels::of(transaction, [epic_id]).await?.remove(&epic_id);
+        let before: Vec<i64> = carried.iter().flatten().map(|label| label.id).collect();
+        let mut after = match &self.all {
+            MaybeUndefined::Undefined => before.clone(),
+            MaybeUndefined::Null => Vec::new(),
+            MaybeUndefined::Value(titles) => resolve_or_create(transaction, place, titles).await?,
+        };
+        after.extend(resolve_or_create(transaction, place, &self.add).await?);
+        let lost: Vec<&str> = self.remove.iter().map(|title| title.trim()).collect();
+        let lost = named(transaction, place, &lost).await?;
+        after.retain(|id| !lost.values().any(|label| label.id == *id));
+        after.sort_unstable();
+        after.dedup();
+        let gone: Vec<i64> = before.iter().copied().filter(|id| !after.contains(id)).collect();
+        if !gone.is_empty() {
+            Entity::delete_many()
+                .filter(Column::EpicId.eq(epic_id))
+                .filter(Column::LabelId.is_in(gone))
+                .exec(transaction)
+                .await?;
+        }
+        let fresh: Vec<ActiveModel> = after
+            .into_iter()
+            .filter(|id| !before.contains(id))
+            .map(|label_id| ActiveModel {
+                epic_id: Set(epic_id),
+                label_id: Set(label_id),
+                ..Default::default()
+            })
+            .collect();
+        if !fresh.is_empty() {
+            Entity::insert_many(fresh)
+                .exec_without_returning(transaction)
+                .await?;
+        }
+        Ok(())
+    }
+}

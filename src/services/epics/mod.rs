@@ -1,0 +1,156 @@
+//! Epics of groups, which gather issues of the projects below: what is read here and in [`list`], what is changed in
+//! [`changes`], and the [`issues`] that they gather.
+
+mod changes;
+pub mod issues;
+mod labelling;
+mod list;
+mod parents;
+
+pub use changes::{Change, NewEpic, create, delete, edit};
+pub use labelling::Labelling;
+pub use list::{Filter, Order, list};
+
+use std::collections::HashMap;
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+
+use crate::entities::epics::{self, Column, Entity, Model};
+use crate::entities::{epic_labels, labels, namespaces, now, users};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::places::Place;
+
+/// An epic with what belongs to it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The epic.
+    pub epic: Model,
+    /// Its group.
+    pub group: namespaces::Model,
+    /// Who made it; nobody when the user is gone.
+    pub author: Option<users::Model>,
+    /// The labels, by title.
+    pub labels: Vec<labels::Model>,
+}
+
+/// One epic of a group.
+///
+/// # Errors
+/// 404, also where the caller may not see it.
+pub async fn read(backend: &Backend, place: &Place, iid: i64) -> Result<Row> {
+    let db = backend.database.read();
+    let epic = find(db, place, iid).await?;
+    of_one(db, epic).await
+}
+
+/// The id of an epic of a group.
+///
+/// # Errors
+/// 404, also where the caller may not see it.
+pub async fn id_of(backend: &Backend, place: &Place, iid: i64) -> Result<i64> {
+    Ok(find(backend.database.read(), place, iid).await?.id)
+}
+
+/// Finds an epic of a group by its number, as far as the caller may see it.
+async fn find(db: &impl ConnectionTrait, place: &Place, iid: i64) -> Result<Model> {
+    let found = Entity::find()
+        .filter(Column::NamespaceId.eq(place.namespace.id))
+        .filter(Column::Iid.eq(iid))
+        .filter(epics::visible(place.caller.viewer(), now().date_naive()))
+        .one(db)
+        .await?;
+    found.ok_or_else(missing)
+}
+
+/// As [`find`], for whoever is about to change it: locked until the transaction ends.
+async fn lock(db: &impl ConnectionTrait, place: &Place, iid: i64) -> Result<Model> {
+    let found = find(db, place, iid).await?;
+    epics::lock(db, found.id).await?.ok_or_else(missing)
+}
+
+/// Finds an epic of a group by its id, as far as the caller may see it.
+///
+/// # Errors
+/// 404, also for one of another group.
+pub(in crate::services) async fn find_by_id(
+    db: &impl ConnectionTrait,
+    place: &Place,
+    id: i64,
+) -> Result<Model> {
+    // Projects have no epics, and the namespace of a project is not its own.
+    if place.project.is_some() {
+        return Err(missing());
+    }
+    let found = Entity::find_by_id(id)
+        .filter(Column::NamespaceId.eq(place.namespace.id))
+        .filter(epics::visible(place.caller.viewer(), now().date_naive()))
+        .one(db)
+        .await?;
+    found.ok_or_else(missing)
+}
+
+/// As [`find_by_id`], for whoever is about to change something on it: locked until the transaction ends.
+///
+/// # Errors
+/// 404, also where it went away since.
+pub(in crate::services) async fn lock_by_id(
+    db: &impl ConnectionTrait,
+    place: &Place,
+    id: i64,
+) -> Result<Model> {
+    let found = find_by_id(db, place, id).await?;
+    epics::lock(db, found.id).await?.ok_or_else(missing)
+}
+
+fn missing() -> Error {
+    Error::not_found("Epic")
+}
+
+/// One epic with what belongs to it.
+async fn of_one(db: &impl ConnectionTrait, epic: Model) -> Result<Row> {
+    decorate(db, vec![epic]).await?.pop().ok_or_else(missing)
+}
+
+/// Adds what belongs to epics, for the whole page at once; what went away since it was read is left out.
+async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Row>> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let groups = namespaces::Entity::find()
+        .filter(namespaces::Column::Id.is_in(found.iter().map(|epic| epic.namespace_id)))
+        .all(db)
+        .await?;
+    let groups: HashMap<i64, namespaces::Model> = groups.into_iter().map(|group| (group.id, group)).collect();
+    let authors = users::Entity::find()
+        .filter(users::Column::Id.is_in(found.iter().filter_map(|epic| epic.author_id)))
+        .all(db)
+        .await?;
+    let authors: HashMap<i64, users::Model> = authors.into_iter().map(|user| (user.id, user)).collect();
+    let found = found.into_iter().filter_map(|epic| {
+        let author = epic.author_id.and_then(|id| authors.get(&id).cloned());
+        Some((groups.get(&epic.namespace_id)?.clone(), author, epic))
+    });
+    rows(db, found.collect()).await
+}
+
+/// Epics with what belongs to them, where their groups and authors are known.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn rows(
+    db: &impl ConnectionTrait,
+    found: Vec<(namespaces::Model, Option<users::Model>, Model)>,
+) -> Result<Vec<Row>> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut labels = epic_labels::of(db, found.iter().map(|(_, _, epic)| epic.id)).await?;
+    let rows = found.into_iter().map(|(group, author, epic)| Row {
+        group,
+        author,
+        labels: labels.remove(&epic.id).unwrap_or_default(),
+        epic,
+    });
+    Ok(rows.collect())
+}

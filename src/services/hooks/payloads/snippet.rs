@@ -1,0 +1,49 @@
+//! A snippet, as payloads tell of what happened on it.
+
+use serde::Serialize;
+
+use super::parts::{date, visibility_level};
+use crate::entities::{snippet_contents, snippets};
+use crate::error::Result;
+use crate::services::Backend;
+
+/// How long a content may be that is told, in bytes: receivers are told that somebody commented, and bodies are bounded.
+const LONGEST: usize = 1 << 20;
+
+/// A snippet of a project.
+#[derive(Debug, Serialize)]
+pub(super) struct Attributes {
+    id: i64,
+    title: String,
+    description: Option<String>,
+    content: Option<String>,
+    author_id: i64,
+    project_id: Option<i64>,
+    file_name: String,
+    expires_at: Option<String>,
+    r#type: &'static str,
+    visibility_level: u8,
+    created_at: String,
+    updated_at: String,
+    url: String,
+}
+
+/// A snippet whose page is `url`; a long content is not told.
+pub(super) async fn part(backend: &Backend, snippet: snippets::Model, url: String) -> Result<Attributes> {
+    let content = snippet_contents::of(backend.database.read(), snippet.id).await?;
+    Ok(Attributes {
+        id: snippet.id,
+        title: snippet.title,
+        description: snippet.description,
+        content: content.filter(|content| content.len() <= LONGEST),
+        author_id: snippet.author_id,
+        project_id: snippet.project_id,
+        file_name: snippet.file_name,
+        expires_at: None,
+        r#type: "ProjectSnippet",
+        visibility_level: visibility_level(snippet.visibility),
+        created_at: date(snippet.created_at),
+        updated_at: date(snippet.updated_at),
+        url,
+    })
+}

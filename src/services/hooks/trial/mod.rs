@@ -1,0 +1,167 @@
+//! Trying a hook: it is sent at once what it would be told, made from what the project has.
+
+mod newest;
+
+use chrono::TimeDelta;
+
+use super::attempt::OutOfTurn;
+use super::delivery::send_now;
+use super::payloads;
+use crate::entities::events::{self, Action};
+use crate::entities::project_hooks::Kind;
+use crate::entities::{hook_deliveries, now};
+use crate::error::{Error, Result};
+use crate::git::{ListCommits, Repository, TagOrder, TagQuery, Window};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::commits;
+use crate::services::events::pushes::{Change, PushData, RefType, between};
+use crate::services::throttle::{self, Allowance};
+
+/// How many commits the push of a trial brings.
+const COMMITS: usize = 3;
+
+/// How often a user may have something sent at once, by trials and repetitions together: whoever answers need not be
+/// one who asked to be called.
+pub(super) const TRIALS: Allowance = Allowance {
+    action: "hook_trial",
+    most: 10,
+    within: TimeDelta::minutes(1),
+};
+
+/// Which kind of thing a trial tells of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Trigger {
+    /// The newest commits of the default branch, as if they had just been pushed.
+    Push,
+    /// The newest tag.
+    TagPush,
+    /// The newest issue.
+    Issue {
+        /// Of the confidential ones, or of the others.
+        confidential: bool,
+    },
+    /// The newest comment.
+    Note {
+        /// Of those that are confidential or stand on what is, or of the others.
+        confidential: bool,
+    },
+    /// The newest merge request.
+    MergeRequest,
+}
+
+/// Tries a hook.
+///
+/// # Errors
+/// 404, 422 when the project has nothing to tell of, 429 for a user who does so too often, and when too many callers wait
+/// for receivers.
+pub async fn run(
+    backend: &Backend,
+    access: &ProjectAccess,
+    hook_id: i64,
+    trigger: Trigger,
+) -> Result<hook_deliveries::Model> {
+    let hook = super::get(backend, access, hook_id).await?;
+    let user_id = access.caller.signed_in()?.id;
+    let repository = commits::open(backend, access);
+    let plain = events::Model {
+        id: 0,
+        project_id: Some(access.project.id),
+        author_id: Some(user_id),
+        action: Action::Pushed,
+        target_type: None,
+        target_id: None,
+        target_iid: None,
+        target_title: None,
+        data: None,
+        created_at: now(),
+    };
+    let with = |data: PushData| -> Result<events::Model> {
+        Ok(events::Model {
+            data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
+            ..plain.clone()
+        })
+    };
+    let (kind, event) = match trigger {
+        Trigger::Push => (Kind::Push, with(push(access, &repository).await?)?),
+        Trigger::TagPush => (Kind::TagPush, with(tag(&repository).await?)?),
+        Trigger::Issue { confidential } => {
+            let kind = match confidential {
+                true => Kind::ConfidentialIssue,
+                false => Kind::Issue,
+            };
+            (kind, newest::issue(backend, plain, confidential).await?)
+        }
+        Trigger::Note { confidential } => {
+            let kind = match confidential {
+                true => Kind::ConfidentialNote,
+                false => Kind::Note,
+            };
+            (kind, newest::note(backend, plain, confidential).await?)
+        }
+        Trigger::MergeRequest => (Kind::MergeRequest, newest::merge_request(backend, plain).await?),
+    };
+    throttle::spend(backend, user_id, TRIALS).await?;
+    let sent = OutOfTurn {
+        kind,
+        event_id: None,
+        uuid: None,
+        body: payloads::body(backend, event).await?,
+    };
+    send_now(backend, &hook, sent).await
+}
+
+fn nothing(text: &'static str) -> Error {
+    Error::Unprocessable(text.into())
+}
+
+async fn push(access: &ProjectAccess, repository: &Repository) -> Result<PushData> {
+    let none = || nothing("Ensure the project has at least one commit.");
+    let branch = access.project.default_branch.as_deref().ok_or_else(none)?;
+    let tip = repository.branch(branch).await.map_err(|_| none())?.commit;
+    let newest = ListCommits {
+        selection: between(None, tip),
+        offset: 0,
+        limit: COMMITS + 1,
+    };
+    let newest = repository.list_commits(newest).await?;
+    let base = newest.get(COMMITS).map(ToString::to_string);
+    Ok(PushData {
+        commit_count: newest.len().min(COMMITS),
+        action: if base.is_some() {
+            Change::Pushed
+        } else {
+            Change::Created
+        },
+        ref_type: RefType::Branch,
+        commit_from: base.clone(),
+        commit_to: Some(tip.to_string()),
+        name: Some(branch.to_owned()),
+        commit_title: None,
+        ref_count: None,
+        base,
+    })
+}
+
+async fn tag(repository: &Repository) -> Result<PushData> {
+    let none = || nothing("Ensure the project has tags.");
+    let query = TagQuery {
+        search: None,
+        order: TagOrder::Updated,
+        descending: true,
+        window: Window { offset: 0, limit: 1 },
+    };
+    let found = repository.tags(query).await.map_err(|_| none())?;
+    let tag = found.tags.into_iter().next().ok_or_else(none)?;
+    Ok(PushData {
+        commit_count: 1,
+        action: Change::Created,
+        ref_type: RefType::Tag,
+        commit_from: None,
+        commit_to: Some(tag.target.to_string()),
+        name: Some(tag.name),
+        commit_title: None,
+        ref_count: None,
+        base: None,
+    })
+}

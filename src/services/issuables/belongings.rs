@@ -1,0 +1,266 @@
+//! What belongs to issues and merge requests and is shown of them, gathered in a handful of statements however many they
+//! are.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+
+use super::Kind;
+use crate::entities::issuables::{assignees_of, labels_of};
+use crate::entities::{issues, labels, merge_requests, milestones, namespaces, projects, users};
+use crate::error::Result;
+use crate::services::{links, milestones as milestones_service};
+
+/// An issue or merge request.
+pub(in crate::services) trait Issuable {
+    /// Which of the two.
+    const KIND: Kind;
+
+    /// Its id.
+    fn id(&self) -> i64;
+    /// The project that it belongs to.
+    fn project_id(&self) -> i64;
+    /// Who made it.
+    fn author_id(&self) -> Option<i64>;
+    /// Others who did something that is shown of it.
+    fn others(&self) -> [Option<i64>; 2];
+    /// Its milestone.
+    fn milestone_id(&self) -> Option<i64>;
+}
+
+impl Issuable for issues::Model {
+    const KIND: Kind = Kind::Issue;
+
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn project_id(&self) -> i64 {
+        self.project_id
+    }
+
+    fn author_id(&self) -> Option<i64> {
+        self.author_id
+    }
+
+    fn others(&self) -> [Option<i64>; 2] {
+        [self.closed_by_id, None]
+    }
+
+    fn milestone_id(&self) -> Option<i64> {
+        self.milestone_id
+    }
+}
+
+impl Issuable for merge_requests::Model {
+    const KIND: Kind = Kind::MergeRequest;
+
+    fn id(&self) -> i64 {
+        self.id
+    }
+
+    fn project_id(&self) -> i64 {
+        self.target_project_id
+    }
+
+    fn author_id(&self) -> Option<i64> {
+        self.author_id
+    }
+
+    fn others(&self) -> [Option<i64>; 2] {
+        [self.closed_by_id, self.merged_by_id]
+    }
+
+    fn milestone_id(&self) -> Option<i64> {
+        self.milestone_id
+    }
+}
+
+/// What belongs to the things of a page.
+#[derive(Debug, Default)]
+pub(in crate::services) struct Belongings {
+    labels: HashMap<i64, Vec<labels::Model>>,
+    assignees: HashMap<i64, Vec<users::Model>>,
+    shared: Arc<Shared>,
+}
+
+/// What several of them may have, of either kind.
+#[derive(Debug, Default)]
+struct Shared {
+    paths: HashMap<i64, String>,
+    people: HashMap<i64, users::Model>,
+    milestones: HashMap<i64, milestones_service::Row>,
+}
+
+/// What of a thing says what it shares with others.
+struct Facts {
+    project_id: i64,
+    people: [Option<i64>; 3],
+    milestone_id: Option<i64>,
+}
+
+impl Facts {
+    fn of(thing: &impl Issuable) -> Self {
+        let [one, other] = thing.others();
+        Self {
+            project_id: thing.project_id(),
+            people: [thing.author_id(), one, other],
+            milestone_id: thing.milestone_id(),
+        }
+    }
+}
+
+impl Belongings {
+    /// The whole path of its project; none where that went away since the page was read.
+    pub fn path(&self, of: &impl Issuable) -> Option<String> {
+        self.shared.paths.get(&of.project_id()).cloned()
+    }
+
+    /// Somebody who did something; nobody where the user is gone.
+    pub fn person(&self, id: Option<i64>) -> Option<users::Model> {
+        id.and_then(|id| self.shared.people.get(&id).cloned())
+    }
+
+    /// Those it is assigned to, in the order they were assigned.
+    pub fn assignees(&mut self, of: &impl Issuable) -> Vec<users::Model> {
+        self.assignees.remove(&of.id()).unwrap_or_default()
+    }
+
+    /// The labels, by title.
+    pub fn labels(&mut self, of: &impl Issuable) -> Vec<labels::Model> {
+        self.labels.remove(&of.id()).unwrap_or_default()
+    }
+
+    /// The milestone.
+    pub fn milestone(&self, of: &impl Issuable) -> Option<milestones_service::Row> {
+        of.milestone_id()
+            .and_then(|id| self.shared.milestones.get(&id).cloned())
+    }
+}
+
+/// Finds what belongs to them, for the whole page at once. `paths` are the whole paths of projects that are known already.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn gather<T: Issuable>(
+    db: &impl ConnectionTrait,
+    found: &[T],
+    paths: HashMap<i64, String>,
+) -> Result<Belongings> {
+    if found.is_empty() {
+        return Ok(Belongings::default());
+    }
+    let shared = shared(db, found.iter().map(Facts::of).collect(), paths, Vec::new()).await?;
+    own(db, found, Arc::new(shared)).await
+}
+
+/// As [`gather`], of both kinds at once; `people` are others who are wanted, too.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn gather_both(
+    db: &impl ConnectionTrait,
+    issues: &[issues::Model],
+    merge_requests: &[merge_requests::Model],
+    paths: HashMap<i64, String>,
+    people: Vec<i64>,
+) -> Result<(Belongings, Belongings)> {
+    let facts = issues.iter().map(Facts::of);
+    let facts = facts.chain(merge_requests.iter().map(Facts::of)).collect();
+    let shared = Arc::new(shared(db, facts, paths, people).await?);
+    Ok((
+        own(db, issues, Arc::clone(&shared)).await?,
+        own(db, merge_requests, shared).await?,
+    ))
+}
+
+/// What belongs to each of them, beside what they share.
+async fn own<T: Issuable>(db: &impl ConnectionTrait, found: &[T], shared: Arc<Shared>) -> Result<Belongings> {
+    let ids = || found.iter().map(Issuable::id);
+    let (labels, assignees) = match found.is_empty() {
+        true => Default::default(),
+        false => (
+            labels_of(db, T::KIND, ids()).await?,
+            assignees_of(db, T::KIND, ids()).await?,
+        ),
+    };
+    Ok(Belongings {
+        labels,
+        assignees,
+        shared,
+    })
+}
+
+async fn shared(
+    db: &impl ConnectionTrait,
+    facts: Vec<Facts>,
+    mut paths: HashMap<i64, String>,
+    people: Vec<i64>,
+) -> Result<Shared> {
+    let unknown: Vec<i64> = facts
+        .iter()
+        .map(|one| one.project_id)
+        .filter(|id| !paths.contains_key(id))
+        .collect();
+    if !unknown.is_empty() {
+        paths.extend(paths_of(db, unknown).await?);
+    }
+    let (mut people, mut milestones) = (people, Vec::new());
+    for one in &facts {
+        people.extend(one.people.into_iter().flatten());
+        milestones.extend(one.milestone_id);
+    }
+    Ok(Shared {
+        people: people_of(db, people).await?,
+        milestones: milestones_of(db, milestones, &paths).await?,
+        paths,
+    })
+}
+
+/// The whole paths of projects.
+async fn paths_of(db: &impl ConnectionTrait, project_ids: Vec<i64>) -> Result<HashMap<i64, String>> {
+    let found = projects::Entity::find()
+        .find_also_related(namespaces::Entity)
+        .filter(projects::Column::Id.is_in(project_ids))
+        .all(db)
+        .await?;
+    let paths = found.into_iter().filter_map(|(project, namespace)| {
+        let path = links::project_path(&namespace?, &project);
+        Some((project.id, path))
+    });
+    Ok(paths.collect())
+}
+
+/// Users by their ids.
+async fn people_of(db: &impl ConnectionTrait, ids: Vec<i64>) -> Result<HashMap<i64, users::Model>> {
+    let people = users::Entity::find()
+        .filter(users::Column::Id.is_in(ids))
+        .all(db)
+        .await?;
+    Ok(people.into_iter().map(|user| (user.id, user)).collect())
+}
+
+/// Milestones by their ids, with the paths of what they belong to.
+async fn milestones_of(
+    db: &impl ConnectionTrait,
+    ids: Vec<i64>,
+    paths: &HashMap<i64, String>,
+) -> Result<HashMap<i64, milestones_service::Row>> {
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    let found = milestones::Entity::find()
+        .find_also_related(namespaces::Entity)
+        .filter(milestones::Column::Id.is_in(ids))
+        .all(db)
+        .await?;
+    let with_path = found.into_iter().filter_map(|(milestone, group)| {
+        let path = match milestone.project_id {
+            Some(id) => paths.get(&id)?.clone(),
+            None => group?.full_path,
+        };
+        Some((milestone.id, milestones_service::Row::new(milestone, path)))
+    });
+    Ok(with_path.collect())
+}

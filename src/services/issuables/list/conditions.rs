@@ -1,0 +1,431 @@
+//! What is asked of issues and merge requests alike, as conditions.
+
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement};
+use sea_orm::{ColumnTrait, Condition, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait};
+
+use super::{Conditions, Filter, Place, Presence, Scope, Sieve, Sieves, absent, search};
+use crate::entities::few::TARGET;
+use crate::entities::issuables::Kind;
+use crate::entities::{fold, labels, milestones, namespace_ancestors, now, projects, users};
+use crate::error::Result;
+use crate::policy::Tier;
+use crate::services::Backend;
+use crate::services::authentication::Caller;
+use crate::services::listing::no_later;
+
+/// Up to how many labels are looked for one by one, the rarest of which then tells what to look at.
+const SEVERAL: usize = 5;
+
+/// What excludes each other in a filter, and what does not do.
+pub(in crate::services) fn faults(backend: &Backend, filter: &Filter) -> Vec<String> {
+    let mut faults = Vec::new();
+    check(&filter.wanted, "", backend.instance.plan, &mut faults);
+    check(&filter.unwanted, "not", backend.instance.plan, &mut faults);
+    faults
+}
+
+/// Everything that a filter without faults asks for.
+///
+/// # Errors
+/// 401 where nobody is signed in and it is about the caller.
+pub(in crate::services) fn sieves(
+    backend: &Backend,
+    caller: &Caller,
+    kind: Kind,
+    place: Place,
+    filter: &Filter,
+) -> Result<Sieves> {
+    let mut sieves = Sieves::new(kind);
+    match place {
+        Place::Everywhere => {}
+        Place::Project(id) => sieves.narrow(all(kind.column(kind.project()).eq(id))),
+        Place::Group(id) => sieves.add(in_group(kind, id)),
+    }
+    if filter.non_archived {
+        let live = all(projects::Column::Archived.eq(false));
+        sieves.test(all(in_projects(kind, live)));
+    }
+    match filter.scope {
+        None | Some(Scope::All) => {}
+        Some(Scope::CreatedByMe) => {
+            sieves.narrow(all(kind.column("author_id").eq(caller.signed_in()?.id)));
+        }
+        Some(Scope::AssignedToMe) => sieves.add(assigned(kind, user(kind).eq(caller.signed_in()?.id))),
+    }
+    sieves.narrow(own(kind, filter));
+    if filter.updated_after.is_some() || filter.updated_before.is_some() {
+        let condition = between(kind, "updated_at", filter.updated_after, filter.updated_before);
+        sieves.add(Sieve::of_things(kind, condition.clone(), condition));
+    }
+    // Nobody has the number 0, and awarded nothing.
+    let user_id = caller.as_user().map_or(0, |user| user.id);
+    wanted(kind, &filter.wanted, user_id, &mut sieves);
+    unwanted(kind, filter, user_id, &mut sieves);
+    search::wanted(kind, &filter.wanted, backend, &mut sieves);
+    search::unwanted(kind, filter, backend, &mut sieves);
+    Ok(sieves)
+}
+
+fn all(expr: Expr) -> Condition {
+    Condition::all().add(expr)
+}
+
+/// What excludes each other, and what does not do.
+fn check(conditions: &Conditions, inside: &str, plan: Tier, faults: &mut Vec<String>) {
+    let name = |name: &str| match inside {
+        "" => name.to_owned(),
+        outer => format!("{outer}[{name}]"),
+    };
+    let mut exclusive = |both: bool, one: &str, other: &str| {
+        if both {
+            faults.push(format!("{}, {} are mutually exclusive", name(one), name(other)));
+        }
+    };
+    exclusive(
+        conditions.author_id.is_some() && conditions.author_username.is_some(),
+        "author_id",
+        "author_username",
+    );
+    exclusive(
+        conditions.assignee_id.is_some() && !conditions.assignee_usernames.is_empty(),
+        "assignee_id",
+        "assignee_username",
+    );
+    let names = &conditions.assignee_usernames;
+    if plan == Tier::Free && names.len() > 1 {
+        faults.push(format!(
+            "{} allows one value, but found {}: {}",
+            name("assignee_username"),
+            names.len(),
+            names.join(", ")
+        ));
+    }
+    if let Some(text) = &conditions.assignee_id {
+        numbered(text, &name("assignee_id"), "an integer", faults);
+    }
+}
+
+/// A number, or one of the two words; a fault otherwise.
+pub(in crate::services) fn numbered(
+    text: &str,
+    name: &str,
+    what: &str,
+    faults: &mut Vec<String>,
+) -> Option<Presence<i64>> {
+    let found = match presence(text) {
+        Presence::Is(text) => text.parse().ok().map(Presence::Is),
+        Presence::None => Some(Presence::None),
+        Presence::Any => Some(Presence::Any),
+    };
+    if found.is_none() {
+        faults.push(format!("{name} should be {what}, 'None' or 'Any'"));
+    }
+    found
+}
+
+/// The words that stand for none and at least one, in any case.
+fn presence(text: &str) -> Presence<&str> {
+    let text = text.trim();
+    match text.to_ascii_lowercase().as_str() {
+        "none" => Presence::None,
+        "any" => Presence::Any,
+        _ => Presence::Is(text),
+    }
+}
+
+/// What the row itself says, of which indexes of the orders know.
+fn own(kind: Kind, filter: &Filter) -> Condition {
+    Condition::all()
+        .add_option(filter.milestone_id.map(|id| kind.column("milestone_id").eq(id)))
+        .add_option(filter.wanted.author_id.map(|id| kind.column("author_id").eq(id)))
+        .add(between(
+            kind,
+            "created_at",
+            filter.created_after,
+            filter.created_before,
+        ))
+}
+
+fn between(
+    kind: Kind,
+    column: &'static str,
+    after: Option<DateTime<Utc>>,
+    before: Option<DateTime<Utc>>,
+) -> Condition {
+    Condition::all()
+        .add_option(after.map(|time| kind.column(column).gte(time)))
+        .add_option(before.map(|time| no_later(kind.column(column), time)))
+}
+
+/// Those of the projects of a group and of all groups below.
+fn in_group(kind: Kind, group_id: i64) -> Sieve {
+    let inside = all(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)));
+    let of_group = projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(inside.clone())
+        .into_query();
+    Sieve::of_things(
+        kind,
+        all(kind.column(kind.project()).in_subquery(of_group)),
+        all(in_projects(kind, inside)),
+    )
+}
+
+/// Those whose project meets a condition on `projects`, looked at row by row.
+fn in_projects(kind: Kind, condition: Condition) -> Expr {
+    let project = Query::select()
+        .expr(Expr::val(1))
+        .from(projects::Entity)
+        .and_where(Expr::col((projects::Entity, projects::Column::Id)).eq(kind.column(kind.project())))
+        .cond_where(condition)
+        .take();
+    Expr::exists(project)
+}
+
+/// The column of those that things are assigned to.
+fn user(kind: Kind) -> Expr {
+    Expr::col((kind.assignees(), "user_id"))
+}
+
+fn assigned(kind: Kind, condition: Expr) -> Sieve {
+    Sieve::rows(kind, kind.assignees(), all(condition))
+}
+
+fn assigned_at_all(kind: Kind) -> Condition {
+    Sieve::rows(kind, kind.assignees(), Condition::all()).test
+}
+
+fn labelled(kind: Kind, title: &str) -> Sieve {
+    labelled_with_any(kind, vec![title])
+}
+
+fn labelled_with_any(kind: Kind, titles: Vec<&str>) -> Sieve {
+    let ids = labels::Entity::find()
+        .select_only()
+        .column(labels::Column::Id)
+        .filter(labels::Column::Title.is_in(titles))
+        .into_query();
+    let carried = Expr::col((kind.labels(), "label_id")).in_subquery(ids);
+    Sieve::rows(kind, kind.labels(), all(carried))
+}
+
+/// Those that carry each of many labels, counted: one condition, and one statement that looks for it.
+fn labelled_with_all(kind: Kind, mut titles: Vec<&str>) -> Sieve {
+    titles.sort_unstable();
+    titles.dedup();
+    let several = i64::try_from(titles.len()).unwrap_or(i64::MAX);
+    let thing = || Expr::col((kind.labels(), kind.key()));
+    let carried = Query::select()
+        .from(kind.labels())
+        .inner_join(
+            labels::Entity,
+            Expr::col((labels::Entity, labels::Column::Id)).eq(Expr::col((kind.labels(), "label_id"))),
+        )
+        .and_where(labels::Column::Title.is_in(titles))
+        .take();
+    // Labels of a project and of a group may have the same title.
+    let count = Expr::from(Func::count_distinct(Expr::col((
+        labels::Entity,
+        labels::Column::Title,
+    ))));
+    let ids = carried
+        .clone()
+        .expr_as(thing(), TARGET)
+        .add_group_by([thing()])
+        .and_having(count.clone().eq(several))
+        .take();
+    let row = carried
+        .clone()
+        .expr(count)
+        .and_where(thing().eq(kind.column("id")))
+        .take();
+    let test = Expr::from(SubQueryStatement::from(row)).eq(several);
+    Sieve { ids, test: all(test) }
+}
+
+fn labelled_at_all(kind: Kind) -> Condition {
+    Sieve::rows(kind, kind.labels(), Condition::all()).test
+}
+
+fn milestones_titled(title: &str) -> SelectStatement {
+    let of = milestones::Entity::find()
+        .select_only()
+        .column(milestones::Column::Id);
+    let today = now().date_naive();
+    use milestones::Column as Milestone;
+    let named = match title {
+        // Those that are due next, of those that are worked on.
+        "#upcoming" => of
+            .filter(Milestone::State.eq(milestones::State::Active))
+            .filter(Milestone::DueDate.gt(today)),
+        "#started" => of
+            .filter(Milestone::State.eq(milestones::State::Active))
+            .filter(Milestone::StartDate.lte(today))
+            .filter(
+                Condition::any()
+                    .add(Milestone::DueDate.is_null())
+                    .add(Milestone::DueDate.gte(today)),
+            ),
+        title => of.filter(Milestone::Title.eq(title)),
+    };
+    named.into_query()
+}
+
+fn users_named(name: &str) -> SelectStatement {
+    users::Entity::find()
+        .select_only()
+        .column(users::Column::Id)
+        .filter(users::Column::UsernameKey.eq(fold(name)))
+        .into_query()
+}
+
+/// The emoji that a user awarded.
+fn reacted(kind: Kind, user_id: i64, name: Option<&str>) -> Sieve {
+    const AWARDS: &str = "award_emoji";
+    let condition = Condition::all()
+        .add(Expr::col((AWARDS, "user_id")).eq(user_id))
+        .add(Expr::col((AWARDS, kind.key())).is_not_null())
+        .add_option(name.map(|name| Expr::col((AWARDS, "name")).eq(name)));
+    Sieve::rows(kind, AWARDS, condition)
+}
+
+fn wanted(kind: Kind, conditions: &Conditions, user_id: i64, sieves: &mut Sieves) {
+    if let Some(iids) = &conditions.iids {
+        sieves.add(Sieve::of_number(kind, "iid", |column| {
+            column.is_in(iids.iter().copied())
+        }));
+    }
+    match labels_of(&conditions.labels) {
+        Presence::None => sieves.test(labelled_at_all(kind).not()),
+        Presence::Any => sieves.test(labelled_at_all(kind)),
+        Presence::Is(titles) if titles.len() > SEVERAL => sieves.add(labelled_with_all(kind, titles)),
+        Presence::Is(titles) => {
+            for title in titles {
+                sieves.add(labelled(kind, title));
+            }
+        }
+    }
+    match conditions.milestone.as_deref().map(presence) {
+        None => {}
+        Some(Presence::None) => sieves.test(absent(kind.column("milestone_id"))),
+        Some(Presence::Any) => sieves.test(all(kind.column("milestone_id").is_not_null())),
+        Some(Presence::Is(title)) => sieves.add(Sieve::of_number(kind, "milestone_id", |column| {
+            column.in_subquery(milestones_titled(title))
+        })),
+    }
+    if let Some(name) = &conditions.author_username {
+        sieves.add(Sieve::of_number(kind, "author_id", |column| {
+            column.in_subquery(users_named(name))
+        }));
+    }
+    match conditions.assignee_id.as_deref().map(assignee) {
+        None => {}
+        Some(Presence::None) => sieves.test(assigned_at_all(kind).not()),
+        Some(Presence::Any) => sieves.test(assigned_at_all(kind)),
+        Some(Presence::Is(id)) => sieves.add(assigned(kind, user(kind).eq(id))),
+    }
+    for name in &conditions.assignee_usernames {
+        sieves.add(assigned(kind, user(kind).in_subquery(users_named(name))));
+    }
+    match conditions.my_reaction_emoji.as_deref().map(presence) {
+        None => {}
+        Some(Presence::None) => sieves.test(reacted(kind, user_id, None).test.not()),
+        Some(Presence::Any) => sieves.add(reacted(kind, user_id, None)),
+        Some(Presence::Is(name)) => sieves.add(reacted(kind, user_id, Some(name))),
+    }
+}
+
+/// Each is turned round by itself, so that what any of them finds is left out.
+fn unwanted(kind: Kind, filter: &Filter, user_id: i64, sieves: &mut Sieves) {
+    let conditions = &filter.unwanted;
+    let mut without = |condition: Condition| sieves.test(condition.not());
+    if let Some(iids) = &conditions.iids {
+        without(all(kind.column("iid").is_in(iids.iter().copied())));
+    }
+    match labels_of(&conditions.labels) {
+        Presence::None => without(labelled_at_all(kind).not()),
+        Presence::Any => without(labelled_at_all(kind)),
+        Presence::Is(titles) => {
+            if !titles.is_empty() {
+                without(labelled_with_any(kind, titles).test);
+            }
+        }
+    }
+    match conditions.milestone.as_deref().map(presence) {
+        None => {}
+        Some(Presence::None) => without(absent(kind.column("milestone_id"))),
+        Some(Presence::Any) => without(all(kind.column("milestone_id").is_not_null())),
+        Some(Presence::Is(title)) => without(known(kind, "milestone_id", |column| {
+            column.in_subquery(milestones_titled(title))
+        })),
+    }
+    if let Some(id) = conditions.author_id {
+        without(known(kind, "author_id", |column| column.eq(id)));
+    }
+    if let Some(name) = &conditions.author_username {
+        without(known(kind, "author_id", |column| {
+            column.in_subquery(users_named(name))
+        }));
+    }
+    match conditions.assignee_id.as_deref().map(assignee) {
+        None => {}
+        Some(Presence::None) => without(assigned_at_all(kind).not()),
+        Some(Presence::Any) => without(assigned_at_all(kind)),
+        Some(Presence::Is(id)) => without(assigned(kind, user(kind).eq(id)).test),
+    }
+    for name in &conditions.assignee_usernames {
+        without(assigned(kind, user(kind).in_subquery(users_named(name))).test);
+    }
+    match conditions.my_reaction_emoji.as_deref().map(presence) {
+        None => {}
+        Some(Presence::None) => without(reacted(kind, user_id, None).test.not()),
+        Some(Presence::Any) => without(reacted(kind, user_id, None).test),
+        Some(Presence::Is(name)) => without(reacted(kind, user_id, Some(name)).test),
+    }
+}
+
+/// What a column says that may be null: what is null does not meet it, and that is known.
+fn known(kind: Kind, column: &'static str, condition: impl FnOnce(Expr) -> Expr) -> Condition {
+    Condition::all()
+        .add(kind.column(column).is_not_null())
+        .add(condition(kind.column(column)))
+}
+
+/// Whom things are assigned to; the user 0 is nobody.
+fn assignee(text: &str) -> Presence<i64> {
+    match presence(text) {
+        Presence::None => Presence::None,
+        Presence::Any => Presence::Any,
+        // Whether it is a number was looked at before.
+        Presence::Is(text) => match text.parse() {
+            Ok(0) | Err(_) => Presence::None,
+            Ok(id) => Presence::Is(id),
+        },
+    }
+}
+
+/// The words that stand for no label at all; clients that take a plus for a letter encode it.
+pub(in crate::services) const NO_LABEL: &[&str] = &["none", "no label", "no+label"];
+
+/// The titles of labels, or one of the words: that for none prevails.
+fn labels_of(titles: &[String]) -> Presence<Vec<&str>> {
+    let titles: Vec<&str> = titles
+        .iter()
+        .map(|title| title.trim())
+        .filter(|title| !title.is_empty())
+        .collect();
+    let has = |words: &[&str]| {
+        titles
+            .iter()
+            .any(|title| words.iter().any(|word| title.eq_ignore_ascii_case(word)))
+    };
+    if has(NO_LABEL) {
+        Presence::None
+    } else if has(&["any"]) {
+        Presence::Any
+    } else {
+        Presence::Is(titles)
+    }
+}

@@ -1,0 +1,176 @@
+//! Words that are looked for in titles and descriptions, by their groups of three characters.
+
+use sea_orm::sea_query::{BinOper, Expr, Func, Query};
+use sea_orm::{Condition, DatabaseBackend, ExprTrait};
+
+use super::{Conditions, Filter, Sieve, Sieves};
+use crate::entities::few::TARGET;
+use crate::entities::fold;
+use crate::entities::issuables::Kind;
+use crate::services::Backend;
+use crate::services::listing::contains_in;
+
+/// How many characters a word has at least that is looked for within texts.
+const SHORTEST: usize = 3;
+
+/// What is looked for: words within a text, or a whole text.
+#[derive(Debug, PartialEq, Eq)]
+enum Sought {
+    Words(Vec<String>),
+    Whole(String),
+}
+
+pub(super) fn wanted(kind: Kind, conditions: &Conditions, backend: &Backend, sieves: &mut Sieves) {
+    let fields = fields(conditions.fields.as_deref());
+    if let Some(sought) = conditions.search.as_deref().and_then(sought) {
+        sieves.add(sieve(
+            kind,
+            &sought,
+            &fields,
+            backend.database.read().get_database_backend(),
+        ));
+    }
+}
+
+pub(super) fn unwanted(kind: Kind, filter: &Filter, backend: &Backend, sieves: &mut Sieves) {
+    let inside = filter
+        .unwanted
+        .fields
+        .as_deref()
+        .or(filter.wanted.fields.as_deref());
+    let fields = fields(inside);
+    if let Some(sought) = filter.unwanted.search.as_deref().and_then(sought) {
+        let found = match (&sought, backend.database.read().get_database_backend()) {
+            (Sought::Words(words), DatabaseBackend::Sqlite) => matching(kind, words, &fields).test,
+            // A description that is not there holds nothing, and that is known.
+            _ => like(kind, &sought, &fields, |column| {
+                Func::coalesce([column, Expr::val("")]).into()
+            }),
+        };
+        sieves.test(found.not());
+    }
+}
+
+/// The columns that are looked at; both where none is named that there is.
+fn fields(named: Option<&[String]>) -> Vec<&'static str> {
+    let named = named.unwrap_or_default();
+    let known = named.iter().filter_map(|name| match name.trim() {
+        "title" => Some("title"),
+        "description" => Some("description"),
+        _ => None,
+    });
+    let mut known: Vec<&str> = known.collect();
+    if known.is_empty() {
+        known = vec!["title", "description"];
+    }
+    known
+}
+
+/// The words of a search: those in quotes are one, and short ones are passed over unless there are no others.
+fn sought(text: &str) -> Option<Sought> {
+    let text = fold(text.trim());
+    if text.is_empty() {
+        return None;
+    }
+    let mut words = Vec::new();
+    for (index, part) in text.split('"').enumerate() {
+        match index % 2 {
+            1 => words.push(part.trim().to_owned()),
+            _ => words.extend(part.split_whitespace().map(str::to_owned)),
+        }
+    }
+    words.retain(|word| word.chars().count() >= SHORTEST);
+    Some(match words.is_empty() {
+        true => Sought::Whole(text),
+        false => Sought::Words(words),
+    })
+}
+
+fn sieve(kind: Kind, sought: &Sought, fields: &[&'static str], database: DatabaseBackend) -> Sieve {
+    match (sought, database) {
+        (Sought::Words(words), DatabaseBackend::Sqlite) => matching(kind, words, fields),
+        _ => {
+            let condition = like(kind, sought, fields, |column| column);
+            Sieve::of_things(kind, condition.clone(), condition)
+        }
+    }
+}
+
+/// All words within one and the same column.
+fn like(kind: Kind, sought: &Sought, fields: &[&'static str], text: impl Fn(Expr) -> Expr) -> Condition {
+    fields.iter().fold(Condition::any(), |any, field| {
+        let column = Expr::expr(Func::lower(text(kind.column(field))));
+        any.add(match sought {
+            Sought::Whole(text) => Condition::all().add(column.eq(text.clone())),
+            Sought::Words(words) => words.iter().fold(Condition::all(), |all, word| {
+                all.add(contains_in(column.clone(), word))
+            }),
+        })
+    })
+}
+
+/// The same in the language of the table of texts, which compares without regard to case by itself.
+fn matching(kind: Kind, words: &[String], fields: &[&'static str]) -> Sieve {
+    let texts = kind.texts();
+    let phrases: Vec<String> = words
+        .iter()
+        .map(|word| format!("\"{}\"", word.replace('"', "\"\"")))
+        .collect();
+    let all = phrases.join(" AND ");
+    let columns: Vec<String> = fields.iter().map(|field| format!("{field} : ({all})")).collect();
+    let question = columns.join(" OR ");
+    let found = |question: String| Expr::col(texts).binary(BinOper::Custom("MATCH"), question);
+    let ids = Query::select()
+        .expr_as(Expr::col((texts, "rowid")), TARGET)
+        .from(texts)
+        .and_where(found(question.clone()))
+        .take();
+    let row = Query::select()
+        .expr(Expr::val(1))
+        .from(texts)
+        .and_where(found(question))
+        .and_where(Expr::col((texts, "rowid")).eq(kind.column("id")))
+        .take();
+    Sieve {
+        ids,
+        test: Condition::all().add(Expr::exists(row)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(all: &[&str]) -> Option<Sought> {
+        Some(Sought::Words(all.iter().map(ToString::to_string).collect()))
+    }
+
+    #[test]
+    fn words_in_quotes_are_one_and_short_ones_are_passed_over() {
+        assert_eq!(
+            sought("Fix the \"Broken Build\" of CI"),
+            words(&["fix", "the", "broken build"])
+        );
+        assert_eq!(sought("ÄRGER an"), words(&["ärger"]));
+        assert_eq!(sought("\"open quote"), words(&["open quote"]));
+    }
+
+    #[test]
+    fn where_all_words_are_short_the_whole_text_is_meant() {
+        assert_eq!(sought(" Go "), Some(Sought::Whole("go".to_owned())));
+        assert_eq!(sought("a b"), Some(Sought::Whole("a b".to_owned())));
+        assert_eq!(sought("  "), None);
+    }
+
+    #[test]
+    fn unknown_fields_are_overlooked() {
+        let named = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+            fields(Some(&names)).len()
+        };
+        assert_eq!(
+            (named(&["title"]), named(&["title", "x"]), named(&["x"])),
+            (1, 1, 2)
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! Conditions on lists, each in two forms. No database can tell how much a condition finds; where that is
+//! little, the list is looked up by the ids of it, and otherwise read in its order, and each row tried until the page is
+//! full. Totals are counted from what the conditions find.
+
+use std::collections::BTreeSet;
+
+use sea_orm::sea_query::{Expr, Query, SelectStatement};
+use sea_orm::{Condition, ConnectionTrait, DbBackend, DbErr, ExprTrait};
+
+use crate::entities::few::{TARGET, few};
+use crate::entities::issuables::Kind;
+
+/// A condition in both forms.
+#[derive(Debug, Clone)]
+pub(in crate::services) struct Sieve {
+    /// The ids of what it finds, as a column called [`TARGET`].
+    pub ids: SelectStatement,
+    /// What it asks of a row, tried row by row: no index is to be chosen for it.
+    pub test: Condition,
+}
+
+/// That a column says nothing, tried row by row: said plainly, databases take it for something that little meets, and read the
+/// whole table for it.
+pub(in crate::services) fn absent(column: Expr) -> Condition {
+    let present = Query::select()
+        .expr(Expr::val(1))
+        .and_where(column.is_not_null())
+        .take();
+    Condition::all().add(Expr::exists(present)).not()
+}
+
+/// The conditions of a list.
+#[derive(Debug)]
+pub(in crate::services) struct Sieves {
+    kind: Kind,
+    all: Vec<Sieve>,
+    found: Option<BTreeSet<i64>>,
+    narrow: Condition,
+    rest: Condition,
+    guesses: bool,
+}
+
+impl Sieve {
+    /// The rows of a table that name things of a kind, and meet a condition.
+    pub fn rows(kind: Kind, table: &'static str, condition: Condition) -> Self {
+        let ids = Query::select()
+            .expr_as(Expr::col((table, kind.key())), TARGET)
+            .from(table)
+            .cond_where(condition.clone())
+            .take();
+        let row = Query::select()
+            .expr(Expr::val(1))
+            .from(table)
+            .and_where(Expr::col((table, kind.key())).eq(kind.column("id")))
+            .cond_where(condition)
+            .take();
+        Self {
+            ids,
+            test: Condition::all().add(Expr::exists(row)),
+        }
+    }
+
+    /// Things of a kind that meet a condition, and the same as it is tried row by row.
+    pub fn of_things(kind: Kind, condition: Condition, test: Condition) -> Self {
+        let ids = Query::select()
+            .expr_as(kind.column("id"), TARGET)
+            .from(kind.table())
+            .cond_where(condition)
+            .take();
+        Self { ids, test }
+    }
+
+    /// What a column of the thing itself says, a number: `condition` is made for each form, of the column or of something
+    /// like it that no index is chosen for.
+    pub fn of_number(kind: Kind, name: &'static str, condition: impl Fn(Expr) -> Expr) -> Self {
+        let all = |expr: Expr| Condition::all().add(expr);
+        let tried = condition(kind.column(name).add(0));
+        Self::of_things(kind, all(condition(kind.column(name))), all(tried))
+    }
+}
+
+impl Sieves {
+    /// No conditions yet.
+    pub fn new(kind: Kind) -> Self {
+        Self {
+            kind,
+            all: Vec::new(),
+            found: None,
+            narrow: Condition::all(),
+            rest: Condition::all(),
+            guesses: false,
+        }
+    }
+
+    /// Adds a condition.
+    pub fn add(&mut self, sieve: Sieve) {
+        self.all.push(sieve);
+    }
+
+    /// Adds what the indexes of the orders know of, beside what they order by.
+    pub fn narrow(&mut self, condition: Condition) {
+        self.narrow = self.narrow.clone().add(condition);
+    }
+
+    /// Adds what is tried row by row in any case.
+    pub fn test(&mut self, condition: Condition) {
+        self.rest = self.rest.clone().add(condition);
+    }
+
+    /// Looks for a condition that finds little; at most one statement for each until there is one.
+    ///
+    /// # Errors
+    /// Whatever the database reports.
+    pub async fn look(&mut self, db: &impl ConnectionTrait) -> Result<(), DbErr> {
+        self.guesses = db.get_database_backend() == DbBackend::Sqlite;
+        for sieve in &self.all {
+            self.found = few(db, sieve.ids.clone()).await?;
+            if self.found.is_some() {
+                return Ok(());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a condition finds nothing at all.
+    #[must_use]
+    pub fn let_nothing_through(&self) -> bool {
+        self.found.as_ref().is_some_and(BTreeSet::is_empty)
+    }
+
+    /// The conditions for reading a page in the order of the list, with what is `visible`.
+    pub fn in_order(&self, visible: Condition) -> Condition {
+        let tried = self.with(|sieve| sieve.test.clone()).add(visible);
+        // SQLite guesses that every further condition lets fewer rows through, and soon reads and sorts the whole table
+        // rather than what the index has until the page is full. Of one expression it guesses nothing.
+        let tried = match self.guesses && self.found.is_none() {
+            true => Condition::all().add(Expr::from(tried).is(Expr::cust("TRUE"))),
+            false => tried,
+        };
+        self.narrow.clone().add(tried)
+    }
+
+    /// The conditions for counting, with what is `visible`.
+    pub fn counted(&self, visible: Condition) -> Condition {
+        let found =
+            self.with(|sieve| Condition::all().add(self.kind.column("id").in_subquery(sieve.ids.clone())));
+        self.narrow.clone().add(found).add(visible)
+    }
+
+    fn with(&self, form: impl Fn(&Sieve) -> Condition) -> Condition {
+        let all = self.rest.clone();
+        match &self.found {
+            // What is little is tried, whatever else is asked of it.
+            Some(ids) => {
+                let all = all.add(self.kind.column("id").is_in(ids.iter().copied()));
+                self.all
+                    .iter()
+                    .fold(all, |all, sieve| all.add(sieve.test.clone()))
+            }
+            None => self.all.iter().fold(all, |all, sieve| all.add(form(sieve))),
+        }
+    }
+}

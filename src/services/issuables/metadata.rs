@@ -1,0 +1,374 @@
+//! What members say of an issue or merge request beside its text: who does it, and what it belongs to.
+
+use std::collections::BTreeMap;
+
+use sea_orm::sea_query::{Expr, ExprTrait, LockType, Query};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use serde_json::json;
+
+use super::{Changed, Kind};
+use crate::api::types::{MaybeUndefined, PageRequest};
+use crate::database::Violation;
+use crate::entities::issuables::{assignees_of, labels_of};
+use crate::entities::label_priorities::{self, Labelled};
+use crate::entities::projects::FeatureAccess;
+use crate::entities::{milestones, users};
+use crate::error::{Error, Result};
+use crate::policy::{Role, Tier, Visibility};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::labels::{named, resolve_or_create};
+use crate::services::members::{self, MemberFilter};
+use crate::services::notes::system;
+use crate::services::places::Place;
+
+/// What is said of either; what is undefined stays, and null or the number 0 takes away.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Metadata {
+    /// Whether only members may comment.
+    pub discussion_locked: Option<bool>,
+    /// Those it is assigned to.
+    pub assignee_ids: MaybeUndefined<Vec<i64>>,
+    /// The milestone.
+    pub milestone_id: MaybeUndefined<i64>,
+    /// All labels, by title.
+    pub labels: MaybeUndefined<Vec<String>>,
+    /// Labels beside those it has.
+    pub add_labels: Vec<String>,
+    /// Labels it loses.
+    pub remove_labels: Vec<String>,
+}
+
+/// Those it is assigned to: the list, or else the one in the older field.
+#[must_use]
+pub fn assignees(all: MaybeUndefined<Vec<i64>>, one: MaybeUndefined<i64>) -> MaybeUndefined<Vec<i64>> {
+    match all {
+        MaybeUndefined::Undefined => one.map_value(|id| vec![id]),
+        all => all,
+    }
+}
+
+/// What is said, as far as it could be looked up before the transaction.
+#[derive(Debug, Default)]
+pub(in crate::services) struct Prepared {
+    said: Metadata,
+    assignees: Option<Vec<users::Model>>,
+    milestone: MaybeUndefined<milestones::Model>,
+}
+
+/// What became of it, beside its row.
+#[derive(Debug, Default)]
+pub(in crate::services) struct Outcome {
+    /// Notes that tell of it.
+    pub notes: Vec<String>,
+    /// Changes for hooks.
+    pub changes: BTreeMap<String, Changed>,
+    /// Those it is assigned to now and was not before.
+    pub newly_assigned: Vec<i64>,
+}
+
+impl Metadata {
+    /// Looks up whom and what it names.
+    ///
+    /// # Errors
+    /// 400 for a milestone that is not of the project or a group above.
+    pub(in crate::services) async fn prepare(
+        self,
+        backend: &Backend,
+        access: &ProjectAccess,
+        kind: Kind,
+    ) -> Result<Prepared> {
+        let mut said = self;
+        // The basic edition assigns to one.
+        if let (true, MaybeUndefined::Value(ids)) =
+            (backend.instance.plan < Tier::Starter, &mut said.assignee_ids)
+        {
+            ids.truncate(1);
+        }
+        let assignees = match &said.assignee_ids {
+            MaybeUndefined::Undefined => None,
+            MaybeUndefined::Null => Some(Vec::new()),
+            MaybeUndefined::Value(ids) => Some(assignable(backend, access, kind, ids).await?),
+        };
+        let milestone = match said.milestone_id {
+            MaybeUndefined::Undefined => MaybeUndefined::Undefined,
+            MaybeUndefined::Null | MaybeUndefined::Value(0) => MaybeUndefined::Null,
+            MaybeUndefined::Value(id) => {
+                let place = Place::from(access.clone());
+                let found = milestones::available(place.scope(), place.namespace.id)
+                    .filter(milestones::Column::Id.eq(id))
+                    .one(backend.database.read())
+                    .await?;
+                MaybeUndefined::Value(found.ok_or_else(no_milestone)?)
+            }
+        };
+        Ok(Prepared {
+            said,
+            assignees,
+            milestone,
+        })
+    }
+}
+
+impl Prepared {
+    /// Keeps what was looked up as it is until the transaction ends. To be called before the thing itself is locked, as
+    /// whoever changes a milestone changes what belongs to it.
+    ///
+    /// # Errors
+    /// 400 for a milestone that went away since.
+    pub async fn hold(&mut self, transaction: &DatabaseTransaction) -> Result<()> {
+        let MaybeUndefined::Value(milestone) = &mut self.milestone else {
+            return Ok(());
+        };
+        let held = milestones::Entity::find_by_id(milestone.id)
+            .lock(LockType::KeyShare)
+            .one(transaction)
+            .await?;
+        *milestone = held.ok_or_else(no_milestone)?;
+        Ok(())
+    }
+
+    /// The milestone it gets, or that it loses it; none where nothing is said of it.
+    pub fn milestone(&self) -> Option<Option<&milestones::Model>> {
+        self.milestone.as_opt_ref()
+    }
+
+    /// Those it is assigned to; none where nothing is said of it.
+    pub fn assignee_ids(&self) -> Option<Vec<i64>> {
+        let assignees = self.assignees.as_ref()?;
+        Some(assignees.iter().map(|user| user.id).collect())
+    }
+
+    /// Whether only members may comment; none where nothing is said of it.
+    pub fn locked(&self) -> Option<bool> {
+        self.said.discussion_locked
+    }
+
+    /// Enters what stands beside the row.
+    ///
+    /// # Errors
+    /// 400 for labels that cannot be, and whatever the database reports.
+    pub async fn attach(
+        &self,
+        transaction: &DatabaseTransaction,
+        access: &ProjectAccess,
+        (kind, id): (Kind, i64),
+        new: bool,
+    ) -> Result<Outcome> {
+        let mut outcome = Outcome::default();
+        if let Some(assignees) = &self.assignees {
+            let before = match new {
+                true => Vec::new(),
+                false => assignees_of(transaction, kind, [id])
+                    .await?
+                    .remove(&id)
+                    .unwrap_or_default(),
+            };
+            assign(transaction, (kind, id), &before, assignees).await?;
+            let fresh = assignees
+                .iter()
+                .filter(|user| !before.iter().any(|other| other.id == user.id));
+            outcome.newly_assigned = fresh.map(|user| user.id).collect();
+            if !new {
+                outcome.notes.extend(system::assigned(&before, assignees));
+                let ids = |all: &[users::Model]| all.iter().map(|user| user.id).collect::<Vec<_>>();
+                outcome.note("assignee_ids", json!(ids(&before)), json!(ids(assignees)));
+            }
+        }
+        self.label(transaction, access, (kind, id), new, &mut outcome)
+            .await?;
+        Ok(outcome)
+    }
+
+    async fn label(
+        &self,
+        transaction: &DatabaseTransaction,
+        access: &ProjectAccess,
+        (kind, id): (Kind, i64),
+        new: bool,
+        outcome: &mut Outcome,
+    ) -> Result<()> {
+        let said = &self.said;
+        if said.labels.is_undefined() && said.add_labels.is_empty() && said.remove_labels.is_empty() {
+            return Ok(());
+        }
+        let place = Place::from(access.clone());
+        let before = match new {
+            true => Vec::new(),
+            false => labels_of(transaction, kind, [id])
+                .await?
+                .remove(&id)
+                .unwrap_or_default(),
+        };
+        let mut ids: Vec<i64> = match &said.labels {
+            MaybeUndefined::Undefined => before.iter().map(|label| label.id).collect(),
+            MaybeUndefined::Null => Vec::new(),
+            MaybeUndefined::Value(titles) => resolve_or_create(transaction, &place, titles).await?,
+        };
+        for id in resolve_or_create(transaction, &place, &said.add_labels).await? {
+            if !ids.contains(&id) {
+                ids.push(id);
+            }
+        }
+        let lost: Vec<&str> = said.remove_labels.iter().map(|title| title.trim()).collect();
+        let lost = named(transaction, &place, &lost).await?;
+        ids.retain(|id| !lost.values().any(|label| label.id == *id));
+        let former: Vec<i64> = before.iter().map(|label| label.id).collect();
+        let gone = former.iter().copied().filter(|id| !ids.contains(id));
+        let gone: Vec<i64> = gone.collect();
+        let fresh: Vec<i64> = ids.iter().copied().filter(|id| !former.contains(id)).collect();
+        if gone.is_empty() && fresh.is_empty() {
+            return Ok(());
+        }
+        let table = (kind, kind.labels(), "label_id");
+        detach(transaction, table, id, gone).await?;
+        attach(transaction, table, id, fresh).await?;
+        label_priorities::refresh(transaction, Labelled::Things(kind, &[id])).await?;
+        if !new {
+            outcome.note("label_ids", json!(former), json!(ids));
+        }
+        Ok(())
+    }
+}
+
+fn no_milestone() -> Error {
+    Error::attribute("milestone", "is invalid")
+}
+
+impl Outcome {
+    fn note(&mut self, field: &str, previous: serde_json::Value, current: serde_json::Value) {
+        if previous != current {
+            self.changes
+                .insert(field.to_owned(), Changed { previous, current });
+        }
+    }
+}
+
+/// Those among the named users that things of the project may be assigned to, in the order they are named: active ones
+/// who may see these. In a private project, Guests do not see merge requests. Others are passed over.
+async fn assignable(
+    backend: &Backend,
+    access: &ProjectAccess,
+    kind: Kind,
+    ids: &[i64],
+) -> Result<Vec<users::Model>> {
+    let mut wanted: Vec<i64> = Vec::new();
+    for id in ids.iter().filter(|id| **id > 0) {
+        if !wanted.contains(id) {
+            wanted.push(*id);
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(Vec::new());
+    }
+    let db = backend.database.read();
+    let feature = match kind {
+        Kind::Issue => access.project.issues_access_level,
+        Kind::MergeRequest => access.project.merge_requests_access_level,
+    };
+    let open = match access.project.visibility {
+        // They are there for members only.
+        _ if feature != FeatureAccess::Enabled => Vec::new(),
+        Visibility::Public => everybody(db, &wanted).await?,
+        Visibility::Internal => {
+            let mut found = everybody(db, &wanted).await?;
+            found.retain(|user| !user.external);
+            found
+        }
+        Visibility::Private => Vec::new(),
+    };
+    let filter = MemberFilter {
+        query: None,
+        user_ids: Some(wanted.clone()),
+    };
+    let all = PageRequest {
+        number: 1,
+        size: 100,
+        keyset: false,
+    };
+    let place = members::Place::from(access.clone());
+    let members = members::list_all(backend, &place, &filter, &all).await?;
+    let mut found: BTreeMap<i64, users::Model> = open.into_iter().map(|user| (user.id, user)).collect();
+    let least = match kind {
+        Kind::Issue => Role::Guest,
+        Kind::MergeRequest => Role::Reporter,
+    };
+    let members = members
+        .items
+        .into_iter()
+        .filter(|member| member.access_level >= least);
+    found.extend(members.map(|member| (member.user.id, member.user)));
+    found.retain(|_, user| user.state == users::State::Active);
+    Ok(wanted.iter().filter_map(|id| found.remove(id)).collect())
+}
+
+async fn everybody(db: &impl ConnectionTrait, ids: &[i64]) -> Result<Vec<users::Model>> {
+    let found = users::Entity::find()
+        .filter(users::Column::Id.is_in(ids.iter().copied()))
+        .filter(users::Column::DeletionStartedAt.is_null());
+    Ok(found.all(db).await?)
+}
+
+/// Assigns it to those it is to be assigned to, and to nobody else.
+async fn assign(
+    transaction: &DatabaseTransaction,
+    (kind, id): (Kind, i64),
+    before: &[users::Model],
+    after: &[users::Model],
+) -> Result<()> {
+    let but = |all: &[users::Model], others: &[users::Model]| {
+        let ids = all.iter().map(|user| user.id);
+        ids.filter(|id| !others.iter().any(|other| other.id == *id))
+            .collect::<Vec<_>>()
+    };
+    let table = (kind, kind.assignees(), "user_id");
+    detach(transaction, table, id, but(before, after)).await?;
+    attach(transaction, table, id, but(after, before)).await
+}
+
+/// A table between things of a kind and others, with the column of the others.
+type Between = (Kind, &'static str, &'static str);
+
+async fn attach(
+    transaction: &DatabaseTransaction,
+    (kind, table, column): Between,
+    id: i64,
+    others: Vec<i64>,
+) -> Result<()> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    let mut rows = Query::insert()
+        .into_table(table)
+        .columns([kind.key(), column])
+        .take();
+    for other in others {
+        rows.values([id.into(), other.into()]).map_err(Error::internal)?;
+    }
+    match transaction.execute(&rows).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(match Violation::of(&error) {
+            // Labels are held; it is a user who was removed.
+            Some(Violation::ForeignKey(_)) => Error::attribute("assignee_ids", "are invalid"),
+            _ => error.into(),
+        }),
+    }
+}
+
+async fn detach(
+    transaction: &DatabaseTransaction,
+    (kind, table, column): Between,
+    id: i64,
+    others: Vec<i64>,
+) -> Result<()> {
+    if others.is_empty() {
+        return Ok(());
+    }
+    let rows = Query::delete()
+        .from_table(table)
+        .and_where(Expr::col(kind.key()).eq(id))
+        .and_where(Expr::col(column).is_in(others))
+        .take();
+    transaction.execute(&rows).await?;
+    Ok(())
+}

@@ -1,0 +1,94 @@
+//! Who is told of what happens to something: who says so, and otherwise its author, those it is assigned to and those who
+//! comment.
+
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
+    sea_query::OnConflict,
+};
+
+use super::{Issuable, Kind};
+use crate::database::Violation;
+use crate::entities::{notes, now, subscriptions, users};
+use crate::error::{Error, Result};
+
+/// Whether a user is told of what happens to it.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn is_subscribed<T: Issuable>(
+    db: &impl ConnectionTrait,
+    to: &T,
+    assignees: &[users::Model],
+    user_id: i64,
+) -> Result<bool> {
+    let said = subscriptions::Entity::find()
+        .filter(column(T::KIND).eq(to.id()))
+        .filter(subscriptions::Column::UserId.eq(user_id))
+        .one(db)
+        .await?;
+    if let Some(said) = said {
+        return Ok(said.subscribed);
+    }
+    let takes_part =
+        to.author_id() == Some(user_id) || assignees.iter().any(|assignee| assignee.id == user_id);
+    if takes_part {
+        return Ok(true);
+    }
+    let on = match T::KIND {
+        Kind::Issue => notes::Column::IssueId,
+        Kind::MergeRequest => notes::Column::MergeRequestId,
+    };
+    let written = notes::Entity::find()
+        .filter(on.eq(to.id()))
+        .filter(notes::Column::AuthorId.eq(user_id))
+        .filter(notes::Column::System.eq(false));
+    Ok(written.count(db).await? > 0)
+}
+
+/// Enters whether a user wants to be told of what happens to it.
+///
+/// # Errors
+/// 404 where it went away since.
+pub(in crate::services) async fn say<T: Issuable>(
+    db: &impl ConnectionTrait,
+    to: &T,
+    user_id: i64,
+    subscribed: bool,
+) -> Result<()> {
+    let mut said = subscriptions::ActiveModel {
+        user_id: Set(user_id),
+        subscribed: Set(subscribed),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    match T::KIND {
+        Kind::Issue => said.issue_id = Set(Some(to.id())),
+        Kind::MergeRequest => said.merge_request_id = Set(Some(to.id())),
+    }
+    let changed = OnConflict::columns([column(T::KIND), subscriptions::Column::UserId])
+        .update_columns([
+            subscriptions::Column::Subscribed,
+            subscriptions::Column::UpdatedAt,
+        ])
+        .to_owned();
+    let said = subscriptions::Entity::insert(said).on_conflict(changed);
+    match said.exec_without_returning(db).await {
+        Ok(_) => Ok(()),
+        Err(error) => Err(match Violation::of(&error) {
+            // It went away since.
+            Some(Violation::ForeignKey(_)) => Error::not_found(match T::KIND {
+                Kind::Issue => "Issue",
+                Kind::MergeRequest => "MergeRequest",
+            }),
+            _ => error.into(),
+        }),
+    }
+}
+
+fn column(kind: Kind) -> subscriptions::Column {
+    match kind {
+        Kind::Issue => subscriptions::Column::IssueId,
+        Kind::MergeRequest => subscriptions::Column::MergeRequestId,
+    }
+}

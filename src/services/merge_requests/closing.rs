@@ -1,0 +1,356 @@
+//! Which issues a merge request closes when it is merged, kept in step with what its description and its commits say, and
+//! read from both sides.
+
+use std::collections::{BTreeSet, HashMap};
+
+use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, Query, SelectStatement, SubQueryStatement};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
+    QueryOrder, QuerySelect, Select,
+};
+
+use super::row::{Row, decorate_within};
+use super::{find, tips};
+use crate::api::types::{Page, PageRequest};
+use crate::entities::access::Viewer;
+use crate::entities::closing_merge_requests::{ActiveModel, Column, Entity};
+use crate::entities::merge_requests::{self, Model, State};
+use crate::entities::{issues, namespaces, notes, now, projects, users};
+use crate::error::{Error, Result};
+use crate::services::access::ProjectAccess;
+use crate::services::authentication::Caller;
+use crate::services::listing::{contains_in, page_of};
+use crate::services::notes::lock_all;
+use crate::services::saying::meant;
+use crate::services::texts::references::{self, Reference, closed_issues};
+use crate::services::{Backend, issues as issues_service, links};
+
+/// How many notes of an issue are looked through for merge requests that they name, the newest first.
+const MOST_NOTES: u64 = 1000;
+
+/// What is needed to understand references.
+pub(in crate::services) struct Scene<'a> {
+    /// The project that the merge request is merged into.
+    pub project: &'a projects::Model,
+    /// The namespace that this lies in.
+    pub namespace: &'a namespaces::Model,
+    /// Who wrote them: nobody closes what they cannot see.
+    pub viewer: Viewer,
+    /// The address of the server.
+    pub base_url: &'a str,
+    /// The messages of its commits.
+    pub messages: Vec<String>,
+}
+
+impl<'a> Scene<'a> {
+    /// That of a caller, with the messages of the commits that are to be merged.
+    ///
+    /// # Errors
+    /// Whatever the repositories report.
+    pub async fn new(
+        backend: &'a Backend,
+        target: &'a ProjectAccess,
+        source_project_id: Option<i64>,
+        head_sha: &str,
+        base_sha: &str,
+    ) -> Result<Self> {
+        let ids = [source_project_id, Some(target.project.id)];
+        Ok(Self {
+            project: &target.project,
+            namespace: &target.namespace,
+            viewer: target.caller.viewer(),
+            base_url: &backend.instance.base_url,
+            messages: tips::messages(backend, ids, head_sha, base_sha).await?,
+        })
+    }
+}
+
+/// Brings what a merge request closes in step, in the transaction that changes it.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn keep(
+    transaction: &DatabaseTransaction,
+    scene: &Scene<'_>,
+    merge_request: &Model,
+) -> Result<()> {
+    let in_force = scene.project.autoclose_referenced_issues
+        && scene.project.default_branch.as_ref() == Some(&merge_request.target_branch);
+    let wanted = match in_force {
+        true => said(transaction, scene, merge_request).await?,
+        false => BTreeSet::new(),
+    };
+    enter(transaction, merge_request.id, wanted).await
+}
+
+/// Enters that a merge request closes these issues and no others.
+async fn enter(transaction: &DatabaseTransaction, id: i64, wanted: BTreeSet<i64>) -> Result<()> {
+    let before = closed(transaction, id).await?;
+    let gone: Vec<i64> = before.difference(&wanted).copied().collect();
+    let fresh: Vec<i64> = wanted.difference(&before).copied().collect();
+    lock_issues(transaction, gone.iter().chain(&fresh).copied()).await?;
+    if !gone.is_empty() {
+        Entity::delete_many()
+            .filter(Column::MergeRequestId.eq(id))
+            .filter(Column::IssueId.is_in(gone.iter().copied()))
+            .exec(transaction)
+            .await?;
+    }
+    if !fresh.is_empty() {
+        let rows = fresh.iter().map(|issue_id| ActiveModel {
+            issue_id: Set(*issue_id),
+            merge_request_id: Set(id),
+            ..Default::default()
+        });
+        Entity::insert_many(rows)
+            .exec_without_returning(transaction)
+            .await?;
+    }
+    recount(transaction, gone.into_iter().chain(fresh).collect()).await
+}
+
+/// Brings what an open merge request closes in step after its source moved, as far as its author sees the issues.
+///
+/// # Errors
+/// Whatever the database or the repositories report.
+pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
+    let db = backend.database.read();
+    let found = merge_requests::Entity::find_by_id(id).one(db).await?;
+    let Some(found) = found.filter(|found| found.state == State::Opened) else {
+        return Ok(());
+    };
+    let author = match found.author_id {
+        Some(id) => users::Entity::find_by_id(id).one(db).await?,
+        None => None,
+    };
+    let Some(author) = author else {
+        return Ok(());
+    };
+    let reference = found.target_project_id.to_string();
+    let target = match ProjectAccess::find(backend, Caller::user(author), &reference).await {
+        Ok(target) => target,
+        Err(Error::NotFound(_)) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    let source = found.source_project_id;
+    let scene = Scene::new(backend, &target, source, &found.head_sha, &found.base_sha).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            match merge_requests::lock(transaction, id).await? {
+                // Whoever moved it meanwhile looks at it again.
+                Some(now) if now.head_sha == found.head_sha => keep(transaction, &scene, &now).await,
+                _ => Ok(()),
+            }
+        })
+        .await
+}
+
+/// Enters that a merge request that is not merged closes nothing.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn forget(backend: &Backend, id: i64) -> Result<()> {
+    backend
+        .database
+        .transaction(
+            async |transaction| match merge_requests::lock(transaction, id).await? {
+                Some(now) if now.state != State::Merged => enter(transaction, id, BTreeSet::new()).await,
+                _ => Ok(()),
+            },
+        )
+        .await
+}
+
+/// The issues that a merge request closes.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn closed(db: &impl ConnectionTrait, id: i64) -> Result<BTreeSet<i64>> {
+    let ids: Vec<i64> = Entity::find()
+        .select_only()
+        .column(Column::IssueId)
+        .filter(Column::MergeRequestId.eq(id))
+        .into_tuple()
+        .all(db)
+        .await?;
+    Ok(ids.into_iter().collect())
+}
+
+/// Locks issues in their order, as whoever changes several does.
+async fn lock_issues(transaction: &DatabaseTransaction, ids: impl Iterator<Item = i64>) -> Result<()> {
+    let some = Query::select()
+        .column("id")
+        .from(issues::Entity)
+        .and_where(Expr::col("id").is_in(ids))
+        .take();
+    lock_all(transaction, "issues", some).await?;
+    Ok(())
+}
+
+/// Enters into these issues how many merge requests close them.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn recount(transaction: &DatabaseTransaction, issue_ids: Vec<i64>) -> Result<()> {
+    if issue_ids.is_empty() {
+        return Ok(());
+    }
+    let count = Query::select()
+        .expr(Func::count(Expr::col(Asterisk)))
+        .from(Entity)
+        .and_where(Expr::col((Entity, Column::IssueId)).eq(Expr::col((issues::Entity, issues::Column::Id))))
+        .take();
+    issues::Entity::update_many()
+        .col_expr(
+            issues::Column::MergeRequestsCount,
+            Expr::from(SubQueryStatement::from(count)),
+        )
+        .filter(issues::Column::Id.is_in(issue_ids))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// The issues that description and messages say are closed, as far as whoever says so sees them.
+async fn said(
+    transaction: &DatabaseTransaction,
+    scene: &Scene<'_>,
+    merge_request: &Model,
+) -> Result<BTreeSet<i64>> {
+    let texts = scene.messages.iter().map(String::as_str);
+    let texts = texts.chain(merge_request.description.as_deref());
+    let references: Vec<Reference> = texts
+        .flat_map(|text| closed_issues(text, scene.base_url))
+        .collect();
+    let place = (scene.project, scene.namespace);
+    let columns = (issues::Column::ProjectId, issues::Column::Iid);
+    let Some(named) = meant(transaction, place, references, columns).await? else {
+        return Ok(BTreeSet::new());
+    };
+    let ids: Vec<i64> = issues::Entity::find()
+        .select_only()
+        .column(issues::Column::Id)
+        .filter(named)
+        .filter(issues::visible(scene.viewer, now().date_naive()))
+        .into_tuple()
+        .all(transaction)
+        .await?;
+    Ok(ids.into_iter().collect())
+}
+
+/// A page of the issues that a merge request closes, as far as the caller may see them.
+///
+/// # Errors
+/// 404, also where the caller may not see the merge request.
+pub async fn closes(
+    backend: &Backend,
+    access: &ProjectAccess,
+    iid: i64,
+    page: &PageRequest,
+) -> Result<Page<issues_service::Row>> {
+    let db = backend.database.read();
+    let merge_request = find(db, access, iid).await?;
+    let ids = Query::select()
+        .column(Column::IssueId)
+        .from(Entity)
+        .and_where(Column::MergeRequestId.eq(merge_request.id))
+        .take();
+    let wanted = issues::Entity::find()
+        .filter(issues::Column::Id.in_subquery(ids))
+        .filter(issues::visible(access.caller.viewer(), now().date_naive()))
+        .order_by_asc(issues::Column::Id);
+    let page = page_of(db, wanted, page).await?;
+    Ok(Page {
+        items: issues_service::decorate(db, page.items).await?,
+        rest: page.rest,
+    })
+}
+
+/// A page of the merge requests that close an issue, as far as the caller may see them.
+///
+/// # Errors
+/// 404, also where the caller may not see the issue.
+pub async fn closing(
+    backend: &Backend,
+    access: &ProjectAccess,
+    issue_iid: i64,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let issue = issues_service::find(db, access, issue_iid).await?;
+    let closers = merge_requests::Column::Id.in_subquery(closers(issue.id));
+    listed(db, access, Condition::all().add(closers), page).await
+}
+
+/// A page of the merge requests that close an issue, or that its description or its notes name, as far as the caller may
+/// see them.
+///
+/// # Errors
+/// 404, also where the caller may not see the issue.
+pub async fn related(
+    backend: &Backend,
+    access: &ProjectAccess,
+    issue_iid: i64,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let issue = issues_service::find(db, access, issue_iid).await?;
+    let bodies: Vec<String> = notes::Entity::find()
+        .select_only()
+        .column(notes::Column::Body)
+        .filter(notes::Column::IssueId.eq(issue.id))
+        .filter(notes::Column::Confidential.eq(false))
+        .filter(
+            Condition::any()
+                .add(contains_in(notes::Column::Body.into_expr(), "!"))
+                .add(contains_in(notes::Column::Body.into_expr(), "/merge_requests/")),
+        )
+        .order_by_desc(notes::Column::Id)
+        .limit(MOST_NOTES)
+        .into_tuple()
+        .all(db)
+        .await?;
+    let base_url = &backend.instance.base_url;
+    let texts = issue.description.iter().chain(&bodies);
+    let references = texts.flat_map(|text| references::merge_requests(text, base_url));
+    let place = (&access.project, &access.namespace);
+    let columns = (
+        merge_requests::Column::TargetProjectId,
+        merge_requests::Column::Iid,
+    );
+    let named = meant(db, place, references.collect(), columns).await?;
+    let related = Condition::any()
+        .add(merge_requests::Column::Id.in_subquery(closers(issue.id)))
+        .add_option(named);
+    listed(db, access, related, page).await
+}
+
+fn closers(issue_id: i64) -> SelectStatement {
+    Query::select()
+        .column(Column::MergeRequestId)
+        .from(Entity)
+        .and_where(Column::IssueId.eq(issue_id))
+        .take()
+}
+
+async fn listed(
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    wanted: Condition,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let visible = merge_requests::visible(access.caller.viewer(), now().date_naive());
+    let wanted: Select<merge_requests::Entity> = merge_requests::Entity::find()
+        .filter(wanted)
+        .filter(visible)
+        .order_by_asc(merge_requests::Column::Id);
+    let page = page_of(db, wanted, page).await?;
+    // Most are of the project of the issue.
+    let here = links::project_path(&access.namespace, &access.project);
+    let paths = HashMap::from([(access.project.id, here)]);
+    Ok(Page {
+        items: decorate_within(db, page.items, paths).await?,
+        rest: page.rest,
+    })
+}

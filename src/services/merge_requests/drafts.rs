@@ -1,0 +1,26 @@
+//! Titles that say that a merge request is not done.
+
+/// The words at the beginning of such titles, folded; lists look for the same.
+pub(super) const MARKS: [&str; 5] = ["draft:", "[draft]", "(draft)", "wip:", "[wip]"];
+
+/// Whether a title says so.
+#[must_use]
+pub fn is_draft(title: &str) -> bool {
+    let folded = title.to_lowercase();
+    MARKS.iter().any(|mark| folded.starts_with(mark))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_draft;
+
+    #[test]
+    fn only_marks_at_the_beginning_make_a_draft() {
+        for title in ["Draft: x", "draft:x", "[DRAFT] x", "(Draft) x", "WIP: x", "[wip]"] {
+            assert!(is_draft(title), "{title}");
+        }
+        for title in ["Drafts", "WIP x", "x [WIP]", "(wip) x", "", "A draft: x"] {
+            assert!(!is_draft(title), "{title}");
+        }
+    }
+}

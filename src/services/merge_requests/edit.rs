@@ -1,0 +1,306 @@
+//! Changing a merge request.
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
+
+use super::closing::{self, Scene};
+use super::create::{follow, refuse_same, refuse_second, settle, taken};
+use super::row::{self, Row, Wanted};
+use super::telling::{Told, tell};
+use super::tips::{self, BranchOf, Tips};
+use super::{find, lock};
+use crate::api::types::MaybeUndefined;
+use crate::entities::merge_requests::{ActiveModel, MergeStatus, Model, State};
+use crate::entities::now;
+use crate::error::{Error, Result};
+use crate::policy::Role;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::issuables::{Kind, Metadata, Prepared, check_title, tasks};
+use crate::services::notes::system::{self, Parent};
+use crate::services::places::Place;
+use crate::services::saying::{self, Written};
+
+/// What becomes of the state of a merge request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StateEvent {
+    /// It is closed.
+    Close,
+    /// It is opened again.
+    Reopen,
+}
+
+/// What changes of a merge request; what is absent stays.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Change {
+    /// What it is about.
+    pub title: Option<String>,
+    /// What there is to say.
+    pub description: MaybeUndefined<String>,
+    /// The branch that it is merged into.
+    pub target_branch: Option<String>,
+    /// What becomes of its state.
+    pub state_event: Option<StateEvent>,
+    /// What members say of it.
+    pub metadata: Metadata,
+    /// The source branch is to be removed when it is merged.
+    pub remove_source_branch: Option<bool>,
+    /// Its commits are to become one.
+    pub squash: Option<bool>,
+    /// Members of the target may push to the source branch.
+    pub allow_collaboration: Option<bool>,
+}
+
+/// The fields, as the answer to a change of nothing names them.
+const FIELDS: [&str; 14] = [
+    "title",
+    "description",
+    "target_branch",
+    "assignee_id",
+    "assignee_ids",
+    "milestone_id",
+    "labels",
+    "add_labels",
+    "remove_labels",
+    "state_event",
+    "remove_source_branch",
+    "squash",
+    "discussion_locked",
+    "allow_collaboration",
+];
+
+/// Changes a merge request; where everything is so already, nothing happens. Of the metadata, what is for members is ignored from others.
+///
+/// # Errors
+/// 404, 403 for whoever may not edit it, 400 for what does not do and for a change of nothing, 409 where another one is open
+/// between the same branches.
+pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Row> {
+    if change == Change::default() {
+        let text = format!(
+            "{} are missing, at least one parameter must be provided",
+            FIELDS.join(", ")
+        );
+        return Err(Error::parameter(text));
+    }
+    let author = access.caller.signed_in()?.id;
+    let found = find(backend.database.read(), access, iid).await?;
+    if !access.holds(Role::Developer) && found.author_id != Some(author) {
+        return Err(Error::forbidden());
+    }
+    let said = match access.holds(Role::Guest) {
+        true => change.metadata.clone(),
+        false => Metadata::default(),
+    };
+    let mut prepared = said.prepare(backend, access, Kind::MergeRequest).await?;
+    if let Some(title) = &change.title {
+        check_title(title)?;
+    }
+    let moved = stand(backend, &found, &change).await?;
+    let (head, base) = match &moved {
+        Some((tips, base)) => (tips.head.to_string(), base.unwrap_or(tips.start).to_string()),
+        None => (found.head_sha.clone(), found.base_sha.clone()),
+    };
+    let scene = match moved.is_some() || !change.description.is_undefined() {
+        true => Some(Scene::new(backend, access, found.source_project_id, &head, &base).await?),
+        false => None,
+    };
+    let place = Place::from(access.clone());
+    let said = saying::listen(
+        backend,
+        &saying::Scene::of_merge_request(&place),
+        &[&found.title, found.description.as_deref().unwrap_or_default()],
+        &[
+            change.title.as_deref().unwrap_or_default(),
+            change.description.value().map_or("", String::as_str),
+        ],
+    )
+    .await?;
+    let merge_request = backend
+        .database
+        .transaction(async |transaction| {
+            prepared.hold(transaction).await?;
+            let before = lock(transaction, access, iid).await?;
+            if moved.is_some() && matches!(before.state, State::Merged | State::Locked) {
+                return Err(Error::attribute("target_branch", SETTLED));
+            }
+            let mut row = before.clone().into_active_model();
+            let mut notes = say(&mut row, &before, &change, author)?;
+            if let Some((tips, base)) = &moved {
+                row.head_sha = Set(tips.head.to_string());
+                row.start_sha = Set(tips.start.to_string());
+                row.base_sha = Set(base.unwrap_or(tips.start).to_string());
+                row.merge_status = Set(MergeStatus::Unchecked);
+                row.merge_status_of = Set(None);
+                row.merge_error = Set(None);
+            }
+            notes.extend(enter(&prepared, &mut row, Some(&before)));
+            notes.extend(turn(&mut row, before.state, change.state_event, author)?);
+            let this = (Kind::MergeRequest, before.id);
+            let mut outcome = prepared.attach(transaction, access, this, false).await?;
+            notes.append(&mut outcome.notes);
+            let stays = notes.is_empty() && outcome.changes.is_empty() && moved.is_none();
+            if stays && row.clone().try_into_model()? == before {
+                return Ok(before);
+            }
+            row.updated_at = Set(now());
+            let opened = before.state != State::Opened && change.state_event == Some(StateEvent::Reopen);
+            if let (true, Some(source)) = (moved.is_some() || opened, before.source_project_id) {
+                let into = change.target_branch.as_deref().unwrap_or(&before.target_branch);
+                let source = (source, before.source_branch.as_str());
+                let target = (before.target_project_id, into);
+                refuse_second(transaction, source, target, Some(before.id)).await?;
+            }
+            let merge_request = row.update(transaction).await.map_err(taken)?;
+            if let Some(scene) = &scene {
+                closing::keep(transaction, scene, &merge_request).await?;
+            }
+            let told = Told {
+                author: Some(author),
+                before: Some(&before),
+                after: &merge_request,
+                notes,
+                beside: outcome.changes,
+                oldrev: None,
+            };
+            tell(transaction, told).await?;
+            let written = Written {
+                place: &place,
+                on: Parent::MergeRequest(merge_request.id),
+                iid: merge_request.iid,
+                note_id: None,
+                author_id: author,
+            };
+            said.enter(transaction, written, outcome.newly_assigned).await?;
+            if moved.is_some() {
+                follow(transaction, merge_request.id).await?;
+            }
+            Ok::<_, Error>(merge_request)
+        })
+        .await?;
+    let merge_request = match moved {
+        Some((tips, base)) => settle(backend, merge_request, base.is_some(), tips).await?,
+        None => merge_request,
+    };
+    row::of_one(backend, access, merge_request, Wanted::default()).await
+}
+
+/// Where the branches stand that it is between from now on, and where they part; none where they stay as they are.
+async fn stand(
+    backend: &Backend,
+    found: &Model,
+    change: &Change,
+) -> Result<Option<(Tips, Option<crate::git::Oid>)>> {
+    let into = change
+        .target_branch
+        .as_deref()
+        .filter(|name| *name != found.target_branch);
+    let opens = found.state == State::Closed && change.state_event == Some(StateEvent::Reopen);
+    if into.is_none() && !opens {
+        return Ok(None);
+    }
+    if matches!(found.state, State::Merged | State::Locked) {
+        return Err(Error::attribute("target_branch", SETTLED));
+    }
+    let Some(source_id) = found.source_project_id else {
+        return Err(Error::attribute("source_project", "is gone"));
+    };
+    let source = BranchOf {
+        project_id: source_id,
+        name: &found.source_branch,
+    };
+    let target = BranchOf {
+        project_id: found.target_project_id,
+        name: into.unwrap_or(&found.target_branch),
+    };
+    refuse_same(source, target)?;
+    let tips = tips::of(backend, source, target).await?;
+    let base = tips::base(backend, found.target_project_id, Some(source_id), tips).await?;
+    Ok(Some((tips, base)))
+}
+
+const SETTLED: &str = "can't be changed once it is being merged";
+
+/// Enters what is said of a merge request itself, and gives the notes that tell of it.
+fn say(row: &mut ActiveModel, before: &Model, change: &Change, author: i64) -> Result<Vec<String>> {
+    let mut notes = Vec::new();
+    let title = change.title.as_deref().map(check_title).transpose()?;
+    if let Some(title) = title.filter(|title| *title != before.title) {
+        row.title = Set(title.to_owned());
+        notes.push(system::retitled(&before.title, title));
+    }
+    let description = change.description.as_opt_ref().map(|text| text.cloned());
+    if let Some(description) = description.filter(|text| *text != before.description) {
+        let (all, completed) = tasks::count(description.as_deref());
+        (row.tasks, row.completed_tasks) = (Set(all), Set(completed));
+        row.description = Set(description);
+        notes.push("changed the description".to_owned());
+    }
+    if !notes.is_empty() {
+        row.last_edited_at = Set(Some(now()));
+        row.last_edited_by_id = Set(Some(author));
+    }
+    if let Some(name) = change
+        .target_branch
+        .as_deref()
+        .filter(|name| *name != before.target_branch)
+    {
+        row.target_branch = Set(name.to_owned());
+        notes.push(system::retargeted(&before.target_branch, name));
+    }
+    if let Some(wanted) = change.remove_source_branch {
+        row.force_remove_source_branch = Set(Some(wanted));
+    }
+    if let Some(squash) = change.squash {
+        row.squash = Set(squash);
+    }
+    if let Some(allowed) = change.allow_collaboration {
+        row.allow_collaboration = Set(allowed);
+    }
+    Ok(notes)
+}
+
+/// Enters what becomes of the state, and gives the note that tells of it.
+fn turn(
+    row: &mut ActiveModel,
+    state: State,
+    event: Option<StateEvent>,
+    author: i64,
+) -> Result<Option<String>> {
+    match (event, state) {
+        (Some(_), State::Merged | State::Locked) => Err(Error::attribute("state", SETTLED)),
+        (Some(StateEvent::Close), State::Opened) => {
+            row.state = Set(State::Closed);
+            row.closed_at = Set(Some(now()));
+            row.closed_by_id = Set(Some(author));
+            Ok(Some("closed".to_owned()))
+        }
+        (Some(StateEvent::Reopen), State::Closed) => {
+            row.state = Set(State::Opened);
+            row.closed_at = Set(None);
+            row.closed_by_id = Set(None);
+            Ok(Some("reopened".to_owned()))
+        }
+        _ => Ok(None),
+    }
+}
+
+/// Enters what members say of it into the row, and gives the notes that tell of it.
+pub(super) fn enter(prepared: &Prepared, row: &mut ActiveModel, before: Option<&Model>) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(milestone) = prepared.milestone() {
+        let id = milestone.map(|milestone| milestone.id);
+        if before.is_some_and(|before| before.milestone_id != id) {
+            notes.push(system::milestone(
+                milestone.map(|milestone| milestone.title.as_str()),
+            ));
+        }
+        row.milestone_id = Set(id);
+        row.milestone_due_on = Set(milestone.and_then(|milestone| milestone.due_date));
+    }
+    if let Some(locked) = prepared.locked() {
+        if before.is_some_and(|before| before.discussion_locked != locked) {
+            notes.push(system::locked(Kind::MergeRequest.noun(), locked));
+        }
+        row.discussion_locked = Set(locked);
+    }
+    notes
+}

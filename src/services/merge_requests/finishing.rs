@@ -1,0 +1,155 @@
+//! What follows from merges and pushes, when they are recorded: done by jobs, and good to be done twice.
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+
+use super::closing;
+use super::heads::{self, oid};
+use super::tips::{self, BranchOf};
+use crate::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
+use crate::entities::{closing_merge_requests, users};
+use crate::error::{Error, Result};
+use crate::git;
+use crate::jobs::finish_merge::FinishMerge;
+use crate::services::access::ProjectAccess;
+use crate::services::authentication::Caller;
+use crate::services::commits::committing;
+use crate::services::issues;
+use crate::services::references::{Moved, moving};
+use crate::services::{Backend, links, push_rules};
+
+/// Keeps the head of a merge request that moved, and enters where it parts from its target now, and what its commits close.
+///
+/// # Errors
+/// Whatever the database or the repositories report.
+pub async fn refresh(backend: &Backend, id: i64) -> Result<()> {
+    let db = backend.database.read();
+    let Some(found) = Entity::find_by_id(id).one(db).await? else {
+        return Ok(());
+    };
+    let found = up_to_date(backend, found).await?;
+    match heads::keep(backend, &found).await {
+        // Both the branch and its commits are gone: there is nothing to keep.
+        Err(Error::NotFound(_)) => return Ok(()),
+        kept => kept?,
+    }
+    let Some(start) = tips::tip(backend, BranchOf::target(&found)).await? else {
+        return Ok(());
+    };
+    let repository = heads::repository(backend, found.target_project_id);
+    let base = repository.merge_base(vec![start, oid(&found.head_sha)?]).await?;
+    let base = base.unwrap_or(start).to_string();
+    Entity::update_many()
+        .col_expr(Column::BaseSha, Expr::value(base))
+        .col_expr(Column::StartSha, Expr::value(start.to_string()))
+        .filter(Column::Id.eq(id))
+        .filter(Column::HeadSha.eq(found.head_sha.as_str()))
+        .filter(Column::State.eq(State::Opened))
+        .exec(backend.database.write())
+        .await?;
+    closing::renew(backend, id).await
+}
+
+/// An open merge request with the head that its source branch has by now.
+async fn up_to_date(backend: &Backend, mut found: Model) -> Result<Model> {
+    let Some(source_id) = found.source_project_id.filter(|_| found.state == State::Opened) else {
+        return Ok(found);
+    };
+    let tip = tips::tip(backend, BranchOf::source(&found, source_id)).await?;
+    let tip = tip.map(|tip| tip.to_string());
+    let Some(tip) = tip.filter(|tip| *tip != found.head_sha) else {
+        return Ok(found);
+    };
+    let moved = Entity::update_many()
+        .col_expr(Column::HeadSha, Expr::value(tip.as_str()))
+        .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
+        .filter(Column::Id.eq(found.id))
+        .filter(Column::HeadSha.eq(found.head_sha.as_str()))
+        .filter(Column::State.eq(State::Opened));
+    if moved.exec(backend.database.write()).await?.rows_affected == 1 {
+        found.head_sha = tip;
+    }
+    Ok(found)
+}
+
+/// Closes what a merged merge request closes, and removes its source branch where that was asked for; with the rights of who
+/// merged it.
+///
+/// # Errors
+/// Whatever the database or a repository reports.
+pub async fn finish(backend: &Backend, job: &FinishMerge) -> Result<()> {
+    let db = backend.database.read();
+    let found = Entity::find_by_id(job.merge_request_id).one(db).await?;
+    let user = match job.user_id {
+        Some(id) => users::Entity::find_by_id(id).one(db).await?,
+        None => None,
+    };
+    let (Some(found), Some(user)) = (found, user) else {
+        return Ok(());
+    };
+    let caller = Caller::user(user);
+    close_issues(backend, &caller, &found).await?;
+    match job.remove_source_branch {
+        true => remove_source(backend, caller, &found).await,
+        false => Ok(()),
+    }
+}
+
+async fn close_issues(backend: &Backend, caller: &Caller, found: &Model) -> Result<()> {
+    let target = access(backend, caller, found.target_project_id).await?;
+    let closes = target.as_ref().is_some_and(|target| {
+        target.project.autoclose_referenced_issues
+            && target.project.default_branch.as_deref() == Some(&found.target_branch)
+    });
+    if !closes {
+        return Ok(());
+    }
+    for issue in closing_merge_requests::closed_by(backend.database.read(), found.id).await? {
+        let Some(access) = access(backend, caller, issue.project_id).await? else {
+            continue;
+        };
+        // As it is named from where the issue is.
+        let project = match &target {
+            Some(target) if issue.project_id != found.target_project_id => {
+                links::project_path(&target.namespace, &target.project)
+            }
+            _ => String::new(),
+        };
+        let via = format!("merge request {project}!{}", found.iid);
+        issues::close(backend, &access, issue.iid, via).await?;
+    }
+    Ok(())
+}
+
+async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Result<()> {
+    let Some(source_id) = found.source_project_id else {
+        return Ok(());
+    };
+    let Some(source) = access(backend, &caller, source_id).await? else {
+        return Ok(());
+    };
+    let branch = found.source_branch.clone();
+    if !push_rules::rules(backend, &source).await?.may_delete(&branch) {
+        return Ok(());
+    }
+    let (repository, head) = (heads::repository(backend, source_id), oid(&found.head_sha)?);
+    let planned = vec![format!("refs/heads/{branch}")];
+    let removed = moving(backend, committing::mover(&source), planned, async move {
+        match repository.delete_branch(&branch, Some(head)).await {
+            Ok(old) => Ok(((), vec![Moved::branch(&branch, Some(old), None)])),
+            // Somebody was faster, or has pushed more since: then it stays.
+            Err(git::Error::BranchNotFound | git::Error::StaleReference) => Ok(((), Vec::new())),
+            Err(error) => Err(error.into()),
+        }
+    });
+    removed.await
+}
+
+/// A project as far as the caller is admitted to it.
+async fn access(backend: &Backend, caller: &Caller, project_id: i64) -> Result<Option<ProjectAccess>> {
+    match ProjectAccess::find(backend, caller.clone(), &project_id.to_string()).await {
+        Ok(access) => Ok(Some(access)),
+        Err(Error::NotFound(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

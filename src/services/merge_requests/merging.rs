@@ -1,0 +1,301 @@
+//! Merging a merge request (specification 2.0, `merge_method`; `docs/adr/0020-merges-by-the-program.md`).
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+
+use super::drafts::is_draft;
+use super::heads::{self, oid};
+use super::moves::Plan;
+use super::row::{self, Row, Wanted};
+use super::{automatic, find, messages};
+use crate::entities::merge_requests::{self, Model, State};
+use crate::entities::projects;
+use crate::error::{Error, Result};
+use crate::git::{self, Merge, MergeMethod, PreparedMerge, Repository, Signature, Squash};
+use crate::services::access::ProjectAccess;
+use crate::services::commits::committing;
+use crate::services::events::pushes::between;
+use crate::services::references::{Moved, moving_prepared};
+use crate::services::{Backend, push_rules};
+
+/// How often a merge is made anew when pushes to its target are faster.
+const ATTEMPTS: usize = 5;
+
+/// How a merge request is to be merged; what is absent is as the merge request says.
+#[derive(Debug, Clone, Default)]
+pub struct Acceptance {
+    /// The head that the caller saw; it is merged only if it is still that.
+    pub sha: Option<String>,
+    /// Makes one commit of all.
+    pub squash: Option<bool>,
+    /// The message of the merge commit.
+    pub merge_commit_message: Option<String>,
+    /// The message of the one commit.
+    pub squash_commit_message: Option<String>,
+    /// Removes the source branch after.
+    pub should_remove_source_branch: Option<bool>,
+    /// Where the project asks for a pipeline that succeeds, waits for one.
+    pub merge_when_pipeline_succeeds: bool,
+}
+
+/// Merges a merge request. When this returns it is merged and recorded; issues that it closes and the source branch follow.
+///
+/// # Errors
+/// 404; 401 for who may not merge into the target branch; 405 for one that is not open, is a draft, or that the project does
+/// not let merge yet; 406 for one that conflicts, has nothing to merge, or may not be merged without a rebase; 409 for another
+/// head than the caller's, and when pushes are faster time and again.
+pub async fn accept(backend: &Backend, access: &ProjectAccess, iid: i64, wanted: Acceptance) -> Result<Row> {
+    let db = backend.database.read();
+    let found = find(db, access, iid).await?;
+    let rules = push_rules::rules(backend, access).await?;
+    if !rules.may_merge(&found.target_branch) {
+        return Err(Error::Unauthorized);
+    }
+    check_open(&found)?;
+    let waits = wanted.merge_when_pipeline_succeeds && access.project.only_allow_merge_if_pipeline_succeeds;
+    check_project(backend, &access.project, &found, waits).await?;
+    let head = wanted.sha.as_deref().map(str::trim).filter(|sha| !sha.is_empty());
+    if head.is_some_and(|sha| !sha.eq_ignore_ascii_case(&found.head_sha)) {
+        return Err(another_head(&found));
+    }
+    if waits {
+        return automatic::wait(backend, access, &found, wanted).await;
+    }
+    let mut attempts = 1;
+    loop {
+        match merge(backend, access, &found, &wanted).await {
+            Err(Failure::Overtaken) if attempts < ATTEMPTS => attempts += 1,
+            Err(Failure::Overtaken) => return Err(Error::Conflict(committing::OVERTAKEN.into())),
+            Err(Failure::Other(error)) => return Err(error),
+            Ok(()) => break,
+        }
+    }
+    let merged = find(backend.database.read(), access, iid).await?;
+    row::of_one(backend, access, merged, Wanted::default()).await
+}
+
+/// Why a merge did not come about.
+enum Failure {
+    /// The target moved meanwhile.
+    Overtaken,
+    /// Anything that another attempt would not change.
+    Other(Error),
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self::Other(error)
+    }
+}
+
+pub(super) fn not_allowed() -> Error {
+    Error::NotAllowed("405 Method Not Allowed".into())
+}
+
+/// What a caller is told who saw another head.
+pub(super) fn another_head(merge_request: &Model) -> Error {
+    let text = format!(
+        "SHA does not match HEAD of source branch: {}",
+        merge_request.head_sha
+    );
+    Error::Conflict(text.into())
+}
+
+fn cannot_be_merged() -> Error {
+    Error::NotAcceptable("Branch cannot be merged".into())
+}
+
+/// Refuses what is not open, or not ready.
+pub(super) fn check_open(merge_request: &Model) -> Result<()> {
+    match merge_request.state == State::Opened && !is_draft(&merge_request.title) {
+        true => Ok(()),
+        false => Err(not_allowed()),
+    }
+}
+
+/// Refuses what the settings of the project ask for and is not given, but for a pipeline that is waited for. No commit has one
+/// that has succeeded.
+async fn check_project(
+    backend: &Backend,
+    project: &projects::Model,
+    merge_request: &Model,
+    waits: bool,
+) -> Result<()> {
+    if project.only_allow_merge_if_pipeline_succeeds && !waits {
+        return Err(not_allowed());
+    }
+    if project.only_allow_merge_if_all_discussions_are_resolved {
+        let one = std::slice::from_ref(merge_request);
+        if !row::unresolved(backend.database.read(), one).await?.is_empty() {
+            return Err(not_allowed());
+        }
+    }
+    Ok(())
+}
+
+/// One attempt: what is to be merged is stored, written down, and published under the lock of the repository, which is held
+/// until all of it is recorded.
+async fn merge(
+    backend: &Backend,
+    access: &ProjectAccess,
+    found: &Model,
+    wanted: &Acceptance,
+) -> Result<(), Failure> {
+    let (repository, _) = heads::ready(backend, found).await?;
+    let merge = plan(backend, access, &repository, found, wanted).await?;
+    let remove = wanted
+        .should_remove_source_branch
+        .or(found.force_remove_source_branch)
+        .unwrap_or(false);
+    let branch = found.target_branch.clone();
+    let planned = vec![format!("refs/heads/{branch}")];
+    let (backend_, found, squash) = (backend.clone(), found.clone(), wanted.squash);
+    let removal = wanted.should_remove_source_branch;
+    let prepare = async move { repository.prepare_merge(merge).await.map_err(refusal) };
+    let publish = async move |prepared: PreparedMerge| {
+        let PreparedMerge {
+            target,
+            base,
+            merge_commit,
+            squash_commit,
+        } = prepared;
+        let (old, new) = (target.before(), target.after());
+        let ends = (base.unwrap_or(old), old);
+        let text = |id: git::Oid| id.to_string();
+        let plan = Plan {
+            head: found.head_sha.clone(),
+            tip: new.to_string(),
+            merge_commit_sha: merge_commit.map(text),
+            squash_commit_sha: squash_commit.map(text),
+            remove_source_branch: remove,
+        };
+        write_down(&backend_, &found, &plan, ends, (squash, removal)).await?;
+        match target.publish().await {
+            // The lock goes along: it is given back when all is recorded.
+            Ok(guard) => Ok((Ok(guard), vec![Moved::branch(&branch, Some(old), Some(new))])),
+            Err(error) => {
+                forget(&backend_, &found).await?;
+                match error {
+                    git::Error::StaleReference => Ok((Err(()), Vec::new())),
+                    error => Err(error.into()),
+                }
+            }
+        }
+    };
+    let mover = committing::mover(access);
+    match moving_prepared(backend, mover, planned, prepare, publish).await? {
+        Ok(_guard) => Ok(()),
+        Err(()) => Err(Failure::Overtaken),
+    }
+}
+
+/// What is to be merged, and how.
+async fn plan(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository: &Repository,
+    found: &Model,
+    wanted: &Acceptance,
+) -> Result<Merge> {
+    let head = oid(&found.head_sha)?;
+    let user = access.caller.signed_in()?;
+    let committer = Signature::now(&user.name, &user.email);
+    let squash = match wanted.squash.unwrap_or(found.squash) {
+        true => squash(backend, repository, found, wanted, &committer).await?,
+        false => None,
+    };
+    let given = wanted.merge_commit_message.clone();
+    let message = match given.filter(|message| !message.trim().is_empty()) {
+        Some(message) => message,
+        None => messages::of_merge(backend, access, found).await?,
+    };
+    Ok(Merge {
+        branch: found.target_branch.clone(),
+        head,
+        method: match access.project.merge_method {
+            projects::MergeMethod::Merge => MergeMethod::Merge,
+            projects::MergeMethod::RebaseMerge => MergeMethod::RebaseMerge,
+            projects::MergeMethod::Ff => MergeMethod::FastForward,
+        },
+        message,
+        squash,
+        committer,
+    })
+}
+
+/// The one commit in place of many; none where there is but one already, and nothing else to say of it.
+async fn squash(
+    backend: &Backend,
+    repository: &Repository,
+    found: &Model,
+    wanted: &Acceptance,
+    committer: &Signature,
+) -> Result<Option<Squash>> {
+    let given = wanted.squash_commit_message.clone();
+    let given = given.filter(|message| !message.trim().is_empty());
+    if given.is_none() {
+        let head = oid(&found.head_sha)?;
+        let target = repository.branch(&found.target_branch).await?.commit;
+        if repository.count_commits(between(Some(target), head), 2).await? < 2 {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Squash {
+        message: given.unwrap_or_else(|| found.title.clone()),
+        author: messages::author(backend, found, committer).await?,
+    }))
+}
+
+/// Writes down what the merge consists of, if nothing has changed since the caller was admitted.
+async fn write_down(
+    backend: &Backend,
+    found: &Model,
+    plan: &Plan,
+    (base, start): (git::Oid, git::Oid),
+    (squash, removal): (Option<bool>, Option<bool>),
+) -> Result<()> {
+    let params = serde_json::to_string(plan).map_err(Error::internal)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let locked = merge_requests::lock(transaction, found.id).await?;
+            let locked = locked.ok_or_else(|| Error::not_found("MergeRequest"))?;
+            check_open(&locked)?;
+            if locked.head_sha != found.head_sha || locked.target_branch != found.target_branch {
+                return Err(another_head(&locked));
+            }
+            let mut row = locked.into_active_model();
+            row.merge_params = Set(Some(params.clone()));
+            row.base_sha = Set(base.to_string());
+            row.start_sha = Set(start.to_string());
+            if let Some(squash) = squash {
+                row.squash = Set(squash);
+            }
+            if removal.is_some() {
+                row.should_remove_source_branch = Set(removal);
+            }
+            row.update(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Takes back what was written down of a merge that did not come about.
+async fn forget(backend: &Backend, found: &Model) -> Result<()> {
+    let row = merge_requests::ActiveModel {
+        id: Set(found.id),
+        merge_params: Set(None),
+        ..Default::default()
+    };
+    row.update(backend.database.write()).await?;
+    Ok(())
+}
+
+fn refusal(error: git::Error) -> Error {
+    match error {
+        git::Error::Conflict
+        | git::Error::EmptyChange
+        | git::Error::Diverged
+        | git::Error::BranchNotFound => cannot_be_merged(),
+        other => other.into(),
+    }
+}

@@ -1,0 +1,66 @@
+//! What commits that merge say, where nobody says otherwise.
+
+use sea_orm::EntityTrait;
+
+use crate::entities::merge_requests::Model;
+use crate::entities::{closing_merge_requests, users};
+use crate::error::Result;
+use crate::git::Signature;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::links;
+
+/// The message of a merge commit: from where to where, the title, which issues it closes, and where to read of it.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn of_merge(
+    backend: &Backend,
+    access: &ProjectAccess,
+    merge_request: &Model,
+) -> Result<String> {
+    let Model {
+        source_branch,
+        target_branch,
+        title,
+        iid,
+        ..
+    } = merge_request;
+    let path = links::project_path(&access.namespace, &access.project);
+    let closed = closing_merge_requests::closed_by(backend.database.read(), merge_request.id).await?;
+    let names: Vec<String> = closed
+        .iter()
+        .filter(|issue| issue.project_id == merge_request.target_project_id && !issue.confidential)
+        .map(|issue| format!("#{}", issue.iid))
+        .collect();
+    let closes = match names.is_empty() {
+        true => String::new(),
+        false => format!("\n\nCloses {}", names.join(", ")),
+    };
+    Ok(format!(
+        "Merge branch '{source_branch}' into '{target_branch}'\n\n{title}{closes}\n\nSee merge request {path}!{iid}"
+    ))
+}
+
+/// Who a commit says made the changes of a merge request: its author, or who merges where there is none any more.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn author(
+    backend: &Backend,
+    merge_request: &Model,
+    committer: &Signature,
+) -> Result<Signature> {
+    let author = match merge_request.author_id {
+        Some(id) => users::Entity::find_by_id(id).one(backend.database.read()).await?,
+        None => None,
+    };
+    Ok(match author {
+        Some(user) => Signature {
+            name: user.name,
+            email: user.email,
+            time: committer.time,
+        },
+        None => committer.clone(),
+    })
+}

@@ -1,0 +1,85 @@
+//! Merge requests as things that are planned: made, read, edited, closed, listed (specification 2.0, and 2.5 and 4.4 by
+//! analogy).
+
+mod automatic;
+mod changes;
+pub mod closing;
+mod create;
+mod delete;
+mod drafts;
+mod edit;
+mod finishing;
+mod heads;
+pub mod list;
+mod mergeability;
+mod merging;
+mod messages;
+mod moves;
+mod rebasing;
+mod recounting;
+mod row;
+pub mod subscriptions;
+pub(in crate::services) mod telling;
+pub mod times;
+mod tips;
+
+use sea_orm::{ConnectionTrait, QueryFilter};
+
+pub use automatic::cancel;
+pub use changes::{changes, commits};
+pub use create::{NewMergeRequest, create};
+pub use delete::delete;
+pub use drafts::is_draft;
+pub use edit::{Change, StateEvent, edit};
+pub use finishing::{finish, refresh};
+pub use list::{Filter, Order, list};
+pub use merging::{Acceptance, accept};
+pub(in crate::services) use moves::{Consequences, apply, of_moved};
+pub use rebasing::rebase;
+pub use recounting::recount_closing;
+pub(in crate::services) use row::rows;
+pub use row::{Details, Row, Wanted, read};
+
+use crate::entities::{merge_requests, now};
+use crate::error::{Error, Result};
+use crate::services::access::ProjectAccess;
+
+/// Finds a merge request of a project by its number, as far as the caller may see it.
+///
+/// # Errors
+/// 404, also where the caller may not see it.
+pub(in crate::services) async fn find(
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    iid: i64,
+) -> Result<merge_requests::Model> {
+    let found = merge_requests::numbered(access.project.id, iid)
+        .filter(merge_requests::visible(
+            access.caller.viewer(),
+            now().date_naive(),
+        ))
+        .one(db)
+        .await?;
+    found.ok_or_else(|| Error::not_found("MergeRequest"))
+}
+
+/// As [`find`], for whoever is about to change it: locked until the transaction ends.
+///
+/// # Errors
+/// 404, also where it went away since.
+pub(in crate::services) async fn lock(
+    db: &impl ConnectionTrait,
+    access: &ProjectAccess,
+    iid: i64,
+) -> Result<merge_requests::Model> {
+    let found = find(db, access, iid).await?;
+    let locked = merge_requests::lock(db, found.id).await?;
+    locked.ok_or_else(|| Error::not_found("MergeRequest"))
+}
+
+/// Whether merge requests of the project are there for the caller, who sees it.
+fn are_there(access: &ProjectAccess) -> bool {
+    let (standing, project) = (access.standing(), &access.project);
+    standing.has(project.merge_requests_access_level)
+        && standing.reads_code(project.repository_access_level, project.visibility)
+}

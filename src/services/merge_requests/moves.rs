@@ -1,0 +1,307 @@
+//! What becomes of merge requests when references move, whichever way: pushes to their source make them longer, its removal
+//! closes them, and a target that has got their commits makes them merged (`docs/adr/0020-merges-by-the-program.md`).
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter, QueryOrder, QuerySelect,
+};
+use serde::{Deserialize, Serialize};
+
+use super::telling::{Told, tell};
+use crate::entities::merge_requests::{self, Column, Entity, MergeStatus, Model, State};
+use crate::entities::now;
+use crate::error::{Error, Result};
+use crate::git::{ListCommits, Oid, Repository};
+use crate::jobs;
+use crate::jobs::finish_merge::FinishMerge;
+use crate::jobs::keep_merge_request::KeepMergeRequest;
+use crate::services::events::pushes::{COUNTED, between, oid};
+use crate::services::references::{Moved, Mover};
+
+/// How many branches are looked for in one statement.
+const AT_ONCE: usize = 500;
+
+/// How many new commits a note names.
+const NAMED: usize = 100;
+
+/// What a merge that is about to happen consists of, as the row of the merge request keeps it meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Plan {
+    /// The head that is merged; pushes that come meanwhile belong to no merge.
+    pub head: String,
+    /// Where the target is going to stand.
+    pub tip: String,
+    /// The merge commit.
+    pub merge_commit_sha: Option<String>,
+    /// The one commit in place of many.
+    pub squash_commit_sha: Option<String>,
+    /// Removes the source branch after.
+    pub remove_source_branch: bool,
+}
+
+/// What moves of references mean for open merge requests, found before they are recorded.
+#[derive(Debug, Default)]
+pub(in crate::services) struct Consequences {
+    grown: Vec<Grown>,
+    orphaned: Vec<i64>,
+    merged: Vec<(i64, Option<Plan>)>,
+    /// Branches into which merge requests are open.
+    targets: Vec<String>,
+}
+
+/// A merge request whose source moved.
+#[derive(Debug)]
+struct Grown {
+    id: i64,
+    new: String,
+    /// What the note says that tells of it.
+    note: String,
+}
+
+/// The columns that are looked at before: descriptions may be long, and requests many.
+type Seen = (i64, String, String, Option<String>);
+
+/// Finds what follows from moves of the references of a project.
+///
+/// # Errors
+/// Whatever the database or the repository reports.
+pub(in crate::services) async fn of_moved(
+    db: &impl sea_orm::ConnectionTrait,
+    project_id: i64,
+    repository: &Repository,
+    moved: &[Moved],
+) -> Result<Consequences> {
+    let branches: HashMap<&str, &Moved> = moved
+        .iter()
+        .filter(|moved| moved.old != moved.new)
+        .filter_map(|moved| Some((moved.reference.strip_prefix("refs/heads/")?, moved)))
+        .collect();
+    let names: Vec<&str> = branches.keys().copied().collect();
+    let (from, into) = (Column::SourceProjectId, Column::TargetProjectId);
+    let mut found = Consequences::default();
+    // One branch may be the source of several.
+    let (mut heads, mut notes) = (HashMap::new(), HashMap::<String, String>::new());
+    for names in names.chunks(AT_ONCE) {
+        for (id, branch, _, _) in open(db, from.eq(project_id), Column::SourceBranch, names).await? {
+            let Some(moved) = branches.get(branch.as_str()) else {
+                continue;
+            };
+            match &moved.new {
+                None => found.orphaned.push(id),
+                Some(new) => {
+                    heads.insert(id, new.clone());
+                    let note = match notes.get(&branch) {
+                        Some(note) => note.clone(),
+                        None => added(repository, moved, new).await?,
+                    };
+                    notes.insert(branch, note.clone());
+                    let new = new.clone();
+                    found.grown.push(Grown { id, new, note });
+                }
+            }
+        }
+        let mut by_target: HashMap<String, Vec<Seen>> = HashMap::new();
+        for seen in open(db, into.eq(project_id), Column::TargetBranch, names).await? {
+            by_target.entry(seen.1.clone()).or_default().push(seen);
+        }
+        for (branch, requests) in by_target {
+            let new = branches
+                .get(branch.as_str())
+                .map(|moved| fresh(repository, moved));
+            let new = match new {
+                Some(new) => new.await?,
+                None => HashSet::new(),
+            };
+            let merged = requests.into_iter().filter_map(|(id, _, head, plan)| {
+                let plan: Option<Plan> = plan.and_then(|text| serde_json::from_str(&text).ok());
+                let plan = plan.filter(|plan| new.contains(&plan.tip));
+                let has_head = new.contains(heads.get(&id).unwrap_or(&head));
+                (plan.is_some() || has_head).then_some((id, plan))
+            });
+            found.merged.extend(merged);
+            found.targets.push(branch);
+        }
+    }
+    Ok(found)
+}
+
+/// The open merge requests that have one of these branches in a column.
+async fn open(
+    db: &impl sea_orm::ConnectionTrait,
+    project: Expr,
+    branch: Column,
+    names: &[&str],
+) -> Result<Vec<Seen>> {
+    let rows = Entity::find()
+        .select_only()
+        .columns([Column::Id, branch, Column::HeadSha, Column::MergeParams])
+        .filter(project)
+        .filter(branch.is_in(names.iter().copied()))
+        .filter(Column::State.eq(State::Opened))
+        .order_by_asc(Column::Id);
+    Ok(rows.into_tuple().all(db).await?)
+}
+
+/// The commits that a branch has got by its move; none for a branch that is new.
+async fn fresh(repository: &Repository, moved: &Moved) -> Result<HashSet<String>> {
+    let ends = moved
+        .old
+        .as_deref()
+        .and_then(oid)
+        .zip(moved.new.as_deref().and_then(oid));
+    let Some((old, new)) = ends else {
+        return Ok(HashSet::new());
+    };
+    let commits = repository.list_commits(page(old, new, COUNTED)).await?;
+    Ok(commits.iter().map(ToString::to_string).collect())
+}
+
+fn page(old: Oid, new: Oid, limit: usize) -> ListCommits {
+    ListCommits {
+        selection: between(Some(old), new),
+        offset: 0,
+        limit,
+    }
+}
+
+/// The note that tells of new commits, the oldest first.
+async fn added(repository: &Repository, moved: &Moved, new: &str) -> Result<String> {
+    let ends = moved.old.as_deref().and_then(oid).zip(oid(new));
+    let (commits, count) = match ends {
+        Some((old, new)) => {
+            let ids = repository.list_commits(page(old, new, NAMED)).await?;
+            let selection = between(Some(old), new);
+            let count = match ids.len() {
+                NAMED => repository.count_commits(selection, COUNTED).await?,
+                few => few,
+            };
+            (repository.commits(ids).await?, count)
+        }
+        None => (Vec::new(), 0),
+    };
+    let mut text = match count {
+        1 => "added 1 commit\n".to_owned(),
+        count => format!("added {count} commits\n"),
+    };
+    for commit in commits.iter().rev() {
+        let id = commit.id.to_string();
+        text.push_str(&format!("\n* {} - {}", &id[..8], commit.title()));
+    }
+    Ok(text)
+}
+
+/// Records what follows, in the transaction that records the moves.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn apply(
+    transaction: &DatabaseTransaction,
+    mover: &Mover,
+    consequences: &Consequences,
+) -> Result<()> {
+    for grown in &consequences.grown {
+        grow(transaction, mover, grown).await?;
+    }
+    for id in &consequences.orphaned {
+        if let Some(before) = lock_open(transaction, *id).await? {
+            let mut row = before.clone().into_active_model();
+            row.state = Set(State::Closed);
+            row.closed_at = Set(Some(now()));
+            row.closed_by_id = Set(mover.user_id);
+            enter(transaction, mover, &before, row, vec!["closed".to_owned()]).await?;
+        }
+    }
+    for (id, plan) in &consequences.merged {
+        merge(transaction, mover, *id, plan.as_ref()).await?;
+    }
+    for targets in consequences.targets.chunks(AT_ONCE) {
+        // Whether these can be merged still, whoever wants to know looks at anew.
+        Entity::update_many()
+            .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
+            .filter(Column::TargetProjectId.eq(mover.project_id))
+            .filter(Column::TargetBranch.is_in(targets.iter().map(String::as_str)))
+            .filter(Column::State.eq(State::Opened))
+            .filter(Column::MergeStatus.ne(MergeStatus::Unchecked))
+            .exec(transaction)
+            .await?;
+    }
+    Ok(())
+}
+
+async fn lock_open(transaction: &DatabaseTransaction, id: i64) -> Result<Option<Model>> {
+    let found = merge_requests::lock(transaction, id).await?;
+    Ok(found.filter(|row| row.state == State::Opened))
+}
+
+async fn grow(transaction: &DatabaseTransaction, mover: &Mover, grown: &Grown) -> Result<()> {
+    let Some(before) = lock_open(transaction, grown.id).await? else {
+        return Ok(());
+    };
+    if before.head_sha == grown.new {
+        return Ok(());
+    }
+    let mut row = before.clone().into_active_model();
+    row.head_sha = Set(grown.new.clone());
+    row.merge_status = Set(MergeStatus::Unchecked);
+    row.merge_error = Set(None);
+    let mut notes = vec![grown.note.clone()];
+    if before.merge_when_pipeline_succeeds {
+        row.merge_when_pipeline_succeeds = Set(false);
+        row.merge_user_id = Set(None);
+        notes.push("canceled the automatic merge because new commits were added".to_owned());
+    }
+    enter(transaction, mover, &before, row, notes).await?;
+    let job = KeepMergeRequest {
+        merge_request_id: grown.id,
+    };
+    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+}
+
+async fn merge(transaction: &DatabaseTransaction, mover: &Mover, id: i64, plan: Option<&Plan>) -> Result<()> {
+    let Some(before) = lock_open(transaction, id).await? else {
+        return Ok(());
+    };
+    let mut row = before.clone().into_active_model();
+    row.state = Set(State::Merged);
+    if let Some(plan) = plan {
+        row.head_sha = Set(plan.head.clone());
+    }
+    row.merged_at = Set(Some(now()));
+    row.merged_by_id = Set(mover.user_id);
+    row.merge_status = Set(MergeStatus::CanBeMerged);
+    row.merge_error = Set(None);
+    row.merge_params = Set(None);
+    row.merge_when_pipeline_succeeds = Set(false);
+    row.merge_commit_sha = Set(plan.and_then(|plan| plan.merge_commit_sha.clone()));
+    row.squash_commit_sha = Set(plan.and_then(|plan| plan.squash_commit_sha.clone()));
+    enter(transaction, mover, &before, row, vec!["merged".to_owned()]).await?;
+    let job = FinishMerge {
+        merge_request_id: id,
+        user_id: mover.user_id,
+        remove_source_branch: plan.is_some_and(|plan| plan.remove_source_branch),
+    };
+    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+}
+
+async fn enter(
+    transaction: &DatabaseTransaction,
+    mover: &Mover,
+    before: &Model,
+    mut row: merge_requests::ActiveModel,
+    notes: Vec<String>,
+) -> Result<()> {
+    row.updated_at = Set(now());
+    let after = row.update(transaction).await?;
+    let told = Told {
+        author: mover.user_id,
+        before: Some(before),
+        after: &after,
+        notes,
+        beside: BTreeMap::new(),
+        oldrev: (before.head_sha != after.head_sha).then(|| before.head_sha.clone()),
+    };
+    tell(transaction, told).await
+}

@@ -1,0 +1,96 @@
+//! Moving the commits of a merge request on top of its target.
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+
+use super::find;
+use super::heads;
+use super::tips::{self, BranchOf};
+use crate::entities::merge_requests::{self, Model, State};
+use crate::error::{Error, Result};
+use crate::git::{self, PreparedMove, Signature};
+use crate::services::access::ProjectAccess;
+use crate::services::commits::committing;
+use crate::services::references::{Moved, moving_prepared};
+use crate::services::{Backend, push_rules};
+
+/// What a merge request is told that cannot be rebased.
+const FAILED: &str = "Rebase failed: Rebase locally, resolve all conflicts, then push the branch.";
+
+/// Rebases the source branch of a merge request onto its target branch, and answers what went wrong, if anything did: the
+/// merge request keeps that, too.
+///
+/// # Errors
+/// 404, 403 for who may not move the source branch and where that is gone, 405 for what is not open, 409 when pushes are
+/// faster.
+pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Option<&'static str>> {
+    let found = find(backend.database.read(), access, iid).await?;
+    if found.state != State::Opened {
+        return Err(Error::NotAllowed("405 Method Not Allowed".into()));
+    }
+    let source = source(backend, access, &found).await?;
+    let branch = found.source_branch.clone();
+    if !push_rules::rules(backend, &source).await?.may_force(&branch) {
+        return Err(Error::forbidden_because("Cannot push to source branch"));
+    }
+    let onto = tips::tip(backend, BranchOf::target(&found)).await?;
+    let onto = onto.ok_or_else(|| Error::forbidden_because("Target branch does not exist"))?;
+    let repository = heads::repository(backend, source.project.id);
+    if source.project.id != found.target_project_id {
+        let target = heads::repository(backend, found.target_project_id);
+        repository.import_commit(&target, onto).await?;
+    }
+    let user = access.caller.signed_in()?;
+    let committer = Signature::now(&user.name, &user.email);
+    let (planned, name) = (vec![format!("refs/heads/{branch}")], branch.clone());
+    let prepare = async move {
+        match repository.prepare_rebase(&name, onto, committer).await {
+            Ok(prepared) => Ok(Ok(prepared)),
+            Err(error) => refusal(error).map(Err),
+        }
+    };
+    let publish = async move |prepared: Result<PreparedMove, Option<&'static str>>| match prepared {
+        Err(refused) => Ok(((None, refused), Vec::new())),
+        Ok(prepared) => {
+            let moved = Moved::branch(&branch, Some(prepared.before()), Some(prepared.after()));
+            match prepared.publish().await {
+                // The lock is given back when all is recorded.
+                Ok(guard) => Ok(((Some(guard), None), vec![moved])),
+                Err(git::Error::StaleReference) => Err(Error::Conflict(committing::OVERTAKEN.into())),
+                Err(error) => Err(error.into()),
+            }
+        }
+    };
+    let mover = committing::mover(&source);
+    let (_guard, refused) = moving_prepared(backend, mover, planned, prepare, publish).await?;
+    let row = merge_requests::ActiveModel {
+        id: Set(found.id),
+        merge_error: Set(refused.map(str::to_owned)),
+        ..Default::default()
+    };
+    row.update(backend.database.write()).await?;
+    Ok(refused)
+}
+
+/// The project that it comes from, as far as the caller is admitted to it.
+async fn source(backend: &Backend, access: &ProjectAccess, found: &Model) -> Result<ProjectAccess> {
+    let refused = || Error::forbidden_because("Source branch does not exist");
+    let id = found.source_project_id.ok_or_else(refused)?;
+    let source = ProjectAccess::find(backend, access.caller.clone(), &id.to_string()).await;
+    let source = source.map_err(|error| match error {
+        Error::NotFound(_) => refused(),
+        other => other,
+    })?;
+    match tips::tip(backend, BranchOf::source(found, id)).await? {
+        Some(_) => Ok(source),
+        None => Err(refused()),
+    }
+}
+
+/// What a merge request is told of what Git refuses; nothing where there was nothing to do.
+fn refusal(error: git::Error) -> Result<Option<&'static str>> {
+    match error {
+        git::Error::EmptyChange => Ok(None),
+        git::Error::Conflict | git::Error::LimitExceeded(_) => Ok(Some(FAILED)),
+        other => Err(other.into()),
+    }
+}

@@ -1,0 +1,64 @@
+//! Which issues the merge requests of a project close, counted again after what decides on it changed for all of them.
+
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+
+use super::closing;
+use crate::entities::merge_requests::{Column, Entity, State};
+use crate::entities::{closing_merge_requests, projects};
+use crate::error::Result;
+use crate::services::Backend;
+
+/// How many merge requests are looked up at a time.
+const BATCH: u64 = 100;
+
+/// Counts again what the merge requests of a project close: those into its default branch what they say, while the project
+/// closes issues, and all others nothing. Merged ones closed what they closed. May be done again at any time.
+///
+/// # Errors
+/// Whatever the database or the repositories report.
+pub async fn recount_closing(backend: &Backend, project_id: i64) -> Result<()> {
+    let db = backend.database.read();
+    let Some(project) = projects::Entity::find_by_id(project_id).one(db).await? else {
+        return Ok(());
+    };
+    let branch = project
+        .default_branch
+        .filter(|_| project.autoclose_referenced_issues);
+    let closes_something = Query::select()
+        .expr(Expr::val(1))
+        .from(closing_merge_requests::Entity)
+        .and_where(
+            Expr::col((
+                closing_merge_requests::Entity,
+                closing_merge_requests::Column::MergeRequestId,
+            ))
+            .eq(Expr::col((Entity, Column::Id))),
+        )
+        .take();
+    let concerned = Condition::any()
+        .add(Expr::exists(closes_something))
+        .add_option(branch.as_ref().map(|branch| Column::TargetBranch.eq(branch)));
+    let mut after = 0;
+    loop {
+        let batch = Entity::find()
+            .filter(Column::TargetProjectId.eq(project_id))
+            .filter(Column::State.ne(State::Merged))
+            .filter(Column::Id.gt(after))
+            .filter(concerned.clone())
+            .order_by_asc(Column::Id)
+            .limit(BATCH)
+            .all(db)
+            .await?;
+        let Some(last) = batch.last() else {
+            return Ok(());
+        };
+        after = last.id;
+        for found in &batch {
+            match branch.as_ref() == Some(&found.target_branch) {
+                true => closing::renew(backend, found.id).await?,
+                false => closing::forget(backend, found.id).await?,
+            }
+        }
+    }
+}

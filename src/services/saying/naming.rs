@@ -1,0 +1,155 @@
+//! What texts name: each issue and merge request gets a note that tells where, once. Who may not see that place does not see
+//! the note.
+
+use sea_orm::sea_query::{Expr, ExprTrait, LockType, Order, Query};
+use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+
+use super::{Kind, Scene, Written, meant};
+use crate::entities::notes::{Column, Entity};
+use crate::entities::{issuables, issues, merge_requests, now};
+use crate::error::Result;
+use crate::services::Backend;
+use crate::services::notes::system::{self, Parent};
+use crate::services::texts::references;
+
+/// What a text names, by ids.
+#[derive(Debug, Default)]
+pub(super) struct Named {
+    issues: Vec<i64>,
+    merge_requests: Vec<i64>,
+}
+
+/// What is named in `after` and was not in `before`, as far as the writer sees it. Notes for few name nothing, and neither do
+/// epics: what they name may be seen by others than they are.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn named(
+    backend: &Backend,
+    scene: &Scene<'_>,
+    before: &[&str],
+    after: &[&str],
+) -> Result<Named> {
+    let Some(project) = &scene.place.project else {
+        return Ok(Named::default());
+    };
+    if scene.confidential_note || scene.kind == Kind::Epic {
+        return Ok(Named::default());
+    }
+    let (db, base) = (backend.database.read(), backend.instance.base_url.as_str());
+    let (viewer, today) = (scene.place.caller.viewer(), now().date_naive());
+    let here = (project, &scene.place.namespace);
+    let fresh = |read: fn(&str, &str) -> Vec<references::Reference>| {
+        let old: Vec<_> = before.iter().flat_map(|text| read(text, base)).collect();
+        let new = after.iter().flat_map(|text| read(text, base));
+        new.filter(|one| !old.contains(one)).collect::<Vec<_>>()
+    };
+    let mut named = Named::default();
+    let columns = (issues::Column::ProjectId, issues::Column::Iid);
+    if let Some(wanted) = meant(db, here, fresh(references::issues), columns).await? {
+        named.issues = issues::Entity::find()
+            .select_only()
+            .column(issues::Column::Id)
+            .filter(wanted)
+            .filter(issues::visible(viewer, today))
+            .into_tuple()
+            .all(db)
+            .await?;
+    }
+    let columns = (
+        merge_requests::Column::TargetProjectId,
+        merge_requests::Column::Iid,
+    );
+    if let Some(wanted) = meant(db, here, fresh(references::merge_requests), columns).await? {
+        named.merge_requests = merge_requests::Entity::find()
+            .select_only()
+            .column(merge_requests::Column::Id)
+            .filter(wanted)
+            .filter(merge_requests::visible(viewer, today))
+            .into_tuple()
+            .all(db)
+            .await?;
+    }
+    Ok(named)
+}
+
+impl Named {
+    /// Writes the notes on what has none yet from there.
+    ///
+    /// # Errors
+    /// Whatever the database reports.
+    pub async fn enter(self, transaction: &DatabaseTransaction, written: Written<'_>) -> Result<()> {
+        let (column, id, noun, mark) = match written.on {
+            Parent::Issue(id) => (Column::ReferencedIssueId, id, "issue", '#'),
+            Parent::MergeRequest(id) => (Column::ReferencedMergeRequestId, id, "merge request", '!'),
+            Parent::Snippet(_) | Parent::Epic(_) => return Ok(()),
+        };
+        let issues = still_there(transaction, issuables::Kind::Issue, self.issues).await?;
+        let merge_requests = issuables::Kind::MergeRequest;
+        let merge_requests = still_there(transaction, merge_requests, self.merge_requests).await?;
+        let targets = issues
+            .into_iter()
+            .map(|(id, project)| (Parent::Issue(id), project));
+        let others = merge_requests.into_iter();
+        let targets = targets.chain(others.map(|(id, project)| (Parent::MergeRequest(id), project)));
+        let mut targets: Vec<(Parent, i64)> = targets.filter(|(target, _)| *target != written.on).collect();
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let told: Vec<(Option<i64>, Option<i64>)> = Entity::find()
+            .select_only()
+            .columns([Column::IssueId, Column::MergeRequestId])
+            .filter(column.eq(id))
+            .filter(Column::System.eq(true))
+            .into_tuple()
+            .all(transaction)
+            .await?;
+        targets.retain(|(target, _)| {
+            !told.iter().any(|(issue, merge_request)| match target {
+                Parent::Issue(id) => *issue == Some(*id),
+                Parent::MergeRequest(id) => *merge_request == Some(*id),
+                Parent::Snippet(_) | Parent::Epic(_) => false,
+            })
+        });
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let here = written.place.project.as_ref().map(|project| project.id);
+        let rows = targets.into_iter().map(|(target, project)| {
+            let path = match here == Some(project) {
+                true => String::new(),
+                false => written.place.full_path(),
+            };
+            let body = format!("mentioned in {noun} {path}{mark}{}", written.iid);
+            system::naming(target, written.on, Some(written.author_id), body)
+        });
+        Entity::insert_many(rows)
+            .exec_without_returning(transaction)
+            .await?;
+        Ok(())
+    }
+}
+
+/// Those that are still there, with their projects, and stay until the transaction ends.
+async fn still_there(
+    transaction: &DatabaseTransaction,
+    kind: issuables::Kind,
+    ids: Vec<i64>,
+) -> Result<Vec<(i64, i64)>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let project = kind.project();
+    let kept = Query::select()
+        .columns(["id", project])
+        .from(kind.table())
+        .and_where(Expr::col("id").is_in(ids))
+        .order_by("id", Order::Asc)
+        .lock(LockType::KeyShare)
+        .take();
+    let rows = transaction.query_all(&kept).await?;
+    let found = rows
+        .iter()
+        .map(|row| Ok((row.try_get("", "id")?, row.try_get("", project)?)));
+    found.collect()
+}

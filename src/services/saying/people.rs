@@ -1,0 +1,131 @@
+//! Whom mentions mean: users, the members of groups, or everybody in a project or group.
+
+use std::collections::BTreeMap;
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+
+use super::{Kind, Scene};
+use crate::entities::access::visible_groups;
+use crate::entities::members::Source;
+use crate::entities::todos::Action;
+use crate::entities::{Scope, namespaces, now, users};
+use crate::error::Result;
+use crate::policy::{Role, Standing};
+use crate::services::Backend;
+use crate::services::authentication::Caller;
+use crate::services::members;
+use crate::services::places::Place;
+use crate::services::texts::mentions::{ALL, Mention};
+
+/// How many members of a group, or of what the text is written in, are meant by its name.
+const MOST_MEMBERS: u64 = 1000;
+/// How many groups a text means.
+const MOST_GROUPS: u64 = 10;
+
+/// Those whom mentions mean, of those who may read what mentions them, with why there is a to-do item for each.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn mentioned(
+    backend: &Backend,
+    scene: &Scene<'_>,
+    mentions: Vec<Mention>,
+) -> Result<Vec<(i64, Action)>> {
+    if mentions.is_empty() {
+        return Ok(Vec::new());
+    }
+    let db = backend.database.read();
+    let mut meant: BTreeMap<i64, bool> = BTreeMap::new();
+    let mut mean = |id: i64, addressed: bool| *meant.entry(id).or_default() |= addressed;
+    let addressed = |key: &str| {
+        mentions
+            .iter()
+            .any(|mention| mention.name == key && mention.addressed)
+    };
+    let names = || mentions.iter().map(|mention| mention.name.as_str());
+    for user in active(db, users::Column::UsernameKey.is_in(names())).await? {
+        mean(user.id, addressed(&user.username_key));
+    }
+    let groups = namespaces::Entity::find()
+        .filter(namespaces::Column::FullPathKey.is_in(names()))
+        .filter(visible_groups(scene.place.caller.viewer(), now().date_naive()))
+        .limit(MOST_GROUPS)
+        .all(db)
+        .await?;
+    for group in groups {
+        let members = members::roles(db, Source::Group(group.id), &group, None, MOST_MEMBERS).await?;
+        members
+            .into_keys()
+            .for_each(|id| mean(id, addressed(&group.full_path_key)));
+    }
+    if names().any(|name| name == ALL) {
+        let (source, namespace) = whole(scene.place);
+        let members = members::roles(db, source, namespace, None, MOST_MEMBERS).await?;
+        members.into_keys().for_each(|id| mean(id, addressed(ALL)));
+    }
+    let readers = readers(db, scene, meant.keys().copied().collect()).await?;
+    let because = |addressed| match addressed {
+        true => Action::DirectlyAddressed,
+        false => Action::Mentioned,
+    };
+    let meant = meant.into_iter().filter(|(id, _)| readers.contains(id));
+    Ok(meant.map(|(id, addressed)| (id, because(addressed))).collect())
+}
+
+async fn active(db: &impl ConnectionTrait, which: sea_orm::sea_query::Expr) -> Result<Vec<users::Model>> {
+    let found = users::live()
+        .filter(which)
+        .filter(users::Column::State.eq(users::State::Active));
+    Ok(found.all(db).await?)
+}
+
+/// The project or group, as what has members.
+fn whole(place: &Place) -> (Source, &namespaces::Model) {
+    let source = match place.scope() {
+        Scope::Project(id) => Source::Project(id),
+        Scope::Group(id) => Source::Group(id),
+    };
+    (source, &place.namespace)
+}
+
+/// Of these users, those who may read the text.
+async fn readers(db: &impl ConnectionTrait, scene: &Scene<'_>, ids: Vec<i64>) -> Result<Vec<i64>> {
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
+    let users = active(db, users::Column::Id.is_in(ids.iter().copied())).await?;
+    let (source, namespace) = whole(scene.place);
+    let roles = members::roles(db, source, namespace, Some(&ids), ids.len() as u64).await?;
+    let may_read = |user: &users::Model| {
+        let role = roles.get(&user.id).copied();
+        scene.is_read_by(user.id, Caller::user(user.clone()).standing(role))
+    };
+    Ok(users
+        .iter()
+        .filter(|user| may_read(user))
+        .map(|user| user.id)
+        .collect())
+}
+
+impl Scene<'_> {
+    /// Whether a user may read the text.
+    fn is_read_by(&self, user_id: i64, standing: Standing) -> bool {
+        let reporter = standing.holds(Role::Reporter);
+        let there = match (&self.place.project, self.kind) {
+            (Some(project), kind) => {
+                standing.sees(project.visibility)
+                    && match kind {
+                        Kind::MergeRequest => {
+                            standing.has(project.merge_requests_access_level)
+                                && standing.reads_code(project.repository_access_level, project.visibility)
+                        }
+                        Kind::Issue | Kind::Epic => standing.has(project.issues_access_level),
+                    }
+            }
+            (None, _) => standing.sees(self.place.namespace.visibility),
+        };
+        there
+            && (!self.confidential || reporter || self.own.contains(&user_id))
+            && (!self.confidential_note || reporter)
+    }
+}

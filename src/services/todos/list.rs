@@ -1,0 +1,103 @@
+//! Lists of to-do items.
+
+use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
+use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
+
+use super::row::{self, Row};
+use crate::api::types::{Page, PageRequest};
+use crate::entities::todos::{self, Action, Column, Entity, State};
+use crate::entities::{namespace_ancestors, now, projects};
+use crate::error::Result;
+use crate::services::Backend;
+use crate::services::authentication::Caller;
+use crate::services::listing::page_of;
+
+/// What kind of thing items are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Subject {
+    /// Issues.
+    Issue,
+    /// Merge requests.
+    MergeRequest,
+    /// Epics.
+    Epic,
+}
+
+/// Which items are wanted; what is absent is no condition.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Why they are there.
+    pub action: Option<Action>,
+    /// Who caused them.
+    pub author_id: Option<i64>,
+    /// The project that they are in.
+    pub project_id: Option<i64>,
+    /// The group that they are in, or that their project lies in, at any depth.
+    pub group_id: Option<i64>,
+    /// Whether they are still to be done; those that are when absent.
+    pub state: Option<State>,
+    /// What they are about.
+    pub subject: Option<Subject>,
+}
+
+/// A page of the items of the caller, the newest first, as far as the caller still sees what they are about.
+///
+/// # Errors
+/// 401, and whatever the database reports.
+pub async fn list(
+    backend: &Backend,
+    caller: &Caller,
+    filter: &Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let wanted = Entity::find()
+        .filter(Column::UserId.eq(caller.signed_in()?.id))
+        .filter(Column::State.eq(filter.state.unwrap_or(State::Pending)))
+        .filter(filter.condition())
+        .filter(todos::visible(caller.viewer(), now().date_naive()))
+        .order_by_desc(Column::Id);
+    let page = page_of(db, wanted, page).await?;
+    Ok(Page {
+        items: row::decorate(db, page.items).await?,
+        rest: page.rest,
+    })
+}
+
+impl Filter {
+    fn condition(&self) -> Condition {
+        let about = self.subject.map(|subject| match subject {
+            Subject::Issue => Column::IssueId.is_not_null(),
+            Subject::MergeRequest => Column::MergeRequestId.is_not_null(),
+            Subject::Epic => Column::EpicId.is_not_null(),
+        });
+        let within = self.group_id.map(|id| {
+            Condition::any()
+                .add(Column::NamespaceId.in_subquery(groups_below(id)))
+                .add(Column::ProjectId.in_subquery(projects_below(id)))
+        });
+        Condition::all()
+            .add_option(self.action.map(|action| Column::Action.eq(action)))
+            .add_option(self.author_id.map(|id| Column::AuthorId.eq(id)))
+            .add_option(self.project_id.map(|id| Column::ProjectId.eq(id)))
+            .add_option(within)
+            .add_option(about)
+    }
+}
+
+/// A group and those below it.
+fn groups_below(id: i64) -> SelectStatement {
+    Query::select()
+        .column(namespace_ancestors::Column::NamespaceId)
+        .from(namespace_ancestors::Entity)
+        .and_where(Expr::col(namespace_ancestors::Column::AncestorId).eq(id))
+        .take()
+}
+
+fn projects_below(id: i64) -> SelectStatement {
+    Query::select()
+        .column(projects::Column::Id)
+        .from(projects::Entity)
+        .and_where(Expr::col(projects::Column::NamespaceId).in_subquery(groups_below(id)))
+        .take()
+}

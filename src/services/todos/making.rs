@@ -1,0 +1,117 @@
+//! Making to-do items.
+
+use sea_orm::sea_query::{LockType, OnConflict};
+use sea_orm::{
+    ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+
+use super::row::{self, Row};
+use crate::entities::todos::{Action, ActiveModel, Column, Entity, State, Target};
+use crate::entities::{Scope, now, users};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::notes::{Key, Noteable};
+use crate::services::places::Place;
+
+/// How many rows one statement enters.
+const AT_ONCE: usize = 500;
+
+/// What caused to-do items.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::services) struct Because {
+    /// The project or group that they are in.
+    pub scope: Scope,
+    /// Who.
+    pub author_id: Option<i64>,
+    /// With which note.
+    pub note_id: Option<i64>,
+}
+
+/// Makes to-do items about a thing for these users; for whom one waits there already, that one will do.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn make(
+    transaction: &DatabaseTransaction,
+    target: Target,
+    because: Because,
+    users: Vec<(i64, Action)>,
+) -> Result<u64> {
+    let mut made = 0;
+    for some in users.chunks(AT_ONCE) {
+        let there = still_there(transaction, some.iter().map(|(id, _)| *id)).await?;
+        let some = some.iter().filter(|(id, _)| there.contains(id));
+        let rows: Vec<ActiveModel> = some
+            .map(|(id, action)| pending(target, because, *id, *action))
+            .collect();
+        if rows.is_empty() {
+            continue;
+        }
+        made += Entity::insert_many(rows)
+            .on_conflict(OnConflict::new().do_nothing().to_owned())
+            .exec_without_returning(transaction)
+            .await?;
+    }
+    Ok(made)
+}
+
+fn pending(target: Target, because: Because, user_id: i64, action: Action) -> ActiveModel {
+    let at = now();
+    let mut row = ActiveModel {
+        user_id: Set(user_id),
+        author_id: Set(because.author_id),
+        note_id: Set(because.note_id),
+        action: Set(action),
+        state: Set(State::Pending),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..target.row()
+    };
+    match because.scope {
+        Scope::Project(id) => row.project_id = Set(Some(id)),
+        Scope::Group(id) => row.namespace_id = Set(Some(id)),
+    }
+    row
+}
+
+/// Those users who are still there, and stay until the transaction ends.
+async fn still_there(transaction: &DatabaseTransaction, ids: impl Iterator<Item = i64>) -> Result<Vec<i64>> {
+    let kept = users::Entity::find()
+        .select_only()
+        .column(users::Column::Id)
+        .filter(users::Column::Id.is_in(ids))
+        .order_by_asc(users::Column::Id)
+        .lock(LockType::KeyShare);
+    Ok(kept.into_tuple().all(transaction).await?)
+}
+
+/// Makes a to-do item of the caller.
+///
+/// # Errors
+/// 304 where one waits already, and 404, also where the caller may not see the thing.
+pub async fn mark(backend: &Backend, place: &Place, key: Key) -> Result<Row> {
+    let user = place.caller.signed_in()?.id;
+    let on = Noteable::find(backend.database.read(), place, key).await?;
+    let target = on.parent().todo_target().ok_or_else(|| Error::not_found(""))?;
+    let because = Because {
+        scope: place.scope(),
+        author_id: Some(user),
+        note_id: None,
+    };
+    let made = backend
+        .database
+        .transaction(async |transaction| {
+            Noteable::lock(transaction, place, key).await?;
+            if make(transaction, target, because, vec![(user, Action::Marked)]).await? == 0 {
+                return Err(Error::NotModified);
+            }
+            let pending = Entity::find()
+                .filter(Column::UserId.eq(user))
+                .filter(Column::State.eq(State::Pending))
+                .filter(target.holds());
+            let made = pending.one(transaction).await?;
+            made.ok_or_else(|| Error::not_found(""))
+        })
+        .await?;
+    row::of_one(backend, made).await
+}

@@ -1,0 +1,134 @@
+//! What to-do items are about, of all kinds at once.
+
+use std::collections::HashMap;
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+
+use crate::entities::todos::Target;
+use crate::entities::{epics, issues, merge_requests, namespaces, users};
+use crate::error::Result;
+use crate::services::issuables::{Belongings, gather_both};
+use crate::services::{
+    epics as epics_service, issues as issues_service, merge_requests as merge_requests_service,
+};
+
+/// What an item is about.
+#[derive(Debug, Clone)]
+pub enum Thing {
+    /// An issue.
+    Issue(Box<issues_service::Row>),
+    /// A merge request.
+    MergeRequest(Box<merge_requests_service::Row>),
+    /// An epic.
+    Epic(Box<epics_service::Row>),
+}
+
+/// The things of a page.
+#[derive(Debug)]
+pub(super) struct Things {
+    things: HashMap<Target, Thing>,
+    people: HashMap<i64, users::Model>,
+}
+
+impl Things {
+    /// Finds things with what belongs to them. `paths` are the whole paths of their projects; `people` are others who are
+    /// wanted, too.
+    ///
+    /// # Errors
+    /// Whatever the database reports.
+    pub async fn load(
+        db: &impl ConnectionTrait,
+        targets: &[Target],
+        paths: HashMap<i64, String>,
+        people: Vec<i64>,
+    ) -> Result<Self> {
+        let found = Found::read(db, targets).await?;
+        let authors = found.epics.iter().filter_map(|(epic, _)| epic.author_id);
+        let wanted: Vec<i64> = people.into_iter().chain(authors).collect();
+        let (of_issues, of_requests) =
+            gather_both(db, &found.issues, &found.merge_requests, paths, wanted.clone()).await?;
+        let people = wanted
+            .into_iter()
+            .filter_map(|id| Some((id, of_issues.person(Some(id))?)));
+        let people: HashMap<i64, users::Model> = people.collect();
+        Ok(Self {
+            things: found.things(db, of_issues, of_requests, &people).await?,
+            people,
+        })
+    }
+
+    /// What an item is about; none where that went away since the page was read.
+    pub fn get(&self, target: Target) -> Option<&Thing> {
+        self.things.get(&target)
+    }
+
+    /// Somebody who was wanted; nobody where the user is gone.
+    pub fn person(&self, id: Option<i64>) -> Option<users::Model> {
+        id.and_then(|id| self.people.get(&id).cloned())
+    }
+}
+
+/// The rows of things.
+struct Found {
+    issues: Vec<issues::Model>,
+    merge_requests: Vec<merge_requests::Model>,
+    epics: Vec<(epics::Model, Option<namespaces::Model>)>,
+}
+
+impl Found {
+    async fn read(db: &impl ConnectionTrait, targets: &[Target]) -> Result<Self> {
+        let (mut in_issues, mut in_requests, mut in_epics) = (Vec::new(), Vec::new(), Vec::new());
+        for target in targets {
+            match target {
+                Target::Issue(id) => in_issues.push(*id),
+                Target::MergeRequest(id) => in_requests.push(*id),
+                Target::Epic(id) => in_epics.push(*id),
+            }
+        }
+        let issues = issues::Entity::find().filter(issues::Column::Id.is_in(in_issues.clone()));
+        let requests =
+            merge_requests::Entity::find().filter(merge_requests::Column::Id.is_in(in_requests.clone()));
+        let epics = epics::Entity::find()
+            .find_also_related(namespaces::Entity)
+            .filter(epics::Column::Id.is_in(in_epics.clone()));
+        Ok(Self {
+            issues: match in_issues.is_empty() {
+                true => Vec::new(),
+                false => issues.all(db).await?,
+            },
+            merge_requests: match in_requests.is_empty() {
+                true => Vec::new(),
+                false => requests.all(db).await?,
+            },
+            epics: match in_epics.is_empty() {
+                true => Vec::new(),
+                false => epics.all(db).await?,
+            },
+        })
+    }
+
+    async fn things(
+        self,
+        db: &impl ConnectionTrait,
+        of_issues: Belongings,
+        of_requests: Belongings,
+        people: &HashMap<i64, users::Model>,
+    ) -> Result<HashMap<Target, Thing>> {
+        let epics = self.epics.into_iter().filter_map(|(epic, group)| {
+            let author = epic.author_id.and_then(|id| people.get(&id).cloned());
+            Some((group?, author, epic))
+        });
+        let issues = issues_service::rows(self.issues, of_issues).into_iter();
+        let requests = merge_requests_service::rows(db, self.merge_requests, of_requests).await?;
+        let epics = epics_service::rows(db, epics.collect()).await?;
+        let issues = issues.map(|row| (Target::Issue(row.issue.id), Thing::Issue(Box::new(row))));
+        let requests = requests.into_iter().map(|row| {
+            let target = Target::MergeRequest(row.merge_request.id);
+            (target, Thing::MergeRequest(Box::new(row)))
+        });
+        let epics = epics
+            .into_iter()
+            .map(|row| (Target::Epic(row.epic.id), Thing::Epic(Box::new(row))));
+        Ok(issues.chain(requests).chain(epics).collect())
+    }
+}

@@ -1,0 +1,262 @@
+//! CI/CD variables of the instance, of projects and of groups (specification 2.8 and 4.7). Their values are encrypted at rest and
+//! stand in no log and no error; what they may be is said in [`rules`].
+
+mod rules;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
+    EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
+};
+
+use crate::api::types::{Page, PageRequest};
+use crate::database::Violation;
+use crate::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE, Kind, Model};
+use crate::entities::{Scope, namespaces, now, projects};
+use crate::error::{Error, Result};
+use crate::secrets::Secret;
+use crate::services::Backend;
+use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::services::listing::page_of;
+use crate::services::preconditions;
+
+/// The environments of a variable of which nothing is said: all.
+const EVERYWHERE: &str = "*";
+
+/// What variables belong to, to which the caller was admitted.
+#[derive(Debug, Clone, Copy)]
+pub struct Holder(Option<Scope>);
+
+impl From<InstanceAccess> for Holder {
+    fn from(_: InstanceAccess) -> Self {
+        Self(None)
+    }
+}
+
+impl From<ProjectAccess> for Holder {
+    fn from(access: ProjectAccess) -> Self {
+        Self(Some(Scope::Project(access.project.id)))
+    }
+}
+
+impl From<GroupAccess> for Holder {
+    fn from(access: GroupAccess) -> Self {
+        Self(Some(Scope::Group(access.group.id)))
+    }
+}
+
+/// A variable and what it holds.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The variable.
+    pub variable: Model,
+    /// Its value.
+    pub value: Secret<String>,
+}
+
+/// What a caller says of a variable; what is absent stays, or is the default of a new one.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// What it holds.
+    pub value: Option<Secret<String>>,
+    /// What jobs get of it.
+    pub kind: Option<Kind>,
+    /// Only jobs of protected branches and tags get it.
+    pub protected: Option<bool>,
+    /// Logs of jobs hide the value.
+    pub masked: Option<bool>,
+    /// The environments whose jobs get it.
+    pub environment_scope: Option<String>,
+}
+
+/// Which variable of a holder is meant.
+#[derive(Debug, Clone)]
+pub struct Name {
+    /// What it is called.
+    pub key: String,
+    /// The environments whose jobs get it, where several are called the same.
+    pub environment_scope: Option<String>,
+}
+
+/// A page of the variables of a holder, the oldest first.
+///
+/// # Errors
+/// Whatever the database reports, and when a value cannot be decrypted.
+pub async fn list(backend: &Backend, holder: Holder, page: &PageRequest) -> Result<Page<Row>> {
+    let page = page_of(backend.database.read(), ci_variables::within(holder.0), page).await?;
+    let rows: Result<Vec<Row>> = page.items.into_iter().map(|row| open(backend, row)).collect();
+    Ok(Page {
+        items: rows?,
+        rest: page.rest,
+    })
+}
+
+/// One variable of a holder.
+///
+/// # Errors
+/// 404, and 409 when several are meant.
+pub async fn get(backend: &Backend, holder: Holder, name: &Name) -> Result<Row> {
+    let variable = find(backend.database.read(), holder, name, false).await?;
+    open(backend, variable)
+}
+
+/// Makes a variable.
+///
+/// # Errors
+/// 400 under each attribute that breaks a rule, for a key that is there already, and for more variables than there may be.
+pub async fn create(backend: &Backend, holder: Holder, key: String, change: Change) -> Result<Row> {
+    let value = change.value.unwrap_or_default();
+    let scope = change.environment_scope.unwrap_or_else(|| EVERYWHERE.to_owned());
+    let masked = change.masked.unwrap_or(false);
+    rules::check(Some(&key), &value, masked, &scope)?;
+    let row = ActiveModel {
+        instance: Set(holder.0.is_none().then_some(INSTANCE)),
+        project_id: Set(holder.0.and_then(Scope::project_id)),
+        namespace_id: Set(holder.0.and_then(Scope::namespace_id)),
+        key: Set(key.clone()),
+        environment_scope: Set(scope),
+        value_encrypted: Set(String::new()),
+        kind: Set(change.kind.unwrap_or(Kind::EnvVar)),
+        protected: Set(change.protected.unwrap_or(false)),
+        masked: Set(masked),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    let made = backend
+        .database
+        .transaction(async |transaction| {
+            make_room(transaction, holder).await?;
+            let made = row.insert(transaction).await;
+            // The value is encrypted for the row, whose id nobody knew.
+            let made = made.map_err(|error| refused(error, &key))?;
+            let mut sealed = made.clone().into_active_model();
+            sealed.value_encrypted = Set(seal(backend, &value, made.id)?);
+            Ok::<_, Error>(sealed.update(transaction).await?)
+        })
+        .await?;
+    open(backend, made)
+}
+
+/// Changes what is said of a variable.
+///
+/// # Errors
+/// 404, 409 when several are meant, and 400 as [`create`].
+pub async fn update(backend: &Backend, holder: Holder, name: &Name, change: Change) -> Result<Row> {
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let variable = find(transaction, holder, name, true).await?;
+            let (id, mut row) = (variable.id, variable.clone().into_active_model());
+            let value = match &change.value {
+                Some(value) => value.clone(),
+                None => open(backend, variable.clone())?.value,
+            };
+            let masked = change.masked.unwrap_or(variable.masked);
+            let scope = change.environment_scope.unwrap_or(variable.environment_scope);
+            rules::check(None, &value, masked, &scope)?;
+            if change.value.is_some() {
+                row.value_encrypted = Set(seal(backend, &value, id)?);
+            }
+            row.kind = Set(change.kind.unwrap_or(variable.kind));
+            row.protected = Set(change.protected.unwrap_or(variable.protected));
+            (row.masked, row.environment_scope) = (Set(masked), Set(scope));
+            row.updated_at = Set(now());
+            let changed = row.update(transaction).await;
+            changed.map_err(|error| refused(error, &name.key))
+        })
+        .await?;
+    open(backend, changed)
+}
+
+/// Removes a variable.
+///
+/// # Errors
+/// 404, 409 when several are meant, and 412 when it changed after the caller's date.
+pub async fn delete(
+    backend: &Backend,
+    holder: Holder,
+    name: &Name,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let variable = find(transaction, holder, name, true).await?;
+            preconditions::unmodified_since(unmodified_since, variable.updated_at)?;
+            Entity::delete_by_id(variable.id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+async fn find(db: &impl ConnectionTrait, holder: Holder, name: &Name, lock: bool) -> Result<Model> {
+    let mut wanted = ci_variables::within(holder.0).filter(Column::Key.eq(&name.key));
+    if let Some(scope) = &name.environment_scope {
+        wanted = wanted.filter(Column::EnvironmentScope.eq(scope));
+    }
+    if lock {
+        wanted = wanted.lock_exclusive();
+    }
+    let mut found = wanted.limit(2).all(db).await?.into_iter();
+    match (found.next(), found.next()) {
+        (Some(variable), None) => Ok(variable),
+        (Some(_), Some(_)) => Err(Error::Conflict(
+            "There are multiple variables with provided parameters. Please use 'filter[environment_scope]'"
+                .into(),
+        )),
+        (None, _) => Err(Error::not_found(match holder.0 {
+            None => "InstanceVariable",
+            Some(Scope::Project(_)) => "Variable",
+            Some(Scope::Group(_)) => "GroupVariable",
+        })),
+    }
+}
+
+/// Makes sure that there is room for one more; others who add one wait.
+async fn make_room(transaction: &DatabaseTransaction, holder: Holder) -> Result<()> {
+    let there = match holder.0 {
+        Some(Scope::Project(id)) => projects::lock(transaction, id).await?.is_some(),
+        Some(Scope::Group(id)) => namespaces::lock(transaction, id).await?.is_some(),
+        // The instance is no row, but those who come near the limit meet at the variables that are there.
+        None => {
+            ci_variables::within(None)
+                .lock_exclusive()
+                .all(transaction)
+                .await?;
+            true
+        }
+    };
+    if !there {
+        return Err(Error::not_found(""));
+    }
+    let (most, of) = rules::most(holder.0);
+    if ci_variables::within(holder.0).count(transaction).await? >= most {
+        let text = format!("Maximum number of {of} variables ({most}) exceeded");
+        return Err(Error::attribute("base", text));
+    }
+    Ok(())
+}
+
+/// Why a row was not written.
+fn refused(error: DbErr, key: &str) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::attribute("key", format!("({key}) has already been taken")),
+        _ => error.into(),
+    }
+}
+
+fn open(backend: &Backend, variable: Model) -> Result<Row> {
+    let value = backend
+        .keyring
+        .decrypt(&variable.value_encrypted, &place(variable.id))?;
+    Ok(Row { variable, value })
+}
+
+fn seal(backend: &Backend, value: &Secret<String>, id: i64) -> Result<String> {
+    Ok(backend.keyring.encrypt(value.expose(), &place(id))?)
+}
+
+/// Where a value stands, for which alone it can be decrypted.
+fn place(id: i64) -> String {
+    format!("ci_variables.value:{id}")
+}

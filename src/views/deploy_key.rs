@@ -1,0 +1,28 @@
+//! Deploy keys.
+
+use crate::api::contract::{DeployKey, ProjectDeployKey};
+use crate::entities::deploy_keys::Model;
+use crate::services::deploy_keys::Row;
+
+/// A deploy key by itself.
+#[must_use]
+pub fn deploy_key(key: Model) -> DeployKey {
+    DeployKey {
+        id: key.id,
+        title: key.title,
+        key: key.key,
+        created_at: key.created_at.into(),
+    }
+}
+
+/// A deploy key in a project.
+#[must_use]
+pub fn project_deploy_key(row: Row) -> ProjectDeployKey {
+    ProjectDeployKey {
+        id: row.key.id,
+        title: row.key.title,
+        key: row.key.key,
+        created_at: row.key.created_at.into(),
+        can_push: row.place.can_push,
+    }
+}

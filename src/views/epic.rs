@@ -1,0 +1,98 @@
+//! Epics, and the issues that they gather.
+
+use crate::api::contract::{Epic, EpicIssueLink, EpicLinks, Issue, References};
+use crate::services::Instance;
+use crate::services::epics::Row;
+use crate::services::epics::issues::Gathered;
+use crate::views::issue::{self, issue, label};
+use crate::views::links;
+use crate::views::users::maker;
+
+/// How an epic is shown.
+#[derive(Debug, Clone, Copy)]
+pub struct Parts {
+    /// The id of the group that it is shown in.
+    pub group_id: i64,
+    /// Labels are shown with their details.
+    pub labels_details: bool,
+}
+
+/// An epic as the contract shows it; `base` is the address of the server.
+#[must_use]
+pub fn epic(base: &str, row: Row, parts: Parts) -> Epic {
+    let Row {
+        epic,
+        group,
+        author,
+        labels,
+    } = row;
+    let short = format!("&{}", epic.iid);
+    let full = format!("{}{short}", group.full_path);
+    let in_group = format!("{base}/api/v4/groups/{}", epic.namespace_id);
+    let this = format!("{in_group}/epics/{}", epic.iid);
+    let here = epic.namespace_id == parts.group_id;
+    Epic {
+        id: epic.id,
+        iid: epic.iid,
+        group_id: epic.namespace_id,
+        parent_id: epic.parent_id,
+        title: epic.title,
+        description: epic.description,
+        confidential: epic.confidential,
+        state: epic.state.into(),
+        web_url: format!("{}/-/epics/{}", links::group(base, &group.full_path), epic.iid),
+        references: References {
+            relative: if here { short.clone() } else { full.clone() },
+            short,
+            full,
+        },
+        author: maker(base, author),
+        start_date: epic.start_date,
+        due_date: epic.due_date,
+        end_date: epic.due_date,
+        created_at: epic.created_at.into(),
+        updated_at: epic.updated_at.into(),
+        closed_at: epic.closed_at.map(Into::into),
+        labels: labels
+            .iter()
+            .map(|one| label(one, parts.labels_details))
+            .collect(),
+        upvotes: epic.upvotes.into(),
+        downvotes: epic.downvotes.into(),
+        user_notes_count: epic.user_notes_count.into(),
+        links: EpicLinks {
+            epic_issues: format!("{this}/issues"),
+            self_: this,
+            group: in_group,
+        },
+    }
+}
+
+/// An issue with where it stands in an epic.
+#[must_use]
+pub fn gathered(instance: &Instance, found: Gathered) -> Issue {
+    let parts = issue::Parts {
+        elsewhere: true,
+        labels_details: false,
+    };
+    Issue {
+        epic_issue_id: Some(found.link.id),
+        relative_position: found.link.relative_position,
+        ..issue(instance, found.issue, parts)
+    }
+}
+
+/// That an issue is in an epic.
+#[must_use]
+pub fn link(instance: &Instance, row: Row, found: Gathered) -> EpicIssueLink {
+    let parts = Parts {
+        group_id: row.epic.namespace_id,
+        labels_details: false,
+    };
+    EpicIssueLink {
+        id: found.link.id,
+        relative_position: found.link.relative_position,
+        epic: epic(&instance.base_url, row, parts),
+        issue: gathered(instance, found),
+    }
+}

@@ -1,0 +1,220 @@
+//! Merge requests.
+
+use crate::api::contract::{
+    DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References, TaskCompletionStatus,
+    UserReference,
+};
+use crate::api::types::MaybeUndefined;
+use crate::entities::merge_requests::{MergeStatus, Model, State};
+use crate::entities::users;
+use crate::git;
+use crate::services::Instance;
+use crate::services::issuables::times::Times;
+use crate::services::merge_requests::{Details, Row, is_draft};
+use crate::views::commit;
+use crate::views::issue::{Parts, label, time_stats};
+use crate::views::milestone::milestone;
+use crate::views::users::{maker, reference};
+
+/// A merge request as the contract shows it.
+#[must_use]
+pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeRequest {
+    let base = instance.base_url.as_str();
+    let Row {
+        merge_request,
+        project_path,
+        author,
+        closed_by,
+        merged_by,
+        assignees,
+        labels,
+        milestone: row_milestone,
+        unresolved,
+        details,
+    } = row;
+    let person = |user: Option<users::Model>| nullable(user.map(|user| reference(base, &user)));
+    let assignees: Vec<UserReference> = assignees.iter().map(|user| reference(base, user)).collect();
+    let short = format!("!{}", merge_request.iid);
+    let full = format!("{project_path}{short}");
+    let draft = is_draft(&merge_request.title);
+    let simple = simple(base, &project_path, merge_request.clone());
+    let shown = MergeRequest {
+        merged_by: person(merged_by),
+        merged_at: nullable(merge_request.merged_at.map(Into::into)),
+        closed_by: person(closed_by),
+        closed_at: nullable(merge_request.closed_at.map(Into::into)),
+        target_branch: Some(merge_request.target_branch.clone()),
+        source_branch: Some(merge_request.source_branch.clone()),
+        user_notes_count: Some(merge_request.user_notes_count.into()),
+        upvotes: Some(merge_request.upvotes.into()),
+        downvotes: Some(merge_request.downvotes.into()),
+        assignee: nullable(assignees.first().cloned()),
+        assignees: Some(assignees),
+        author: Some(maker(base, author)),
+        source_project_id: nullable(merge_request.source_project_id),
+        target_project_id: Some(merge_request.target_project_id),
+        labels: Some(
+            labels
+                .iter()
+                .map(|one| label(one, parts.labels_details))
+                .collect(),
+        ),
+        work_in_progress: Some(draft),
+        draft: Some(draft),
+        milestone: nullable(row_milestone.map(|row| milestone(base, row))),
+        merge_when_pipeline_succeeds: Some(merge_request.merge_when_pipeline_succeeds),
+        merge_status: Some(merge_request.merge_status.into()),
+        sha: Some(merge_request.head_sha.clone()),
+        merge_commit_sha: nullable(merge_request.merge_commit_sha.clone()),
+        squash_commit_sha: nullable(merge_request.squash_commit_sha.clone()),
+        discussion_locked: Some(merge_request.discussion_locked),
+        should_remove_source_branch: nullable(merge_request.should_remove_source_branch),
+        force_remove_source_branch: nullable(merge_request.force_remove_source_branch),
+        allow_collaboration: Some(merge_request.allow_collaboration),
+        references: Some(References {
+            relative: if parts.elsewhere {
+                full.clone()
+            } else {
+                short.clone()
+            },
+            short: short.clone(),
+            full,
+        }),
+        reference: Some(short),
+        time_stats: Some(time_stats(Times {
+            estimate: merge_request.time_estimate,
+            spent: merge_request.total_time_spent,
+        })),
+        squash: Some(merge_request.squash),
+        task_completion_status: Some(TaskCompletionStatus {
+            count: merge_request.tasks.into(),
+            completed_count: merge_request.completed_tasks.into(),
+        }),
+        has_conflicts: Some(merge_request.merge_status == MergeStatus::CannotBeMerged),
+        blocking_discussions_resolved: Some(!unresolved),
+        ..simple
+    };
+    match details {
+        Some(details) => with_details(shown, &merge_request, details),
+        None => shown,
+    }
+}
+
+/// The only state that is wanted, if it is one.
+#[must_use]
+pub fn only(state: MergeRequestStateFilter) -> Option<State> {
+    match state {
+        MergeRequestStateFilter::Opened => Some(State::Opened),
+        MergeRequestStateFilter::Closed => Some(State::Closed),
+        MergeRequestStateFilter::Locked => Some(State::Locked),
+        MergeRequestStateFilter::Merged => Some(State::Merged),
+        MergeRequestStateFilter::All => None,
+    }
+}
+
+/// The simple form of a merge request.
+#[must_use]
+pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequest {
+    MergeRequest {
+        id: merge_request.id,
+        iid: merge_request.iid,
+        project_id: merge_request.target_project_id,
+        state: merge_request.state.into(),
+        created_at: merge_request.created_at.into(),
+        updated_at: merge_request.updated_at.into(),
+        merged_by: MaybeUndefined::Undefined,
+        merged_at: MaybeUndefined::Undefined,
+        closed_by: MaybeUndefined::Undefined,
+        closed_at: MaybeUndefined::Undefined,
+        target_branch: None,
+        source_branch: None,
+        user_notes_count: None,
+        upvotes: None,
+        downvotes: None,
+        assignee: MaybeUndefined::Undefined,
+        assignees: None,
+        author: None,
+        source_project_id: MaybeUndefined::Undefined,
+        target_project_id: None,
+        labels: None,
+        work_in_progress: None,
+        draft: None,
+        milestone: MaybeUndefined::Undefined,
+        merge_when_pipeline_succeeds: None,
+        merge_status: None,
+        sha: None,
+        merge_commit_sha: MaybeUndefined::Undefined,
+        squash_commit_sha: MaybeUndefined::Undefined,
+        discussion_locked: None,
+        should_remove_source_branch: MaybeUndefined::Undefined,
+        force_remove_source_branch: MaybeUndefined::Undefined,
+        allow_collaboration: None,
+        reference: None,
+        references: None,
+        web_url: format!("{base}/{project_path}/-/merge_requests/{}", merge_request.iid),
+        time_stats: None,
+        squash: None,
+        task_completion_status: None,
+        has_conflicts: None,
+        blocking_discussions_resolved: None,
+        subscribed: None,
+        changes_count: MaybeUndefined::Undefined,
+        merge_error: MaybeUndefined::Undefined,
+        first_contribution: None,
+        user: None,
+        diff_refs: None,
+        pipeline: MaybeUndefined::Undefined,
+        head_pipeline: MaybeUndefined::Undefined,
+        latest_build_started_at: MaybeUndefined::Undefined,
+        latest_build_finished_at: MaybeUndefined::Undefined,
+        first_deployed_to_production_at: MaybeUndefined::Undefined,
+        diverged_commits_count: None,
+        rebase_in_progress: None,
+        changes: None,
+        overflow: None,
+        title: merge_request.title,
+        description: merge_request.description,
+    }
+}
+
+/// Adds what is told of one alone. There are no pipelines yet.
+fn with_details(shown: MergeRequest, of: &Model, details: Details) -> MergeRequest {
+    MergeRequest {
+        subscribed: details.subscribed,
+        changes_count: nullable(details.changes_count),
+        merge_error: nullable(of.merge_error.clone()),
+        first_contribution: Some(details.first_contribution),
+        user: Some(MergeRequestUser {
+            can_merge: details.can_merge,
+        }),
+        diff_refs: Some(DiffRefs {
+            base_sha: of.base_sha.clone(),
+            head_sha: of.head_sha.clone(),
+            start_sha: of.start_sha.clone(),
+        }),
+        pipeline: MaybeUndefined::Null,
+        head_pipeline: MaybeUndefined::Null,
+        latest_build_started_at: MaybeUndefined::Null,
+        latest_build_finished_at: MaybeUndefined::Null,
+        first_deployed_to_production_at: MaybeUndefined::Null,
+        diverged_commits_count: details
+            .diverged_commits_count
+            .map(|count| i64::try_from(count).unwrap_or(i64::MAX)),
+        rebase_in_progress: details.rebase_in_progress,
+        ..shown
+    }
+}
+
+fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
+    value.map_or(MaybeUndefined::Null, MaybeUndefined::Value)
+}
+
+/// Adds the files that it changes.
+#[must_use]
+pub fn with_changes(shown: MergeRequest, diff: git::Diff) -> MergeRequest {
+    MergeRequest {
+        overflow: Some(diff.truncated),
+        changes: Some(diff.entries.into_iter().map(commit::diff).collect()),
+        ..shown
+    }
+}

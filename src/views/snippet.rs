@@ -1,0 +1,34 @@
+//! Snippets.
+
+use crate::api::contract::Snippet;
+use crate::services::snippets::Row;
+use crate::views::users::reference;
+
+/// A snippet as the contract shows it; `base` is the address of the server.
+#[must_use]
+pub fn snippet(base: &str, row: Row) -> Snippet {
+    let Row {
+        snippet,
+        author,
+        project_path,
+    } = row;
+    let home = match project_path {
+        Some(path) => format!("{base}/{path}"),
+        None => base.to_owned(),
+    };
+    let web_url = format!("{home}/-/snippets/{}", snippet.id);
+    Snippet {
+        id: snippet.id,
+        title: snippet.title,
+        file_name: snippet.file_name,
+        description: snippet.description,
+        visibility: snippet.visibility.into(),
+        author: reference(base, &author),
+        expires_at: None,
+        created_at: snippet.created_at.into(),
+        updated_at: snippet.updated_at.into(),
+        project_id: snippet.project_id,
+        raw_url: format!("{web_url}/raw"),
+        web_url,
+    }
+}

@@ -1,0 +1,121 @@
+//! To-do items.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use crate::api::contract::{Todo, TodoGroup, TodoProject, TodoTargetType};
+use crate::entities::namespaces;
+use crate::services::Instance;
+use crate::services::todos::{Home, Row, Thing};
+use crate::views::users::reference;
+use crate::views::{epic, issue, merge_request};
+
+/// An item as the contract shows it.
+#[must_use]
+pub fn todo(instance: &Instance, row: Row) -> Todo {
+    let base = instance.base_url.as_str();
+    let note = row.todo.note_id;
+    let shown = shown(instance, row.thing);
+    Todo {
+        id: row.todo.id,
+        project: row.home.map(project),
+        group: shown.group,
+        author: row.author.map(|user| reference(base, &user)),
+        action_name: row.todo.action.into(),
+        target_type: shown.kind,
+        target: shown.target,
+        target_url: match note {
+            Some(id) => format!("{}#note_{id}", shown.url),
+            None => shown.url,
+        },
+        body: row.note.unwrap_or(shown.title),
+        state: row.todo.state.into(),
+        created_at: row.todo.created_at.into(),
+        updated_at: row.todo.updated_at.into(),
+    }
+}
+
+/// What an item tells of what it is about.
+struct Shown {
+    kind: TodoTargetType,
+    target: Value,
+    url: String,
+    title: String,
+    group: Option<TodoGroup>,
+}
+
+fn shown(instance: &Instance, thing: Thing) -> Shown {
+    let parts = issue::Parts {
+        elsewhere: true,
+        labels_details: false,
+    };
+    match thing {
+        Thing::Issue(row) => {
+            let shown = issue::issue(instance, *row, parts);
+            Shown {
+                kind: TodoTargetType::Issue,
+                url: shown.web_url.clone(),
+                title: shown.title.clone(),
+                group: None,
+                target: value(shown),
+            }
+        }
+        Thing::MergeRequest(row) => {
+            let shown = merge_request::merge_request(instance, *row, parts);
+            Shown {
+                kind: TodoTargetType::MergeRequest,
+                url: shown.web_url.clone(),
+                title: shown.title.clone(),
+                group: None,
+                target: value(shown),
+            }
+        }
+        Thing::Epic(row) => {
+            let group = group(&row.group);
+            let parts = epic::Parts {
+                group_id: row.epic.namespace_id,
+                labels_details: false,
+            };
+            let shown = epic::epic(&instance.base_url, *row, parts);
+            Shown {
+                kind: TodoTargetType::Epic,
+                url: shown.web_url.clone(),
+                title: shown.title.clone(),
+                group: Some(group),
+                target: value(shown),
+            }
+        }
+    }
+}
+
+/// A type of the contract as JSON, which it always can be.
+fn value(shown: impl Serialize) -> Value {
+    serde_json::to_value(shown).unwrap_or_default()
+}
+
+fn project(home: Home) -> TodoProject {
+    let Home {
+        project,
+        path,
+        namespace_name,
+    } = home;
+    TodoProject {
+        id: project.id,
+        description: project.description,
+        name_with_namespace: format!("{namespace_name} / {}", project.name),
+        name: project.name,
+        path: project.path,
+        path_with_namespace: path,
+        created_at: project.created_at.into(),
+    }
+}
+
+fn group(group: &namespaces::Model) -> TodoGroup {
+    TodoGroup {
+        id: group.id,
+        name: group.name.clone(),
+        path: group.path.clone(),
+        kind: group.kind.into(),
+        full_path: group.full_path.clone(),
+    }
+}

@@ -1,0 +1,29 @@
+//! CI/CD variables.
+
+use crate::api::contract::{InstanceVariable, Variable};
+use crate::services::variables::Row;
+
+/// A variable of the instance with its value.
+#[must_use]
+pub fn instance_variable(row: Row) -> InstanceVariable {
+    InstanceVariable {
+        variable_type: row.variable.kind.into(),
+        key: row.variable.key,
+        value: row.value.into_exposed(),
+        protected: row.variable.protected,
+        masked: row.variable.masked,
+    }
+}
+
+/// A variable of a project or group with its value.
+#[must_use]
+pub fn variable(row: Row) -> Variable {
+    Variable {
+        variable_type: row.variable.kind.into(),
+        key: row.variable.key,
+        value: row.value.into_exposed(),
+        protected: row.variable.protected,
+        masked: row.variable.masked,
+        environment_scope: row.variable.environment_scope,
+    }
+}

@@ -1,0 +1,43 @@
+mod access;
+mod gathering;
+mod life;
+mod lists;
+mod notes;
+mod removal;
+
+use serde_json::{Value, json};
+
+use crate::support::places::{self, id};
+use crate::support::{Client, TestServer};
+
+/// Makes an epic in a group, and gives its number there and its id; `extra` adds and replaces attributes.
+pub async fn epic(client: &Client, group: i64, title: &str, extra: Value) -> (i64, i64) {
+    let mut body = json!({"title": title});
+    let Value::Object(extra) = extra else {
+        panic!("attributes are an object")
+    };
+    body.as_object_mut().expect("an object").extend(extra);
+    let made = client.post(&format!("/groups/{group}/epics"), body).await;
+    let made = made.expect(201).json();
+    (made["iid"].as_i64().expect("a number"), id(&made))
+}
+
+/// A group of the administrator's, public unless said otherwise.
+async fn group(server: &TestServer, path: &str, extra: Value) -> i64 {
+    let mut body = json!({"visibility": "public"});
+    let Value::Object(extra) = extra else {
+        panic!("attributes are an object")
+    };
+    body.as_object_mut().expect("an object").extend(extra);
+    places::group(&server.root(), path, body).await
+}
+
+/// The titles of a list, in its order.
+async fn titles(client: &Client, path: &str) -> Vec<Value> {
+    client.get(path).await.expect(200).pluck("title")
+}
+
+/// Makes a user a member of a group.
+async fn join(server: &TestServer, group: i64, user: i64, level: i64) {
+    places::join(&server.root(), &format!("/groups/{group}"), user, level).await;
+}

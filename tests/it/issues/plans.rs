@@ -1,0 +1,132 @@
+//! How the databases go about lists of issues: none reads the whole table for its first page.
+
+use sea_orm::{ConnectionTrait, DbBackend};
+use serde_json::json;
+
+use crate::support::places::{group, join, project};
+use crate::support::plans::{plan, statements, whole_reads};
+use crate::support::{TestServer, scenario};
+
+/// How many issues there are beside the few that are looked for.
+const MANY: usize = 20_000;
+
+/// The parameters of the lists, each alone, and some that are used together.
+const QUERIES: &[&str] = &[
+    "",
+    "state=opened",
+    "state=closed",
+    "labels=bug",
+    "labels=bug,ui",
+    "labels=None",
+    "labels=Any",
+    "with_labels_details=true",
+    "milestone=v1",
+    "milestone=None",
+    "milestone=Any",
+    "scope=created_by_me",
+    "scope=assigned_to_me",
+    "author_id=1",
+    "author_username=ada",
+    "assignee_id=1",
+    "assignee_id=None",
+    "assignee_id=Any",
+    "assignee_username=ada",
+    "my_reaction_emoji=tada",
+    "my_reaction_emoji=None",
+    "my_reaction_emoji=Any",
+    "iids[]=1&iids[]=2",
+    "order_by=updated_at",
+    "order_by=priority",
+    "order_by=due_date&sort=asc",
+    "order_by=relative_position&sort=asc",
+    "order_by=label_priority",
+    "order_by=milestone_due",
+    "order_by=popularity",
+    "search=needle",
+    "search=needle&in=title",
+    "created_after=2026-01-01T00:00:00Z",
+    "created_before=2026-01-01T00:00:00Z",
+    "updated_after=2026-01-01T00:00:00Z",
+    "updated_before=2026-01-01T00:00:00Z",
+    "confidential=true",
+    "confidential=false",
+    "not[labels]=bug",
+    "not[milestone]=v1",
+    "not[author_id]=1",
+    "not[author_username]=ada",
+    "not[assignee_id]=1",
+    "not[assignee_username]=ada",
+    "not[my_reaction_emoji]=tada",
+    "not[search]=needle",
+    "state=opened&labels=bug&not[labels]=ui",
+    "state=opened&milestone=v1&assignee_id=Any",
+    "state=opened&search=needle&not[author_username]=ada&order_by=updated_at",
+    "labels=bug&order_by=due_date&sort=asc",
+    "state=closed&updated_after=2026-01-01T00:00:00Z&order_by=updated_at",
+    "assignee_username=ada&not[milestone]=v1&not[labels]=ui",
+];
+
+/// Many issues of a project, behind the server's back, with what they are looked for by.
+async fn crowd(server: &TestServer, project_id: i64, label_id: i64) {
+    let db = server.backend.database.write();
+    let numbers = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})",
+        MANY + 99
+    );
+    let time = "'2025-01-01T00:00:00+00:00'";
+    let issues = format!(
+        "{numbers} INSERT INTO issues (project_id, iid, author_id, title, state, tasks, completed_tasks, created_at, \
+         updated_at) SELECT {project_id}, i, 1, 'Much to do', 'opened', 0, 0, {time}, {time} FROM n"
+    );
+    let labels = format!(
+        "INSERT INTO issue_labels (issue_id, label_id) SELECT id, {label_id} FROM issues WHERE iid % 2 = 0"
+    );
+    let assignees =
+        "INSERT INTO issue_assignees (issue_id, user_id) SELECT id, 1 FROM issues WHERE iid % 3 = 0";
+    for statement in [issues.as_str(), labels.as_str(), assignees, "ANALYZE"] {
+        db.execute_unprepared(statement).await.expect(statement);
+    }
+    server.backend.database.forget();
+}
+
+scenario! {
+    async fn no_list_reads_the_whole_table(server) {
+        let root = server.root();
+        let ada = server.person("ada").await;
+        let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+        join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
+        let one = project(&root, "one", json!({"namespace_id": engines, "visibility": "public"})).await;
+        let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
+        let few = json!({"title": "needle", "labels": "bug", "assignee_ids": [ada.id]});
+        crate::issues::open(&root, one, few).await;
+        crowd(&server, one, label).await;
+        let lists = [
+            "/issues?scope=all".to_owned(),
+            format!("/groups/{engines}/issues?per_page=20"),
+            format!("/projects/{one}/issues?per_page=20"),
+        ];
+        let whole = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "issues").await;
+        assert!(whole.is_empty(), "{} statements read everything: {}", whole.len(), whole.join("\n\n"));
+    }
+
+    async fn rare_words_are_found_in_the_index_of_texts(server) {
+        let root = server.root();
+        let one = project(&root, "one", json!({"visibility": "public"})).await;
+        let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
+        crate::issues::open(&root, one, json!({"title": "needle"})).await;
+        crowd(&server, one, label).await;
+        let index = match server.backend.database.read().get_database_backend() {
+            DbBackend::Postgres => "ix_issues_",
+            _ => "VIRTUAL TABLE INDEX",
+        };
+        let all = statements(&server, &root, "/issues?scope=all&search=needle").await;
+        let mut found = false;
+        for sql in all.iter().filter(|sql| sql.contains("\"few\"")) {
+            let plan = plan(&server, sql, None).await;
+            found |= plan.iter().any(|line| line.contains(index));
+        }
+        assert!(found, "{all:#?}");
+        let found = root.get("/issues?scope=all&search=needle").await.expect(200);
+        assert_eq!(found.pluck("title"), ["needle"]);
+    }
+}

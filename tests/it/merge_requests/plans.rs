@@ -1,0 +1,160 @@
+//! How the databases go about lists of merge requests: none reads the whole table for its first page.
+
+use sea_orm::{ConnectionTrait, DbBackend};
+use serde_json::json;
+
+use super::{propose, public_project};
+use crate::support::code::{NewCommit, Project, file};
+use crate::support::places::{group, join};
+use crate::support::plans::{plan, statements, whole_reads};
+use crate::support::{TestServer, scenario};
+
+/// How many merge requests there are beside the few that are looked for.
+const MANY: usize = 20_000;
+
+/// The parameters of the lists, each alone, and some that are used together.
+const QUERIES: &[&str] = &[
+    "",
+    "state=opened",
+    "state=closed",
+    "state=merged",
+    "state=locked",
+    "labels=bug",
+    "labels=bug,ui",
+    "labels=None",
+    "labels=Any",
+    "with_labels_details=true",
+    "milestone=v1",
+    "milestone=None",
+    "milestone=Any",
+    "scope=created_by_me",
+    "scope=assigned_to_me",
+    "author_id=1",
+    "author_username=ada",
+    "assignee_id=1",
+    "assignee_id=None",
+    "assignee_id=Any",
+    "assignee_username[]=ada",
+    "my_reaction_emoji=tada",
+    "my_reaction_emoji=None",
+    "my_reaction_emoji=Any",
+    "iids[]=1&iids[]=2",
+    "source_branch=needle",
+    "target_branch=release",
+    "target_branch=main",
+    "source_project_id=1",
+    "wip=yes",
+    "wip=no",
+    "view=simple",
+    "order_by=created_at&sort=asc",
+    "order_by=updated_at",
+    "order_by=priority",
+    "order_by=priority&sort=asc",
+    "order_by=label_priority",
+    "order_by=milestone_due",
+    "order_by=popularity",
+    "search=needle",
+    "search=needle&in=title",
+    "created_after=2026-01-01T00:00:00Z",
+    "created_before=2026-01-01T00:00:00Z",
+    "updated_after=2026-01-01T00:00:00Z",
+    "updated_before=2026-01-01T00:00:00Z",
+    "not[labels]=bug",
+    "not[milestone]=v1",
+    "not[author_id]=1",
+    "not[author_username]=ada",
+    "not[assignee_id]=1",
+    "not[assignee_username]=ada",
+    "not[my_reaction_emoji]=tada",
+    "not[search]=needle",
+    "state=opened&labels=bug&not[labels]=ui",
+    "state=opened&milestone=v1&assignee_id=Any",
+    "state=opened&search=needle&not[author_username]=ada&order_by=updated_at",
+    "state=opened&target_branch=main&wip=no&order_by=updated_at",
+    "source_branch=needle&target_branch=main",
+    "state=merged&updated_after=2026-01-01T00:00:00Z&order_by=updated_at",
+    "assignee_username[]=ada&not[milestone]=v1&not[labels]=ui",
+];
+
+/// Many merge requests of a project, behind the server's back, with what they are looked for by.
+async fn crowd(server: &TestServer, project_id: i64, label_id: i64) {
+    let db = server.backend.database.write();
+    let numbers = format!(
+        "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})",
+        MANY + 99
+    );
+    let time = "'2025-01-01T00:00:00+00:00'";
+    let merge_requests = format!(
+        "{numbers} INSERT INTO merge_requests (target_project_id, source_project_id, iid, author_id, title, \
+         source_branch, target_branch, state, head_sha, base_sha, start_sha, merge_status, created_at, updated_at) \
+         SELECT {project_id}, {project_id}, i, 1, 'Much to do', 'topic-' || i, 'main', 'opened', '', '', '', \
+         'unchecked', {time}, {time} FROM n"
+    );
+    let labels = format!(
+        "INSERT INTO merge_request_labels (merge_request_id, label_id) \
+         SELECT id, {label_id} FROM merge_requests WHERE iid % 2 = 0"
+    );
+    let assignees = "INSERT INTO merge_request_assignees (merge_request_id, user_id) \
+                     SELECT id, 1 FROM merge_requests WHERE iid % 3 = 0";
+    for statement in [merge_requests.as_str(), labels.as_str(), assignees, "ANALYZE"] {
+        db.execute_unprepared(statement).await.expect(statement);
+    }
+    server.backend.database.forget();
+}
+
+/// A public project of a group with one merge request that has what is looked for, and very many that have not.
+async fn crowded(server: &TestServer) -> (i64, Project<'_>) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+    let one = public_project(server, "one").await;
+    let transfer = format!("/projects/{}/transfer", one.id);
+    root.put(&transfer, json!({"namespace": engines}))
+        .await
+        .expect(200);
+    one.import(&NewCommit {
+        branch: "needle",
+        from: Some("refs/heads/main"),
+        changes: file("needle.txt", "x\n"),
+        ..NewCommit::default()
+    });
+    let label = crate::labels::label(&root, &format!("/projects/{}", one.id), "ui").await;
+    propose(&root, one.id, "needle", "main", json!({"labels": "bug"})).await;
+    crowd(server, one.id, label).await;
+    (engines, one)
+}
+
+scenario! {
+    async fn no_list_reads_the_whole_table(server) {
+        let root = server.root();
+        let (engines, one) = crowded(&server).await;
+        let ada = server.person("ada").await;
+        join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
+        let path = format!("/projects/{}/merge_requests/1", one.id);
+        root.put(&path, json!({"assignee_ids": [ada.id]})).await.expect(200);
+        let lists = [
+            "/merge_requests?scope=all".to_owned(),
+            format!("/groups/{engines}/merge_requests?per_page=20"),
+            format!("/projects/{}/merge_requests?per_page=20", one.id),
+        ];
+        let whole = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "merge_requests").await;
+        assert!(whole.is_empty(), "{} statements read everything: {}", whole.len(), whole.join("\n\n"));
+    }
+
+    async fn rare_words_are_found_in_the_index_of_texts(server) {
+        let root = server.root();
+        crowded(&server).await;
+        let index = match server.backend.database.read().get_database_backend() {
+            DbBackend::Postgres => "ix_merge_requests_",
+            _ => "VIRTUAL TABLE INDEX",
+        };
+        let all = statements(&server, &root, "/merge_requests?scope=all&search=needle").await;
+        let mut found = false;
+        for sql in all.iter().filter(|sql| sql.contains("\"few\"")) {
+            let plan = plan(&server, sql, None).await;
+            found |= plan.iter().any(|line| line.contains(index));
+        }
+        assert!(found, "{all:#?}");
+        let found = root.get("/merge_requests?scope=all&search=needle").await.expect(200);
+        assert_eq!(found.pluck("title"), ["needle"]);
+    }
+}

@@ -1,0 +1,88 @@
+//! What merge requests bring, and merging them.
+
+mod methods;
+mod moves;
+mod races;
+mod rebases;
+mod refusals;
+mod waiting;
+
+use holdfast::entities::Visibility;
+use serde_json::{Value, json};
+
+use crate::support::code::{NewCommit, Project, file};
+use crate::support::{Answer, Client, TestServer};
+
+/// A project in which everybody who may push may merge into `main`, with a merge request from `feature/x`.
+struct Scene<'a> {
+    project: Project<'a>,
+    root: Client,
+}
+
+impl<'a> Scene<'a> {
+    async fn new(server: &'a TestServer, name: &str) -> Self {
+        let project = Project::filled(server, name, Visibility::Public).await;
+        let scene = Self {
+            project,
+            root: server.root(),
+        };
+        scene.propose("feature/x", json!({})).await;
+        scene
+    }
+
+    fn url(&self, rest: &str) -> String {
+        format!("/projects/{}{rest}", self.project.id)
+    }
+
+    /// Makes a merge request into `main`, and gives its number.
+    async fn propose(&self, branch: &str, more: Value) -> i64 {
+        let mut body =
+            json!({"source_branch": branch, "target_branch": "main", "title": format!("Add {branch}")});
+        let Value::Object(more) = more else {
+            panic!("an object")
+        };
+        body.as_object_mut().expect("an object").extend(more);
+        let made = self
+            .root
+            .post(&self.url("/merge_requests"), body)
+            .await
+            .expect(201)
+            .json();
+        made["iid"].as_i64().expect("a number")
+    }
+
+    async fn read(&self, iid: i64) -> Value {
+        let url = self.url(&format!("/merge_requests/{iid}"));
+        self.root.get(&url).await.expect(200).json()
+    }
+
+    async fn merge(&self, iid: i64, body: Value) -> Answer {
+        let url = self.url(&format!("/merge_requests/{iid}/merge"));
+        self.root.put(&url, body).await
+    }
+
+    async fn set(&self, change: Value) {
+        self.root.put(&self.url(""), change).await.expect(200);
+    }
+
+    /// Makes a branch with one commit of one file, and answers the commit.
+    fn branch(&self, name: &str, from: &str, path: &str, content: &str) -> String {
+        self.project.import(&NewCommit {
+            branch: name,
+            from: Some(from),
+            time: 1_600_000_400,
+            changes: file(path, content),
+            ..NewCommit::default()
+        })
+    }
+
+    /// What users and the system wrote on it, the oldest first.
+    async fn notes(&self, iid: i64) -> Vec<String> {
+        let url = self.url(&format!("/merge_requests/{iid}/notes?sort=asc&per_page=100"));
+        let notes = self.root.get(&url).await.expect(200).pluck("body");
+        notes
+            .iter()
+            .map(|body| body.as_str().expect("text").to_owned())
+            .collect()
+    }
+}
