@@ -71,6 +71,9 @@ pub enum Error {
     /// The operation took longer than it may.
     #[error("the operation took too long")]
     TimedOut,
+    /// Others changed the same things at the same time, in a way that the database could not put in order; nothing was done.
+    #[error("others changed the same at the same time")]
+    Busy,
     /// A failure of ours. The source is for the log only.
     #[error("internal error: {0}")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),

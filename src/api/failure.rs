@@ -24,6 +24,10 @@ pub fn answer(error: &Error) -> Response {
         Error::RateLimited(seconds) => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
         }
+        // Whoever was in the way is done by then.
+        Error::Busy => {
+            headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
+        }
         _ => {}
     }
     if status == StatusCode::NOT_MODIFIED {
@@ -124,6 +128,10 @@ fn parts(error: &Error) -> (StatusCode, Value) {
             StatusCode::SERVICE_UNAVAILABLE,
             "503 Service Unavailable - The request took too long",
         ),
+        Error::Busy => message(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "503 Service Unavailable - Others changed the same at the same time, try again",
+        ),
         Error::Internal(_) => message(StatusCode::INTERNAL_SERVER_ERROR, "500 Internal Server Error"),
     }
 }
@@ -174,6 +182,13 @@ mod tests {
             (status, body),
             (500, json!({ "message": "500 Internal Server Error" }))
         );
+    }
+
+    #[tokio::test]
+    async fn who_was_in_the_way_of_others_is_asked_to_try_again() {
+        let answered = answer(&Error::Busy);
+        assert_eq!(answered.headers()[RETRY_AFTER], "1");
+        assert_eq!(shown(Error::Busy).await.0, 503);
     }
 
     #[tokio::test]

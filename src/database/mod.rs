@@ -27,7 +27,7 @@ mod violation;
 
 pub use remembered::Remembered;
 pub use version::Version;
-pub use violation::Violation;
+pub use violation::{Violation, is_deadlock};
 
 /// A statement slower than this is logged, without its values.
 const SLOW_STATEMENT: Duration = Duration::from_secs(1);

@@ -8,7 +8,7 @@ use std::sync::{
 use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait};
 
 use super::{
-    Database, Error, Options, Remembered, Version, Violation,
+    Database, Error, Options, Remembered, Version, Violation, is_deadlock,
     testing::{on_each_database, on_each_url},
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};
@@ -196,6 +196,41 @@ async fn names_the_violated_constraint_alike_on_both_databases() {
         let error = namespaces::Entity::delete_by_id(user.personal).exec(db.write()).await.unwrap_err();
         assert!(matches!(Violation::of(&error), Some(Violation::ForeignKey(_))), "{error}");
         assert_eq!(Violation::of(&DbErr::Custom("other".into())), None);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn knows_what_was_undone_because_two_waited_for_each_other() {
+    on_each_database(async |db| {
+        if db.backend() != DatabaseBackend::Postgres {
+            // It has one writer at a time.
+            return;
+        }
+        for key in ["a", "b"] {
+            settings::put(db.write(), key, "0").await.unwrap();
+        }
+        let both_hold_one = Arc::new(tokio::sync::Barrier::new(2));
+        let crossing = |first: &'static str, second: &'static str| {
+            let (db, both_hold_one) = (db.clone(), Arc::clone(&both_hold_one));
+            tokio::spawn(async move {
+                db.transaction(async |tx| {
+                    settings::put(tx, first, "1").await?;
+                    both_hold_one.wait().await;
+                    settings::put(tx, second, "1").await
+                })
+                .await
+            })
+        };
+        let (one, other) = tokio::join!(crossing("a", "b"), crossing("b", "a"));
+        let outcomes = [one.unwrap(), other.unwrap()];
+        let undone: Vec<_> = outcomes
+            .iter()
+            .filter_map(|outcome| outcome.as_ref().err())
+            .collect();
+        assert_eq!(undone.len(), 1, "{outcomes:?}");
+        assert!(is_deadlock(undone[0]), "{undone:?}");
+        assert!(!is_deadlock(&DbErr::Custom("40P01".into())));
     })
     .await;
 }

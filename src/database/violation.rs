@@ -20,13 +20,7 @@ pub enum Violation {
 impl Violation {
     /// The violation behind an error, if it is one.
     pub fn of(error: &DbErr) -> Option<Self> {
-        let (DbErr::Exec(RuntimeErr::SqlxError(cause)) | DbErr::Query(RuntimeErr::SqlxError(cause))) = error
-        else {
-            return None;
-        };
-        let sqlx::Error::Database(cause) = cause.as_ref() else {
-            return None;
-        };
+        let cause = reported(error)?;
         if cause.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
             return from_sqlite(cause.message());
         }
@@ -43,6 +37,30 @@ impl Violation {
     /// Whether `error` says that the unique constraint `name` was violated.
     pub fn is_unique(error: &DbErr, name: &str) -> bool {
         matches!(Self::of(error), Some(Self::Unique(violated)) if violated == name)
+    }
+}
+
+/// Whether the database undid a transaction because it and others waited for each other in a circle; PostgreSQL only.
+#[must_use]
+pub fn is_deadlock(error: &DbErr) -> bool {
+    let Some(cause) = reported(error) else {
+        return false;
+    };
+    cause
+        .try_downcast_ref::<sqlx::postgres::PgDatabaseError>()
+        .is_some()
+        && cause.code().as_deref() == Some("40P01")
+}
+
+/// What the database itself reported, if it did.
+fn reported(error: &DbErr) -> Option<&dyn sqlx::error::DatabaseError> {
+    let (DbErr::Exec(RuntimeErr::SqlxError(cause)) | DbErr::Query(RuntimeErr::SqlxError(cause))) = error
+    else {
+        return None;
+    };
+    match cause.as_ref() {
+        sqlx::Error::Database(cause) => Some(cause.as_ref()),
+        _ => None,
     }
 }
 

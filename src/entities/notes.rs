@@ -5,7 +5,7 @@ use sea_orm::Condition;
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 
-use super::access::{Viewer, projects_with_level};
+use super::access::{Viewer, code_readable_projects, projects_with_level};
 use super::{AccessLevel, issues, merge_requests, snippets};
 
 /// What else than a plain note a note is.
@@ -180,6 +180,11 @@ pub fn naming_visible(viewer: Viewer, today: NaiveDate) -> Condition {
             "merge_requests",
             Column::ReferencedMergeRequestId,
             merge_requests::visible(viewer, today),
+        ))
+        .add(sees(
+            "projects",
+            Column::ReferencedProjectId,
+            code_readable_projects(viewer, today),
         ))
 }
 

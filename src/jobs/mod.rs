@@ -18,6 +18,7 @@ pub mod fork_repository;
 pub mod keep_merge_request;
 pub mod maintain_repository;
 mod queue;
+pub mod read_messages;
 pub mod recount_closing;
 mod registry;
 mod runner;

@@ -136,6 +136,18 @@ impl ProjectAccess {
         self.caller.standing(self.role)
     }
 
+    /// A project as far as the caller is admitted to it; none where it is not there for the caller.
+    ///
+    /// # Errors
+    /// Whatever the database reports.
+    pub async fn if_admitted(backend: &Backend, caller: &Caller, project_id: i64) -> Result<Option<Self>> {
+        match Self::find(backend, caller.clone(), &project_id.to_string()).await {
+            Ok(access) => Ok(Some(access)),
+            Err(Error::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Finds a project and the caller's role in it; what the caller may not see is not there.
     ///
     /// # Errors

@@ -72,7 +72,7 @@ use std::sync::Arc;
 
 use tokio_util::task::TaskTracker;
 
-use crate::database::Database;
+use crate::database::{self, Database};
 
 use crate::entities::iid_counters;
 use crate::error::Error;
@@ -135,8 +135,11 @@ impl Deref for Backend {
 
 impl From<sea_orm::DbErr> for Error {
     fn from(error: sea_orm::DbErr) -> Self {
-        match iid_counters::are_used_up(&error) {
-            true => Self::Refused("There are no numbers left".into()),
+        if iid_counters::are_used_up(&error) {
+            return Self::Refused("There are no numbers left".into());
+        }
+        match database::is_deadlock(&error) {
+            true => Self::Busy,
             false => Self::internal(error),
         }
     }

@@ -20,9 +20,10 @@ use crate::error::{Error, Result};
 use crate::git::{self, RepositoryId};
 use crate::jobs;
 use crate::jobs::maintain_repository::MaintainRepository;
+use crate::jobs::read_messages::ReadMessages;
 use crate::services::Backend;
 use crate::services::events;
-use crate::services::events::pushes::{Scene, of_moved};
+use crate::services::events::pushes::{News, Scene, of_moved};
 use crate::services::merge_requests::{self, Consequences};
 
 /// A reference that moved; ids are 40 hex digits.
@@ -174,7 +175,7 @@ async fn settle(backend: &Backend, intent: i64, mover: &Mover, moved: &[Moved]) 
     let project = projects::Entity::find_by_id(project_id)
         .one(backend.database.read())
         .await?;
-    let (mut default_branch, mut news, mut consequences) = (None, Vec::new(), Consequences::default());
+    let (mut default_branch, mut news, mut consequences) = (None, News::default(), Consequences::default());
     if let Some(project) = &project {
         let repository = repository(backend, project_id);
         if project.default_branch.is_none() {
@@ -203,8 +204,16 @@ async fn settle(backend: &Backend, intent: i64, mover: &Mover, moved: &[Moved]) 
             if settled.exec(transaction).await?.rows_affected == 0 || moved.is_empty() {
                 return Ok(());
             }
-            for event in news {
+            for event in news.events {
                 events::write(transaction, event).await?;
+            }
+            if let (Some(user_id), false) = (mover.user_id, news.unread.is_empty()) {
+                let job = ReadMessages {
+                    project_id,
+                    user_id,
+                    unread: news.unread,
+                };
+                jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
             }
             merge_requests::apply(transaction, mover, &consequences).await?;
             follow_up(transaction, project_id, default_branch.as_deref()).await

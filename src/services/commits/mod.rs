@@ -5,6 +5,7 @@ pub mod committing;
 pub mod content;
 pub mod creation;
 pub mod listing;
+pub mod messages;
 mod start;
 pub mod transplanting;
 

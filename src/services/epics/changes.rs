@@ -158,11 +158,8 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
     let said = saying::listen(
         backend,
         &scene,
-        &[&found.title, found.description.as_deref().unwrap_or_default()],
-        &[
-            change.title.as_deref().unwrap_or_default(),
-            change.description.value().map_or("", String::as_str),
-        ],
+        &saying::texts(Some(&found.title), found.description.as_ref()),
+        &saying::texts(change.title.as_deref(), change.description.value()),
     )
     .await?;
     backend
@@ -186,13 +183,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
 
 /// The texts of an epic, as what somebody wrote.
 fn written<'a>(place: &'a Place, epic: &Model, author_id: i64) -> Written<'a> {
-    Written {
-        place,
-        on: Parent::Epic(epic.id),
-        iid: epic.iid,
-        note_id: None,
-        author_id,
-    }
+    Written::on(place, Parent::Epic(epic.id), epic.iid, author_id)
 }
 
 /// Enters what stands in the row of an epic, with the notes that tell of it.

@@ -35,12 +35,13 @@ impl Labelling {
         }
         let carried = epic_labels::of(transaction, [epic_id]).await?.remove(&epic_id);
         let before: Vec<i64> = carried.iter().flatten().map(|label| label.id).collect();
-        let mut after = match &self.all {
-            MaybeUndefined::Undefined => before.clone(),
-            MaybeUndefined::Null => Vec::new(),
-            MaybeUndefined::Value(titles) => resolve_or_create(transaction, place, titles).await?,
+        let mut after = match self.all.is_undefined() {
+            true => before.clone(),
+            false => Vec::new(),
         };
-        after.extend(resolve_or_create(transaction, place, &self.add).await?);
+        let titles = self.all.value().into_iter().flatten().chain(&self.add);
+        let titles: Vec<&str> = titles.map(String::as_str).collect();
+        after.extend(resolve_or_create(transaction, place, &titles).await?);
         let lost: Vec<&str> = self.remove.iter().map(|title| title.trim()).collect();
         let lost = named(transaction, place, &lost).await?;
         after.retain(|id| !lost.values().any(|label| label.id == *id));

@@ -7,6 +7,7 @@ use crate::entities::project_hooks::Kind;
 use crate::entities::projects;
 use crate::git::{self, Oid, Repository, Selection};
 use crate::services::references::Moved;
+use crate::services::saying::is_silent;
 
 /// Up to how many branches, or tags, that move together are told one by one.
 const TOLD_SINGLY: usize = 3;
@@ -72,10 +73,31 @@ pub struct Scene<'a> {
     pub repository: &'a Repository,
 }
 
-/// The events of references that moved together. What Git cannot tell any more is left out rather than failing: the
-/// push has happened.
-pub async fn of_moved(scene: &Scene<'_>, moved: &[Moved]) -> Vec<NewEvent> {
-    let mut events = Vec::new();
+/// What a push is told by, and what it leaves to be read.
+#[derive(Debug, Default)]
+pub struct News {
+    /// The events.
+    pub events: Vec<NewEvent>,
+    /// The commits that came to branches, whose messages may name something.
+    pub unread: Vec<Unread>,
+}
+
+/// Commits that came to a branch; ids are 40 hex digits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Unread {
+    /// The short name of the branch.
+    pub branch: String,
+    /// The commit whose history they are not part of; absent when there is none.
+    pub base: Option<String>,
+    /// The newest of them.
+    pub tip: String,
+}
+
+/// What there is to tell of references that moved together. What Git cannot tell any more is left out rather than failing:
+/// the push has happened. Of many branches that move together, the commits of the default branch alone are to be read.
+pub async fn of_moved(scene: &Scene<'_>, moved: &[Moved]) -> News {
+    let mut news = News::default();
+    let events = &mut news.events;
     for (prefix, ref_type) in [("refs/heads/", RefType::Branch), ("refs/tags/", RefType::Tag)] {
         let changes: Vec<(&str, &Moved)> = moved
             .iter()
@@ -92,11 +114,19 @@ pub async fn of_moved(scene: &Scene<'_>, moved: &[Moved]) -> Vec<NewEvent> {
                     events.extend(event(scene, together(ref_type, action, count), None));
                 }
             }
+            let by_default = |(name, _): &&(&str, &Moved)| Some(*name) == scene.default_branch;
+            if let (RefType::Branch, Some((name, moved))) = (ref_type, changes.iter().find(by_default)) {
+                news.unread.extend(branch(scene, name, moved).await.1);
+            }
             continue;
         }
         for (name, moved) in changes {
             let data = match ref_type {
-                RefType::Branch => branch(scene, name, moved).await,
+                RefType::Branch => {
+                    let (data, unread) = branch(scene, name, moved).await;
+                    news.unread.extend(unread);
+                    data
+                }
                 RefType::Tag => tag(scene, name, moved).await,
             };
             let told = match ref_type {
@@ -112,7 +142,7 @@ pub async fn of_moved(scene: &Scene<'_>, moved: &[Moved]) -> Vec<NewEvent> {
             events.extend(event(scene, data, Some(told)));
         }
     }
-    events
+    news
 }
 
 fn change(moved: &Moved) -> Change {
@@ -162,10 +192,10 @@ fn plain(ref_type: RefType, name: &str, moved: &Moved) -> PushData {
     }
 }
 
-async fn branch(scene: &Scene<'_>, name: &str, moved: &Moved) -> PushData {
+async fn branch(scene: &Scene<'_>, name: &str, moved: &Moved) -> (PushData, Option<Unread>) {
     let mut data = plain(RefType::Branch, name, moved);
     let Some(tip) = moved.new.as_deref().and_then(oid) else {
-        return data;
+        return (data, None);
     };
     data.base = match (&moved.old, scene.default_branch) {
         (Some(old), _) => Some(old.clone()),
@@ -182,8 +212,18 @@ async fn branch(scene: &Scene<'_>, name: &str, moved: &Moved) -> PushData {
         (Some(commit), Some(base)) if commit.parents == [base] => 1,
         _ => told(scene.repository.count_commits(between(base, tip), COUNTED).await).unwrap_or(0),
     };
+    let silent = match data.commit_count {
+        0 => true,
+        1 => newest.as_ref().is_some_and(|commit| is_silent(&commit.message)),
+        _ => false,
+    };
     data.commit_title = newest.map(|commit| commit.title().to_owned());
-    data
+    let unread = Unread {
+        branch: name.to_owned(),
+        base: data.base.clone(),
+        tip: tip.to_string(),
+    };
+    (data, (!silent).then_some(unread))
 }
 
 async fn tag(scene: &Scene<'_>, name: &str, moved: &Moved) -> PushData {

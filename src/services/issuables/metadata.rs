@@ -54,6 +54,8 @@ pub(in crate::services) struct Prepared {
     said: Metadata,
     assignees: Option<Vec<users::Model>>,
     milestone: MaybeUndefined<milestones::Model>,
+    /// The ids of the labels that it gets, once they are held.
+    labels: Vec<i64>,
 }
 
 /// What became of it, beside its row.
@@ -106,25 +108,29 @@ impl Metadata {
             said,
             assignees,
             milestone,
+            labels: Vec::new(),
         })
     }
 }
 
 impl Prepared {
-    /// Keeps what was looked up as it is until the transaction ends. To be called before the thing itself is locked, as
-    /// whoever changes a milestone changes what belongs to it.
+    /// Keeps the milestone and the labels that it gets as they are until the transaction ends, and makes labels that are
+    /// missing. To be called before the thing itself is locked: whoever changes or removes a milestone or a label locks
+    /// that first, and then what belongs to it.
     ///
     /// # Errors
-    /// 400 for a milestone that went away since.
-    pub async fn hold(&mut self, transaction: &DatabaseTransaction) -> Result<()> {
-        let MaybeUndefined::Value(milestone) = &mut self.milestone else {
-            return Ok(());
-        };
-        let held = milestones::Entity::find_by_id(milestone.id)
-            .lock(LockType::KeyShare)
-            .one(transaction)
-            .await?;
-        *milestone = held.ok_or_else(no_milestone)?;
+    /// 400 for a milestone that went away since, and for labels that cannot be.
+    pub async fn hold(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
+        if let MaybeUndefined::Value(milestone) = &mut self.milestone {
+            let held = milestones::Entity::find_by_id(milestone.id)
+                .lock(LockType::KeyShare)
+                .one(transaction)
+                .await?;
+            *milestone = held.ok_or_else(no_milestone)?;
+        }
+        let titles = self.said.labels.value().into_iter().flatten();
+        let titles: Vec<&str> = titles.chain(&self.said.add_labels).map(String::as_str).collect();
+        self.labels = resolve_or_create(transaction, &Place::from(access.clone()), &titles).await?;
         Ok(())
     }
 
@@ -144,10 +150,10 @@ impl Prepared {
         self.said.discussion_locked
     }
 
-    /// Enters what stands beside the row.
+    /// Enters what stands beside the row, as it is held.
     ///
     /// # Errors
-    /// 400 for labels that cannot be, and whatever the database reports.
+    /// 400 for users who went away since, and whatever the database reports.
     pub async fn attach(
         &self,
         transaction: &DatabaseTransaction,
@@ -200,14 +206,13 @@ impl Prepared {
                 .remove(&id)
                 .unwrap_or_default(),
         };
-        let mut ids: Vec<i64> = match &said.labels {
-            MaybeUndefined::Undefined => before.iter().map(|label| label.id).collect(),
-            MaybeUndefined::Null => Vec::new(),
-            MaybeUndefined::Value(titles) => resolve_or_create(transaction, &place, titles).await?,
+        let mut ids: Vec<i64> = match said.labels.is_undefined() {
+            true => before.iter().map(|label| label.id).collect(),
+            false => Vec::new(),
         };
-        for id in resolve_or_create(transaction, &place, &said.add_labels).await? {
-            if !ids.contains(&id) {
-                ids.push(id);
+        for id in &self.labels {
+            if !ids.contains(id) {
+                ids.push(*id);
             }
         }
         let lost: Vec<&str> = said.remove_labels.iter().map(|title| title.trim()).collect();

@@ -57,13 +57,13 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
     let place = Place::from(access.clone());
     let readers = prepared.assignee_ids().unwrap_or_default();
     let scene = Scene::of_issue(&place, confidential, Some(author), readers);
-    let said = [title, new.description.as_deref().unwrap_or_default()];
+    let said = saying::texts(Some(title), new.description.as_ref());
     let said = saying::listen(backend, &scene, &[], &said).await?;
     let project_id = access.project.id;
     let issue = backend
         .database
         .transaction(async |transaction| {
-            prepared.hold(transaction).await?;
+            prepared.hold(transaction, access).await?;
             let scope = Scope::Project(project_id);
             let iid = match iid {
                 Some(iid) => iid_counters::reserve(transaction, scope, Subject::Issues, iid).await?,
@@ -93,13 +93,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) ->
                 after: &issue,
             };
             tell(transaction, told, Vec::new()).await?;
-            let written = Written {
-                place: &place,
-                on: Parent::Issue(issue.id),
-                iid: issue.iid,
-                note_id: None,
-                author_id: author,
-            };
+            let written = Written::on(&place, Parent::Issue(issue.id), issue.iid, author);
             said.enter(transaction, written, outcome.newly_assigned).await?;
             Ok::<_, Error>(issue)
         })

@@ -9,15 +9,15 @@ use super::telling::{Told, tell_with};
 use super::{find, lock, may_edit};
 use crate::api::types::MaybeUndefined;
 use crate::entities::issues::State;
-use crate::entities::now;
+use crate::entities::{issues, now};
 use crate::error::{Error, Result};
 use crate::policy::Role;
-use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::{check_title, tasks};
 use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
 use crate::services::saying::{self, Scene, Written};
+use crate::services::{Backend, links};
 
 /// What becomes of the state of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,26 +90,21 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
     let changed = change.updated_at.filter(|_| access.holds(Role::Owner));
     let place = Place::from(access.clone());
     let confidential = prepared.confidential().unwrap_or(found.confidential);
+    let said = saying::texts(title, change.description.value());
     let readers = match prepared.assignee_ids() {
         Some(readers) => readers,
-        None if confidential => saying::assignees(db, &found).await?,
+        None if confidential && !said.iter().all(|text| saying::is_silent(text)) => {
+            saying::assignees(db, &found).await?
+        }
         None => Vec::new(),
     };
     let scene = Scene::of_issue(&place, confidential, found.author_id, readers);
-    let said = saying::listen(
-        backend,
-        &scene,
-        &[&found.title, found.description.as_deref().unwrap_or_default()],
-        &[
-            title.unwrap_or_default(),
-            change.description.value().map_or("", String::as_str),
-        ],
-    )
-    .await?;
+    let before = saying::texts(Some(&found.title), found.description.as_ref());
+    let said = saying::listen(backend, &scene, &before, &said).await?;
     let issue = backend
         .database
         .transaction(async |transaction| {
-            prepared.hold(transaction).await?;
+            prepared.hold(transaction, access).await?;
             let before = lock(transaction, access, iid).await?;
             let mut row = before.clone().into_active_model();
             let mut notes = Vec::new();
@@ -162,13 +157,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                 after: &issue,
             };
             tell_with(transaction, told, notes, outcome.changes).await?;
-            let written = Written {
-                place: &place,
-                on: Parent::Issue(issue.id),
-                iid: issue.iid,
-                note_id: None,
-                author_id: author,
-            };
+            let written = Written::on(&place, Parent::Issue(issue.id), issue.iid, author);
             said.enter(transaction, written, outcome.newly_assigned).await?;
             Ok::<_, Error>(issue)
         })
@@ -176,17 +165,29 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
     row::of_one(backend, &access.caller, issue).await
 }
 
-/// Closes an issue because of something else that the caller did, if the caller may. What is closed already, and what cannot be
-/// closed, stays as it is.
+/// Closes an issue because of something else that the caller did in a project, if the caller may. What is closed already, and
+/// what cannot be closed, stays as it is. `via` names what was done, from the whole path of the project where the issue is
+/// in another.
 ///
 /// # Errors
 /// Whatever the database reports.
-pub(in crate::services) async fn close(
+pub(in crate::services) async fn close_from(
     backend: &Backend,
-    access: &ProjectAccess,
-    iid: i64,
-    via: String,
+    from: &ProjectAccess,
+    issue: &issues::Model,
+    via: impl FnOnce(&str) -> String,
 ) -> Result<()> {
+    if issue.project_id == from.project.id {
+        return close(backend, from, issue.iid, via("")).await;
+    }
+    let Some(access) = ProjectAccess::if_admitted(backend, &from.caller, issue.project_id).await? else {
+        return Ok(());
+    };
+    let path = links::project_path(&from.namespace, &from.project);
+    close(backend, &access, issue.iid, via(&path)).await
+}
+
+async fn close(backend: &Backend, access: &ProjectAccess, iid: i64, via: String) -> Result<()> {
     let open = match find(backend.database.read(), access, iid).await {
         Ok(found) => found.state == State::Opened,
         Err(Error::NotFound(_)) => false,

@@ -54,12 +54,12 @@ impl Metadata {
 }
 
 impl Prepared {
-    /// Keeps what was looked up as it is until the transaction ends; to be called before the issue is locked.
+    /// As [`issuables::Prepared::hold`].
     ///
     /// # Errors
-    /// 400 for a milestone that went away since.
-    pub async fn hold(&mut self, transaction: &DatabaseTransaction) -> Result<()> {
-        self.shared.hold(transaction).await
+    /// The same.
+    pub async fn hold(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
+        self.shared.hold(transaction, access).await
     }
 
     /// Enters what stands in the row of the issue, and gives the notes that tell of it.
@@ -118,10 +118,10 @@ impl Prepared {
         self.confidential
     }
 
-    /// Enters what stands beside the row of the issue.
+    /// As [`issuables::Prepared::attach`].
     ///
     /// # Errors
-    /// 400 for labels that cannot be, and whatever the database reports.
+    /// The same.
     pub async fn attach(
         &self,
         transaction: &DatabaseTransaction,

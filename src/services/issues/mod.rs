@@ -16,7 +16,7 @@ use sea_orm::{ConnectionTrait, QueryFilter};
 
 pub use create::{NewIssue, create};
 pub use delete::delete;
-pub(in crate::services) use edit::close;
+pub(in crate::services) use edit::close_from;
 pub use edit::{Change, StateEvent, edit};
 pub use list::{Filter, Order, list};
 pub use metadata::Metadata;

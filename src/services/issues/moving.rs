@@ -7,7 +7,7 @@ use sea_orm::{
     sea_query::LockType,
 };
 
-use super::metadata::Metadata;
+use super::metadata::{Metadata, Prepared};
 use super::row::{self, Row};
 use super::telling::{Told, tell};
 use super::{find, lock};
@@ -20,6 +20,7 @@ use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::{self, Kind, require};
+use crate::services::labels::named;
 use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
 use crate::services::{epics, links};
@@ -34,7 +35,7 @@ const AT_ONCE: usize = 500;
 /// issue that was moved before.
 pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i64) -> Result<Row> {
     let author = access.caller.signed_in()?.id;
-    find(backend.database.read(), access, iid).await?;
+    let found = find(backend.database.read(), access, iid).await?;
     let target = ProjectAccess::find(backend, access.caller.clone(), &to.to_string()).await?;
     if target.project.id == access.project.id {
         return Err(refused("Cannot move issue to project it originates from!"));
@@ -46,13 +47,21 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
     let issue = backend
         .database
         .transaction(async |transaction| {
+            let known = titles(transaction, found.id).await?;
+            let mut labels = labels(backend, transaction, &target, &known).await?;
             let old = lock(transaction, access, iid).await?;
+            let carried = titles(transaction, old.id).await?;
+            if carried != known {
+                // It was labelled in the meantime.
+                labels = self::labels(backend, transaction, &target, &carried).await?;
+            }
             lock_projects(transaction, [access.project.id, target.project.id]).await?;
             if old.moved_to_id.is_some() {
                 return Err(refused("Cannot move issue that was moved already!"));
             }
             let new = copy(transaction, &target, &old).await?;
-            relabel(backend, transaction, &target, &old, &new).await?;
+            labels.attach(transaction, &target, new.id, true).await?;
+            replan(transaction, &target, &old, &new).await?;
             copy_assignees(transaction, old.id, new.id).await?;
             copy_notes(transaction, old.id, new.id).await?;
             copy_awards(transaction, old.id, new.id).await?;
@@ -149,37 +158,22 @@ async fn copy(
     Ok(row.insert(transaction).await?)
 }
 
-/// Labels and milestone of the same titles, as far as these are there.
-async fn relabel(
+/// The titles of the labels that an issue carries.
+async fn titles(transaction: &DatabaseTransaction, issue_id: i64) -> Result<Vec<String>> {
+    let carried = labels_of(transaction, Kind::Issue, [issue_id]).await?;
+    let titles = carried.into_values().flatten().map(|label| label.title);
+    Ok(titles.collect())
+}
+
+/// The labels of these titles, as far as they are there; held until the transaction ends.
+async fn labels(
     backend: &Backend,
     transaction: &DatabaseTransaction,
     target: &ProjectAccess,
-    old: &issues::Model,
-    new: &issues::Model,
-) -> Result<()> {
-    let place = Place::from(target.clone());
-    let titles: Vec<String> = labels_of(transaction, Kind::Issue, [old.id])
-        .await?
-        .remove(&old.id)
-        .unwrap_or_default()
-        .into_iter()
-        .map(|label| label.title)
-        .collect();
+    titles: &[String],
+) -> Result<Prepared> {
     let wanted: Vec<&str> = titles.iter().map(String::as_str).collect();
-    let known = crate::services::labels::named(transaction, &place, &wanted).await?;
-    let milestone = match old.milestone_id {
-        Some(id) => milestones::Entity::find_by_id(id).one(transaction).await?,
-        None => None,
-    };
-    let milestone = match milestone {
-        Some(milestone) => {
-            milestones::available(place.scope(), place.namespace.id)
-                .filter(milestones::Column::Title.eq(milestone.title))
-                .one(transaction)
-                .await?
-        }
-        None => None,
-    };
+    let known = named(transaction, &Place::from(target.clone()), &wanted).await?;
     let shared = issuables::Metadata {
         labels: MaybeUndefined::Value(known.into_keys().collect()),
         ..issuables::Metadata::default()
@@ -188,9 +182,30 @@ async fn relabel(
         shared,
         ..Metadata::default()
     };
-    let prepared = said.prepare(backend, target).await?;
-    prepared.attach(transaction, target, new.id, true).await?;
-    if let Some(milestone) = milestone {
+    let mut prepared = said.prepare(backend, target).await?;
+    prepared.hold(transaction, target).await?;
+    Ok(prepared)
+}
+
+/// Gives the issue the milestone of the same title, if there is one.
+async fn replan(
+    transaction: &DatabaseTransaction,
+    target: &ProjectAccess,
+    old: &issues::Model,
+    new: &issues::Model,
+) -> Result<()> {
+    let Some(id) = old.milestone_id else {
+        return Ok(());
+    };
+    let Some(former) = milestones::Entity::find_by_id(id).one(transaction).await? else {
+        return Ok(());
+    };
+    let place = Place::from(target.clone());
+    let alike = milestones::available(place.scope(), place.namespace.id)
+        .filter(milestones::Column::Title.eq(former.title))
+        .one(transaction)
+        .await?;
+    if let Some(milestone) = alike {
         let row = issues::ActiveModel {
             id: Set(new.id),
             milestone_id: Set(Some(milestone.id)),

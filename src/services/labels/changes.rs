@@ -8,16 +8,14 @@ use sea_orm::{
 
 use crate::api::types::MaybeUndefined;
 use crate::database::Violation;
-use crate::entities::issuables::Kind;
 use crate::entities::labels::{self, ActiveModel, Column, Entity};
 use crate::entities::{label_priorities, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
-use crate::services::notes::lock_all;
 use crate::services::places::Place;
 use crate::services::preconditions;
 
-use super::{Row, find, lock_own, own, row, rules};
+use super::{Row, find, lock_own, row, rules};
 
 /// What a new label is to be.
 #[derive(Debug, Clone)]
@@ -153,12 +151,7 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            // What carries it first, as whoever labels something does.
-            let known = own(transaction, place, reference, false).await?;
-            for kind in Kind::ALL {
-                let carriers = label_priorities::carriers(kind, known.id);
-                lock_all(transaction, kind.table(), carriers).await?;
-            }
+            // The label first, as whoever labels something does: nothing else gets it from here on.
             let label = lock_own(transaction, place, reference).await?;
             preconditions::unmodified_since(unmodified_since, label.updated_at)?;
             // While it is still known what carries it.

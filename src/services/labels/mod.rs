@@ -101,15 +101,7 @@ async fn find(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Resu
 
 /// Looks among the labels of the place itself, and locks what is found until the transaction ends.
 async fn lock_own(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Result<Model> {
-    own(db, place, reference, true).await
-}
-
-/// Looks among the labels of the place itself.
-async fn own(db: &impl ConnectionTrait, place: &Place, reference: &str, lock: bool) -> Result<Model> {
-    let own = || match lock {
-        true => labels::within(place.scope()).lock_exclusive(),
-        false => labels::within(place.scope()),
-    };
+    let own = || labels::within(place.scope()).lock_exclusive();
     if let Some(id) = numeric_id(reference)
         && let Some(label) = own().filter(Column::Id.eq(id)).one(db).await?
     {

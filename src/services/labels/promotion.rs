@@ -6,11 +6,13 @@ use sea_orm::{
     QueryFilter, QuerySelect, QueryTrait,
 };
 
+use crate::entities::issuables::Kind;
 use crate::entities::labels::{self, ActiveModel, Column, Entity, Model};
 use crate::entities::{Scope, label_priorities, namespace_ancestors, namespaces, now, projects};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
+use crate::services::notes::lock_all;
 use crate::services::places::Place;
 
 use super::{Row, lock_own, row};
@@ -78,6 +80,16 @@ async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -
         .filter(Column::Title.eq(&into.title))
         .filter(Column::ProjectId.in_subquery(inside));
     let ids = || former.clone().select_only().column(Column::Id).into_query();
+    // The labels first, as whoever labels something does, and then what carries them.
+    lock_all(transaction, "labels", ids()).await?;
+    for kind in Kind::ALL {
+        let carriers = Query::select()
+            .column(kind.key())
+            .from(kind.labels())
+            .and_where(Expr::col("label_id").in_subquery(ids()))
+            .take();
+        lock_all(transaction, kind.table(), carriers).await?;
+    }
     for (table, key) in CARRIERS {
         remove_repeated(transaction, (table, key), ids(), into.id).await?;
         let update = Query::update()

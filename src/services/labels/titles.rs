@@ -29,7 +29,7 @@ const MOST: usize = 100;
 pub async fn resolve_or_create(
     transaction: &DatabaseTransaction,
     place: &Place,
-    titles: &[String],
+    titles: &[&str],
 ) -> Result<Vec<i64>> {
     let mut wanted: Vec<&str> = Vec::new();
     for title in titles.iter().map(|title| title.trim()) {
@@ -126,7 +126,7 @@ async fn make(transaction: &DatabaseTransaction, place: &Place, title: &str) -> 
     };
     // Changed to what it is, so that the row comes back.
     let theirs = OnConflict::columns([column, Column::Title])
-        .value(Column::Title, Expr::col((labels::Entity, Column::Title)))
+        .value(Column::UpdatedAt, Expr::col((labels::Entity, Column::UpdatedAt)))
         .to_owned();
     let made = labels::Entity::insert(row).on_conflict(theirs);
     Ok(made.exec_with_returning(transaction).await?)

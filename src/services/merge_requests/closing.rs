@@ -16,7 +16,7 @@ use crate::entities::access::Viewer;
 use crate::entities::closing_merge_requests::{ActiveModel, Column, Entity};
 use crate::entities::merge_requests::{self, Model, State};
 use crate::entities::{issues, namespaces, notes, now, projects, users};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
 use crate::services::listing::{contains_in, page_of};
@@ -126,11 +126,10 @@ pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
     let Some(author) = author else {
         return Ok(());
     };
-    let reference = found.target_project_id.to_string();
-    let target = match ProjectAccess::find(backend, Caller::user(author), &reference).await {
-        Ok(target) => target,
-        Err(Error::NotFound(_)) => return Ok(()),
-        Err(error) => return Err(error),
+    let caller = Caller::user(author);
+    let target = ProjectAccess::if_admitted(backend, &caller, found.target_project_id).await?;
+    let Some(target) = target else {
+        return Ok(());
     };
     let source = found.source_project_id;
     let scene = Scene::new(backend, &target, source, &found.head_sha, &found.base_sha).await?;

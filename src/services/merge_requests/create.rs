@@ -81,7 +81,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
     let mut prepared = said.prepare(backend, &target, Kind::MergeRequest).await?;
     let (tasks, completed) = tasks::count(new.description.as_deref());
     let place = Place::from(target.clone());
-    let said = [title, new.description.as_deref().unwrap_or_default()];
+    let said = saying::texts(Some(title), new.description.as_ref());
     let said = saying::listen(backend, &saying::Scene::of_merge_request(&place), &[], &said).await?;
     let made = now();
     let mut row = merge_requests::ActiveModel {
@@ -109,7 +109,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
     let merge_request = backend
         .database
         .transaction(async |transaction| {
-            prepared.hold(transaction).await?;
+            prepared.hold(transaction, &target).await?;
             super::edit::enter(&prepared, &mut row, None);
             // Whoever has the number is alone: nobody else makes one between the same branches meanwhile.
             let scope = Scope::Project(target_id);
@@ -134,13 +134,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
                 oldrev: None,
             };
             tell(transaction, told).await?;
-            let written = Written {
-                place: &place,
-                on: Parent::MergeRequest(merge_request.id),
-                iid: merge_request.iid,
-                note_id: None,
-                author_id: author,
-            };
+            let written = Written::on(
+                &place,
+                Parent::MergeRequest(merge_request.id),
+                merge_request.iid,
+                author,
+            );
             said.enter(transaction, written, outcome.newly_assigned).await?;
             follow(transaction, merge_request.id).await?;
             Ok::<_, Error>(merge_request)

@@ -107,17 +107,14 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
     let said = saying::listen(
         backend,
         &saying::Scene::of_merge_request(&place),
-        &[&found.title, found.description.as_deref().unwrap_or_default()],
-        &[
-            change.title.as_deref().unwrap_or_default(),
-            change.description.value().map_or("", String::as_str),
-        ],
+        &saying::texts(Some(&found.title), found.description.as_ref()),
+        &saying::texts(change.title.as_deref(), change.description.value()),
     )
     .await?;
     let merge_request = backend
         .database
         .transaction(async |transaction| {
-            prepared.hold(transaction).await?;
+            prepared.hold(transaction, access).await?;
             let before = lock(transaction, access, iid).await?;
             if moved.is_some() && matches!(before.state, State::Merged | State::Locked) {
                 return Err(Error::attribute("target_branch", SETTLED));
@@ -162,13 +159,12 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                 oldrev: None,
             };
             tell(transaction, told).await?;
-            let written = Written {
-                place: &place,
-                on: Parent::MergeRequest(merge_request.id),
-                iid: merge_request.iid,
-                note_id: None,
-                author_id: author,
-            };
+            let written = Written::on(
+                &place,
+                Parent::MergeRequest(merge_request.id),
+                merge_request.iid,
+                author,
+            );
             said.enter(transaction, written, outcome.newly_assigned).await?;
             if moved.is_some() {
                 follow(transaction, merge_request.id).await?;

@@ -16,7 +16,7 @@ use crate::services::authentication::Caller;
 use crate::services::commits::committing;
 use crate::services::issues;
 use crate::services::references::{Moved, moving};
-use crate::services::{Backend, links, push_rules};
+use crate::services::{Backend, push_rules};
 
 /// Keeps the head of a merge request that moved, and enters where it parts from its target now, and what its commits close.
 ///
@@ -96,27 +96,17 @@ pub async fn finish(backend: &Backend, job: &FinishMerge) -> Result<()> {
 }
 
 async fn close_issues(backend: &Backend, caller: &Caller, found: &Model) -> Result<()> {
-    let target = access(backend, caller, found.target_project_id).await?;
-    let closes = target.as_ref().is_some_and(|target| {
+    let target = ProjectAccess::if_admitted(backend, caller, found.target_project_id).await?;
+    let closes = |target: &ProjectAccess| {
         target.project.autoclose_referenced_issues
             && target.project.default_branch.as_deref() == Some(&found.target_branch)
-    });
-    if !closes {
+    };
+    let Some(target) = target.filter(closes) else {
         return Ok(());
-    }
+    };
     for issue in closing_merge_requests::closed_by(backend.database.read(), found.id).await? {
-        let Some(access) = access(backend, caller, issue.project_id).await? else {
-            continue;
-        };
-        // As it is named from where the issue is.
-        let project = match &target {
-            Some(target) if issue.project_id != found.target_project_id => {
-                links::project_path(&target.namespace, &target.project)
-            }
-            _ => String::new(),
-        };
-        let via = format!("merge request {project}!{}", found.iid);
-        issues::close(backend, &access, issue.iid, via).await?;
+        let via = |path: &str| format!("merge request {path}!{}", found.iid);
+        issues::close_from(backend, &target, &issue, via).await?;
     }
     Ok(())
 }
@@ -125,7 +115,7 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
     let Some(source_id) = found.source_project_id else {
         return Ok(());
     };
-    let Some(source) = access(backend, &caller, source_id).await? else {
+    let Some(source) = ProjectAccess::if_admitted(backend, &caller, source_id).await? else {
         return Ok(());
     };
     let branch = found.source_branch.clone();
@@ -143,13 +133,4 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
         }
     });
     removed.await
-}
-
-/// A project as far as the caller is admitted to it.
-async fn access(backend: &Backend, caller: &Caller, project_id: i64) -> Result<Option<ProjectAccess>> {
-    match ProjectAccess::find(backend, caller.clone(), &project_id.to_string()).await {
-        Ok(access) => Ok(Some(access)),
-        Err(Error::NotFound(_)) => Ok(None),
-        Err(error) => Err(error),
-    }
 }

@@ -1,14 +1,17 @@
 //! Whether a merge request can be merged: looked at when somebody wants to know, once for each pair of commits.
 
 use sea_orm::sea_query::Expr;
-use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 
 use super::heads;
 use super::tips::{self, BranchOf};
+use crate::entities::Scope;
 use crate::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
+use crate::entities::todos::{Action, Target};
 use crate::error::{Error, Result};
 use crate::git;
 use crate::services::Backend;
+use crate::services::todos::{self, Because};
 
 /// Brings the status of an open merge request up to date; others keep theirs. Git that takes too long leaves it as it is.
 ///
@@ -27,31 +30,81 @@ pub(super) async fn check(backend: &Backend, mut merge_request: Model) -> Result
     if known && merge_request.merge_status_of.as_deref() == Some(&of) {
         return Ok(merge_request);
     }
-    let status = match target {
-        None => MergeStatus::CannotBeMerged,
-        Some(target) => match merges(backend, &merge_request, target).await {
-            Ok(true) => MergeStatus::CanBeMerged,
-            Ok(false) => MergeStatus::CannotBeMerged,
-            Err(Error::NotFound(_)) => MergeStatus::CannotBeMerged,
+    let found = match target {
+        None => Merging::Nothing,
+        Some(target) => match merging(backend, &merge_request, target).await {
+            Ok(found) => found,
+            Err(Error::NotFound(_)) => Merging::Nothing,
             Err(Error::TimedOut) => return Ok(merge_request),
             Err(error) => return Err(error),
         },
     };
-    Entity::update_many()
+    let status = match found {
+        Merging::Clean => MergeStatus::CanBeMerged,
+        Merging::Conflicts | Merging::Nothing => MergeStatus::CannotBeMerged,
+    };
+    let before = (merge_request.merge_status, merge_request.merge_status_of.take());
+    let entered = Entity::update_many()
         .col_expr(Column::MergeStatus, Expr::value(status))
         .col_expr(Column::MergeStatusOf, Expr::value(of.as_str()))
         .filter(Column::Id.eq(merge_request.id))
         .filter(Column::HeadSha.eq(merge_request.head_sha.as_str()))
-        .filter(Column::State.eq(State::Opened))
-        .exec(backend.database.write())
+        .filter(Column::State.eq(State::Opened));
+    let entered = match before.1 {
+        Some(before) => entered.filter(Column::MergeStatusOf.eq(before)),
+        None => entered.filter(Column::MergeStatusOf.is_null()),
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            let first = entered.exec(transaction).await?.rows_affected == 1;
+            match first && found == Merging::Conflicts && before.0 != MergeStatus::CannotBeMerged {
+                true => tell(transaction, &merge_request).await,
+                false => Ok(()),
+            }
+        })
         .await?;
     merge_request.merge_status = status;
     merge_request.merge_status_of = Some(of);
     Ok(merge_request)
 }
 
-async fn merges(backend: &Backend, merge_request: &Model, target: git::Oid) -> Result<bool> {
+/// What would come of merging.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Merging {
+    /// A commit.
+    Clean,
+    /// Conflicts.
+    Conflicts,
+    /// Nothing: something is not there, or the target has it all.
+    Nothing,
+}
+
+async fn merging(backend: &Backend, merge_request: &Model, target: git::Oid) -> Result<Merging> {
     let (repository, head) = heads::ready(backend, merge_request).await?;
-    // Who has it all has nothing to merge.
-    Ok(!repository.is_ancestor(head, target).await? && repository.merges_cleanly(target, head).await?)
+    if repository.is_ancestor(head, target).await? {
+        return Ok(Merging::Nothing);
+    }
+    Ok(match repository.merges_cleanly(target, head).await? {
+        true => Merging::Clean,
+        false => Merging::Conflicts,
+    })
+}
+
+/// Tells its author, and who has it merged when its pipeline succeeds, that there are conflicts.
+async fn tell(transaction: &DatabaseTransaction, merge_request: &Model) -> Result<()> {
+    let author = merge_request.author_id;
+    let waiting = merge_request
+        .merge_user_id
+        .filter(|id| merge_request.merge_when_pipeline_succeeds && Some(*id) != author);
+    let users = author.into_iter().chain(waiting);
+    let because = Because {
+        scope: Scope::Project(merge_request.target_project_id),
+        author_id: author,
+        note_id: None,
+    };
+    let target = Target::MergeRequest(merge_request.id);
+    let users = users.map(|id| (id, Action::Unmergeable)).collect();
+    todos::make(transaction, target, because, users).await?;
+    Ok(())
 }

@@ -141,13 +141,7 @@ async fn follow(
         return Ok(());
     };
     todos::settle(transaction, author_id, target).await?;
-    let written = Written {
-        place,
-        on: on.parent(),
-        iid,
-        note_id: Some(note.id),
-        author_id,
-    };
+    let written = Written::on(place, on.parent(), iid, author_id).note(note.id);
     said.enter(transaction, written, Vec::new()).await
 }
 

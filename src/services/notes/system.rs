@@ -69,15 +69,7 @@ pub async fn write(
     if bodies.is_empty() {
         return Ok(());
     }
-    let at = now();
-    let rows = bodies.into_iter().map(|body| ActiveModel {
-        author_id: Set(author_id),
-        body: Set(body),
-        system: Set(true),
-        created_at: Set(at),
-        updated_at: Set(at),
-        ..parent.row()
-    });
+    let rows = bodies.into_iter().map(|body| written(parent, author_id, body));
     Entity::insert_many(rows)
         .exec_without_returning(transaction)
         .await?;
@@ -91,15 +83,7 @@ pub(in crate::services) fn naming(
     author_id: Option<i64>,
     body: String,
 ) -> ActiveModel {
-    let at = now();
-    let mut row = ActiveModel {
-        author_id: Set(author_id),
-        body: Set(body),
-        system: Set(true),
-        created_at: Set(at),
-        updated_at: Set(at),
-        ..on.row()
-    };
+    let mut row = written(on, author_id, body);
     match named {
         Parent::Issue(id) => row.referenced_issue_id = Set(Some(id)),
         Parent::MergeRequest(id) => row.referenced_merge_request_id = Set(Some(id)),
@@ -107,6 +91,31 @@ pub(in crate::services) fn naming(
         Parent::Snippet(_) | Parent::Epic(_) => {}
     }
     row
+}
+
+/// A note of the system that names a commit of a project: who may not read the code of that does not see the note.
+pub(in crate::services) fn naming_commit(
+    on: Parent,
+    project_id: i64,
+    author_id: i64,
+    body: String,
+) -> ActiveModel {
+    ActiveModel {
+        referenced_project_id: Set(Some(project_id)),
+        ..written(on, Some(author_id), body)
+    }
+}
+
+fn written(on: Parent, author_id: Option<i64>, body: String) -> ActiveModel {
+    let at = now();
+    ActiveModel {
+        author_id: Set(author_id),
+        body: Set(body),
+        system: Set(true),
+        created_at: Set(at),
+        updated_at: Set(at),
+        ..on.row()
+    }
 }
 
 /// The title changed: what is new and what went is marked, in whole words.

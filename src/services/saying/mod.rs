@@ -3,12 +3,14 @@
 //! A text is looked at before the transaction in which it is written ([`listen`]); what follows is entered in that
 //! ([`Said::enter`]), with the text or not at all.
 
+mod commits;
 mod meaning;
 mod naming;
 mod people;
 
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
 
+pub(in crate::services) use commits::{commit_reference, name_commit};
 pub(in crate::services) use meaning::meant;
 
 use crate::entities::issuables::{self, assignees_of};
@@ -81,6 +83,12 @@ impl<'a> Scene<'a> {
         }
     }
 
+    /// Whether what is named there is told so. Notes for few tell nobody, and neither do epics: what they name may be seen
+    /// by others than they are.
+    fn names_others(&self) -> bool {
+        !self.confidential_note && self.kind != Kind::Epic
+    }
+
     /// That of a note there.
     pub fn note(self, confidential: bool) -> Self {
         Self {
@@ -124,6 +132,35 @@ pub(in crate::services) struct Written<'a> {
     pub author_id: i64,
 }
 
+impl<'a> Written<'a> {
+    /// Title and description of a thing, by its number.
+    pub fn on(place: &'a Place, on: Parent, iid: i64, author_id: i64) -> Self {
+        Self {
+            place,
+            on,
+            iid,
+            note_id: None,
+            author_id,
+        }
+    }
+
+    /// A note there.
+    pub fn note(self, note_id: i64) -> Self {
+        Self {
+            note_id: Some(note_id),
+            ..self
+        }
+    }
+}
+
+/// Title and description of a thing, as texts; what is absent says nothing.
+pub(in crate::services) fn texts<'a>(
+    title: Option<&'a str>,
+    description: Option<&'a String>,
+) -> [&'a str; 2] {
+    [title.unwrap_or_default(), description.map_or("", String::as_str)]
+}
+
 /// Whether nothing follows from a text, whoever writes it.
 pub(in crate::services) fn is_silent(text: &str) -> bool {
     !text.contains(['@', '#', '!']) && !text.contains("://")
@@ -148,7 +185,10 @@ pub(in crate::services) async fn listen(
     let fresh = new.filter(|mention| !old.iter().any(|other| other.name == mention.name));
     Ok(Said {
         mentioned: people::mentioned(backend, scene, fresh.collect()).await?,
-        named: naming::named(backend, scene, before, after).await?,
+        named: match scene.names_others() {
+            true => naming::named(backend, scene.place, before, after).await?,
+            false => naming::Named::default(),
+        },
     })
 }
 

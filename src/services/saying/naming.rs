@@ -1,44 +1,46 @@
 //! What texts name: each issue and merge request gets a note that tells where, once. Who may not see that place does not see
 //! the note.
 
+use sea_orm::sea_query::IntoCondition;
 use sea_orm::sea_query::{Expr, ExprTrait, LockType, Order, Query};
-use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect,
+};
 
-use super::{Kind, Scene, Written, meant};
-use crate::entities::notes::{Column, Entity};
+use super::{Written, meant};
+use crate::entities::notes::{ActiveModel, Column, Entity};
 use crate::entities::{issuables, issues, merge_requests, now};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::notes::system::{self, Parent};
+use crate::services::places::Place;
 use crate::services::texts::references;
 
 /// What a text names, by ids.
 #[derive(Debug, Default)]
 pub(super) struct Named {
-    issues: Vec<i64>,
-    merge_requests: Vec<i64>,
+    /// Issues.
+    pub issues: Vec<i64>,
+    /// Merge requests.
+    pub merge_requests: Vec<i64>,
 }
 
-/// What is named in `after` and was not in `before`, as far as the writer sees it. Notes for few name nothing, and neither do
-/// epics: what they name may be seen by others than they are.
+/// What is named in `after` and was not in `before`, in a text of the project, as far as the caller sees it.
 ///
 /// # Errors
 /// Whatever the database reports.
 pub(super) async fn named(
     backend: &Backend,
-    scene: &Scene<'_>,
+    place: &Place,
     before: &[&str],
     after: &[&str],
 ) -> Result<Named> {
-    let Some(project) = &scene.place.project else {
+    let Some(project) = &place.project else {
         return Ok(Named::default());
     };
-    if scene.confidential_note || scene.kind == Kind::Epic {
-        return Ok(Named::default());
-    }
     let (db, base) = (backend.database.read(), backend.instance.base_url.as_str());
-    let (viewer, today) = (scene.place.caller.viewer(), now().date_naive());
-    let here = (project, &scene.place.namespace);
+    let (viewer, today) = (place.caller.viewer(), now().date_naive());
+    let here = (project, &place.namespace);
     let fresh = |read: fn(&str, &str) -> Vec<references::Reference>| {
         let old: Vec<_> = before.iter().flat_map(|text| read(text, base)).collect();
         let new = after.iter().flat_map(|text| read(text, base));
@@ -84,6 +86,30 @@ impl Named {
             Parent::MergeRequest(id) => (Column::ReferencedMergeRequestId, id, "merge request", '!'),
             Parent::Snippet(_) | Parent::Epic(_) => return Ok(()),
         };
+        let author = Some(written.author_id);
+        self.tell(
+            transaction,
+            written.place,
+            Some(written.on),
+            column.eq(id),
+            |target, path| {
+                let body = format!("mentioned in {noun} {path}{mark}{}", written.iid);
+                system::naming(target, written.on, author, body)
+            },
+        )
+        .await
+    }
+
+    /// Writes a note on each target but `on` that has none yet among those of the system that match `told`. It is made of
+    /// the target and the path by which that knows the place: empty within a project.
+    pub(super) async fn tell(
+        self,
+        transaction: &DatabaseTransaction,
+        place: &Place,
+        on: Option<Parent>,
+        told: impl IntoCondition,
+        note: impl Fn(Parent, &str) -> ActiveModel,
+    ) -> Result<()> {
         let issues = still_there(transaction, issuables::Kind::Issue, self.issues).await?;
         let merge_requests = issuables::Kind::MergeRequest;
         let merge_requests = still_there(transaction, merge_requests, self.merge_requests).await?;
@@ -92,15 +118,16 @@ impl Named {
             .map(|(id, project)| (Parent::Issue(id), project));
         let others = merge_requests.into_iter();
         let targets = targets.chain(others.map(|(id, project)| (Parent::MergeRequest(id), project)));
-        let mut targets: Vec<(Parent, i64)> = targets.filter(|(target, _)| *target != written.on).collect();
+        let mut targets: Vec<(Parent, i64)> = targets.filter(|(target, _)| Some(*target) != on).collect();
         if targets.is_empty() {
             return Ok(());
         }
         let told: Vec<(Option<i64>, Option<i64>)> = Entity::find()
             .select_only()
             .columns([Column::IssueId, Column::MergeRequestId])
-            .filter(column.eq(id))
+            .filter(told)
             .filter(Column::System.eq(true))
+            .filter(of_any(&targets))
             .into_tuple()
             .all(transaction)
             .await?;
@@ -114,20 +141,36 @@ impl Named {
         if targets.is_empty() {
             return Ok(());
         }
-        let here = written.place.project.as_ref().map(|project| project.id);
-        let rows = targets.into_iter().map(|(target, project)| {
-            let path = match here == Some(project) {
-                true => String::new(),
-                false => written.place.full_path(),
-            };
-            let body = format!("mentioned in {noun} {path}{mark}{}", written.iid);
-            system::naming(target, written.on, Some(written.author_id), body)
-        });
+        let (here, path) = (
+            place.project.as_ref().map(|project| project.id),
+            place.full_path(),
+        );
+        let rows = targets
+            .into_iter()
+            .map(|(target, project)| match here == Some(project) {
+                true => note(target, ""),
+                false => note(target, &path),
+            });
         Entity::insert_many(rows)
             .exec_without_returning(transaction)
             .await?;
         Ok(())
     }
+}
+
+/// The notes on targets.
+fn of_any(targets: &[(Parent, i64)]) -> Condition {
+    let issues = targets.iter().filter_map(|(target, _)| match target {
+        Parent::Issue(id) => Some(*id),
+        _ => None,
+    });
+    let merge_requests = targets.iter().filter_map(|(target, _)| match target {
+        Parent::MergeRequest(id) => Some(*id),
+        _ => None,
+    });
+    Condition::any()
+        .add(Column::IssueId.is_in(issues))
+        .add(Column::MergeRequestId.is_in(merge_requests))
 }
 
 /// Those that are still there, with their projects, and stay until the transaction ends.

@@ -231,6 +231,31 @@ async function movesOfIssues({ api, his, group, project }) {
   await api.Projects.remove(other.id);
 }
 
+// What Alan has to do, since Grace says so, and since he does.
+async function todos({ api, his, group, alan }) {
+  const { id } = await api.Projects.create({ name: "Errands", namespaceId: group });
+  await his.TodoLists.done();
+  await api.Issues.create(id, "Buy oil", { assigneeIds: [alan.id] });
+  await api.Issues.create(id, "Buy rags", { description: "@alan knows where" });
+  await api.Issues.create(id, "Buy soap");
+  holds(await his.Issues.createTodo(id, 3), { action_name: "marked", state: "pending", target_type: "Issue" });
+  const waiting = async (conditions = {}) =>
+    (await his.TodoLists.all(conditions)).map((todo) => [todo.action_name, todo.target.title]);
+  equal(await waiting(), [["marked", "Buy soap"], ["directly_addressed", "Buy rags"], ["assigned", "Buy oil"]]);
+  equal(await waiting({ action: "assigned", type: "Issue", projectId: id }), [["assigned", "Buy oil"]]);
+  const [first] = await his.TodoLists.all();
+  equal((await his.TodoLists.done({ todoId: first.id })).state, "done");
+  // What one says there is done, too.
+  await his.IssueNotes.create(id, 2, "Done");
+  equal(await waiting(), [["assigned", "Buy oil"]]);
+  await his.TodoLists.done();
+  equal(await waiting(), []);
+  equal((await waiting({ state: "done", projectId: id })).length, 3);
+  await api.IssueNotes.create(id, 1, "As #3 says");
+  equal(names(await api.IssueNotes.all(id, 3), "body"), ["mentioned in issue #1"]);
+  await api.Projects.remove(id);
+}
+
 // Snippets of a project, where `place` is its number, or of a user, where there is none; gives one that stays.
 async function snippetsOf(snippets, list, ...place) {
   const made = await snippets.create(...place, "Start", {
@@ -347,6 +372,6 @@ async function theEnd({ api, group, project, milestone }) {
 }
 
 await go({}, [
-  people, labels, milestones, boards, badges, issues, listsOfIssues, thingsOfIssues, movesOfIssues, snippets, projectSnippets,
+  people, labels, milestones, boards, badges, issues, listsOfIssues, thingsOfIssues, movesOfIssues, todos, snippets, projectSnippets,
   epics, issuesOfEpics, ...mergeRequests, otherForms, theEnd,
 ]);

@@ -210,6 +210,35 @@ class Planning:
         refused(404, self.project.issues.get, number)
         other.delete()
 
+    def todos(self):
+        """What bob has to do, since ada says so, and since he does."""
+        errands = self.walk.her.projects.create({"name": "Errands", "namespace_id": self.group.id})
+        him, bob = self.walk.him, self.walk.bob
+        him.todos.mark_all_as_done()
+        oil = errands.issues.create({"title": "Buy oil", "assignee_ids": [bob.id]})
+        rags = errands.issues.create({"title": "Buy rags", "description": "@bob knows where"})
+        soap = errands.issues.create({"title": "Buy soap"})
+        his = him.projects.get(errands.id).issues.get(soap.iid)
+        his.todo()
+        # 304, which the client raises.
+        refused(304, his.todo)
+
+        def waiting(**filters):
+            return [(each.action_name, each.target["title"]) for each in him.todos.list(**filters)]
+        equal(waiting(), [("marked", "Buy soap"), ("directly_addressed", "Buy rags"), ("assigned", "Buy oil")])
+        equal(waiting(action="assigned", type="Issue", project_id=errands.id), [("assigned", "Buy oil")])
+        first = him.todos.list()[0]
+        holds(first, state="pending", target_type="Issue", target_url=soap.web_url, body="Buy soap")
+        first.mark_as_done()
+        # What one says there is done, too.
+        him.projects.get(errands.id).issues.get(rags.iid).notes.create({"body": "Done"})
+        equal(waiting(), [("assigned", "Buy oil")])
+        him.todos.mark_all_as_done()
+        equal((waiting(), len(waiting(state="done", project_id=errands.id))), ([], 3))
+        oil.notes.create({"body": f"As #{soap.iid} says"})
+        equal([each.body for each in soap.notes.list()], [f"mentioned in issue #{oil.iid}"])
+        errands.delete()
+
     def snippets(self):
         walk, personal = self.walk, self.walk.her.snippets
         mine = snippets(personal)
@@ -304,5 +333,5 @@ class Planning:
 
     STEPS = [
         "labels", "milestones", "boards", "badges", "issues", "lists_of_issues", "things_of_issues", "moves_of_issues",
-        "snippets", "project_snippets", "epics", "issues_of_epics", "merge_requests", "events", "the_rest",
+        "todos", "snippets", "project_snippets", "epics", "issues_of_epics", "merge_requests", "events", "the_rest",
     ]

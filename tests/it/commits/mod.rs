@@ -3,6 +3,7 @@
 mod comments;
 mod creating;
 mod listing;
+mod messages;
 mod races;
 mod reading;
 mod transplanting;

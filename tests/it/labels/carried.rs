@@ -31,10 +31,9 @@ async fn place_of(server: &TestServer, caller: Caller, project: i64) -> Place {
 }
 
 async fn resolve(server: &TestServer, place: &Place, titles: &[&str]) -> holdfast::error::Result<Vec<i64>> {
-    let titles: Vec<String> = titles.iter().map(|title| (*title).to_owned()).collect();
     let database = &server.backend.database;
     database
-        .transaction(async |transaction| resolve_or_create(transaction, place, &titles).await)
+        .transaction(async |transaction| resolve_or_create(transaction, place, titles).await)
         .await
 }
 

@@ -149,4 +149,38 @@ scenario! {
         ann.client.post(&format!("/projects/{}/issues/{hush}/todo", project.id), json!({})).await.expect(404);
         assert_eq!(waiting(&ann.client).await, pairs([("marked", "feature/x"), ("marked", "t")]));
     }
+
+    async fn whoever_proposed_what_conflicts_by_now_hears_of_it_once(server) {
+        let root = server.root();
+        let project = Project::filled(&server, "p", Visibility::Public).await;
+        let id = project.id;
+        let person = server.person("ann").await;
+        server.enrol(id, person.id, AccessLevel::Developer).await;
+        let iid = propose(&person.client, id, "feature/x", "main", json!({})).await;
+        let request = format!("/projects/{id}/merge_requests/{iid}");
+        let status = async || root.get(&request).await.expect(200).json()["merge_status"].clone();
+        assert_eq!(status().await, "can_be_merged");
+        assert_eq!(waiting(&person.client).await, pairs([]));
+        let say = async |branch: &str, action: &str, content: &str| {
+            let commit = json!({
+                "branch": branch, "commit_message": "Differ",
+                "actions": [{"action": action, "file_path": "x.txt", "content": content}],
+            });
+            root.post(&format!("/projects/{id}/repository/commits"), commit).await.expect(201);
+        };
+        say("main", "create", "other").await;
+        assert_eq!(status().await, "cannot_be_merged");
+        assert_eq!(waiting(&person.client).await, pairs([("unmergeable", "feature/x")]));
+        assert_eq!(waiting(&root).await, pairs([]));
+        // It goes on conflicting: that is no news.
+        person.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+        say("main", "update", "still other").await;
+        assert_eq!(status().await, "cannot_be_merged");
+        assert_eq!(waiting(&person.client).await, pairs([]));
+        // What is in the target already conflicts with nothing.
+        let iid = propose(&person.client, id, "merged", "main", json!({})).await;
+        let shown = root.get(&format!("/projects/{id}/merge_requests/{iid}")).await.expect(200).json();
+        assert_eq!(shown["merge_status"], "cannot_be_merged");
+        assert_eq!(waiting(&person.client).await, pairs([]));
+    }
 }

@@ -1,0 +1,34 @@
+//! Reading what the messages of pushed commits name and close.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, Job};
+use crate::services::Backend;
+use crate::services::commits::messages;
+use crate::services::events::pushes::Unread;
+
+/// Reads the messages of commits that came to branches of a project.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ReadMessages {
+    /// The project.
+    pub project_id: i64,
+    /// Who pushed them.
+    pub user_id: i64,
+    /// The commits, by branch.
+    pub unread: Vec<Unread>,
+}
+
+impl Job for ReadMessages {
+    const KIND: &'static str = "read_messages";
+}
+
+/// Runs the job.
+///
+/// # Errors
+/// When Git or the database fails; the job is tried again then.
+pub async fn run(backend: Backend, job: ReadMessages) -> Result<(), Failure> {
+    for unread in &job.unread {
+        messages::read(&backend, job.project_id, job.user_id, unread).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,113 @@
+//! What the messages of pushed commits say: each issue and merge request that one names gets a note that tells which commit,
+//! and issues that one says it closes are closed when it comes to the default branch.
+
+use std::collections::BTreeSet;
+
+use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+
+use crate::entities::{issues, merge_requests, now, users};
+use crate::error::Result;
+use crate::git::{self, ListCommits, Selection};
+use crate::services::access::ProjectAccess;
+use crate::services::authentication::Caller;
+use crate::services::events::pushes::{Unread, between, oid};
+use crate::services::places::Place;
+use crate::services::saying::{self, is_silent, meant};
+use crate::services::texts::references::closed_issues;
+use crate::services::{Backend, issues as issues_service};
+
+/// How many commits of a push are read, the newest.
+const MOST: usize = 100;
+
+/// Reads the messages of commits that came to a branch, with the rights of who pushed them. To read them twice does no harm.
+///
+/// # Errors
+/// Whatever the database or the repository reports.
+pub async fn read(backend: &Backend, project_id: i64, user_id: i64, unread: &Unread) -> Result<()> {
+    let db = backend.database.read();
+    let Some(user) = users::Entity::find_by_id(user_id).one(db).await? else {
+        return Ok(());
+    };
+    let Some(access) = ProjectAccess::if_admitted(backend, &Caller::user(user), project_id).await? else {
+        return Ok(());
+    };
+    let selection = match oid(&unread.tip) {
+        Some(tip) => between(unread.base.as_deref().and_then(oid), tip),
+        None => return Ok(()),
+    };
+    // The oldest first, as they were written.
+    for (id, message) in messages(backend, &access, selection).await?.into_iter().rev() {
+        if is_silent(&message) {
+            continue;
+        }
+        let closed = close(backend, &access, &unread.branch, &id, &message).await?;
+        saying::name_commit(backend, &Place::from(access.clone()), &id, &message, &closed).await?;
+    }
+    Ok(())
+}
+
+/// Ids and messages of commits, the newest first; none where they are gone again.
+async fn messages(
+    backend: &Backend,
+    access: &ProjectAccess,
+    selection: Selection,
+) -> Result<Vec<(String, String)>> {
+    let repository = super::open(backend, access);
+    let page = ListCommits {
+        selection,
+        offset: 0,
+        limit: MOST,
+    };
+    let found = match repository.list_commits(page).await {
+        Ok(ids) => repository.commits(ids).await,
+        Err(error) => Err(error),
+    };
+    match found {
+        Ok(commits) => Ok(commits
+            .into_iter()
+            .map(|commit| (commit.id.to_string(), commit.message))
+            .collect()),
+        Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(Vec::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Closes the issues that a message says it closes, and gives their ids. Merging a merge request closes issues by itself.
+async fn close(
+    backend: &Backend,
+    access: &ProjectAccess,
+    branch: &str,
+    id: &str,
+    message: &str,
+) -> Result<BTreeSet<i64>> {
+    let project = &access.project;
+    let in_force = project.autoclose_referenced_issues && project.default_branch.as_deref() == Some(branch);
+    let references = match in_force {
+        true => closed_issues(message, &backend.instance.base_url),
+        false => Vec::new(),
+    };
+    let db = backend.database.read();
+    let place = (project, &access.namespace);
+    let columns = (issues::Column::ProjectId, issues::Column::Iid);
+    let Some(named) = meant(db, place, references, columns).await? else {
+        return Ok(BTreeSet::new());
+    };
+    let merged = merge_requests::Entity::find()
+        .filter(merge_requests::Column::TargetProjectId.eq(project.id))
+        .filter(merge_requests::Column::MergeCommitSha.eq(id));
+    if merged.count(db).await? > 0 {
+        return Ok(BTreeSet::new());
+    }
+    let found = issues::Entity::find()
+        .filter(named)
+        .filter(issues::visible(access.caller.viewer(), now().date_naive()))
+        .all(db)
+        .await?;
+    let mut closed = BTreeSet::new();
+    for issue in found {
+        let via = |path: &str| format!("commit {}", saying::commit_reference(path, id));
+        issues_service::close_from(backend, access, &issue, via).await?;
+        closed.insert(issue.id);
+    }
+    Ok(closed)
+}
