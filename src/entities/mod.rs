@@ -21,6 +21,8 @@ pub mod epic_issues;
 pub mod epic_labels;
 pub mod epics;
 pub mod events;
+pub mod feature_gate_targets;
+pub mod feature_gates;
 pub mod few;
 pub mod freeze_periods;
 pub mod group_shares;

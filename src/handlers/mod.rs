@@ -12,6 +12,7 @@ mod deploy_keys;
 mod epic_issues;
 mod epics;
 mod events;
+mod feature_gates;
 mod freeze_periods;
 mod group_members;
 mod groups;

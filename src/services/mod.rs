@@ -22,6 +22,7 @@ pub mod doctor;
 pub mod durations;
 pub mod epics;
 pub mod events;
+pub mod feature_gates;
 pub mod files;
 pub mod freeze_periods;
 pub mod git_access;

@@ -20,6 +20,7 @@ mod deploy_keys;
 mod edge;
 mod epics;
 mod events;
+mod feature_gates;
 mod freeze_periods;
 mod git;
 mod groups;

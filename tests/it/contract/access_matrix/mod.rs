@@ -426,7 +426,7 @@ impl<'a> Stage<'a> {
             ("freeze_period_id", _) => number(place.freeze_period),
             ("trigger", _) => "push_events".to_owned(),
             ("format", _) => "zip".to_owned(),
-            ("key", _) => text("there"),
+            ("key", _) | ("name", On::Instance) => text("there"),
             // A project cannot be its own fork, so nothing changes.
             ("forked_from_id", _) => place.project.id.to_string(),
             (other, _) => panic!("{}: give path parameter {other} a value here", operation.id),
