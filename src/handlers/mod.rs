@@ -12,6 +12,8 @@ mod deploy_keys;
 mod epic_issues;
 mod epics;
 mod events;
+mod feature_flag_user_lists;
+mod feature_flags;
 mod feature_gates;
 mod freeze_periods;
 mod group_members;

@@ -22,6 +22,8 @@ pub mod doctor;
 pub mod durations;
 pub mod epics;
 pub mod events;
+pub mod feature_flag_user_lists;
+pub mod feature_flags;
 pub mod feature_gates;
 pub mod files;
 pub mod freeze_periods;

@@ -16,6 +16,7 @@ pub mod custom_attribute;
 pub mod deploy_key;
 pub mod epic;
 pub mod events;
+pub mod feature_flag;
 pub mod feature_gate;
 pub mod file;
 pub mod freeze_period;

@@ -20,6 +20,8 @@ mod deploy_keys;
 mod edge;
 mod epics;
 mod events;
+mod feature_flag_user_lists;
+mod feature_flags;
 mod feature_gates;
 mod freeze_periods;
 mod git;
