@@ -56,6 +56,7 @@ mod m20261121_000050_keep_pending_todos_apart;
 mod m20261121_000053_create_feature_gates;
 mod m20261121_000054_create_feature_flag_user_lists;
 mod m20261121_000055_create_feature_flags;
+mod m20261121_000056_create_starred_dashboards;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -112,6 +113,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000053_create_feature_gates::Migration),
             Box::new(m20261121_000054_create_feature_flag_user_lists::Migration),
             Box::new(m20261121_000055_create_feature_flags::Migration),
+            Box::new(m20261121_000056_create_starred_dashboards::Migration),
         ]
     }
 }

@@ -70,6 +70,7 @@ pub mod sign_in_failures;
 pub mod snippet_contents;
 pub mod snippets;
 pub mod spent_actions;
+pub mod starred_dashboards;
 pub mod subscriptions;
 pub mod taken_emails;
 pub mod taken_fingerprints;

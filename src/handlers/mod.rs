@@ -26,6 +26,7 @@ mod members;
 mod merge_requests;
 mod merges;
 mod metadata;
+mod metrics_dashboards;
 mod milestones;
 mod namespaces;
 mod notes;

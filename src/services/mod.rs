@@ -40,6 +40,7 @@ pub mod listing;
 pub mod members;
 pub mod memory;
 pub mod merge_requests;
+pub mod metrics_dashboards;
 pub mod milestones;
 pub mod namespaces;
 pub mod naming;

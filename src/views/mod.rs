@@ -27,6 +27,7 @@ pub mod label;
 pub mod links;
 pub mod member;
 pub mod merge_request;
+pub mod metrics_dashboard;
 pub mod milestone;
 pub mod namespace;
 pub mod note;
