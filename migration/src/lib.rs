@@ -53,6 +53,10 @@ mod m20261121_000045_create_deploy_keys;
 mod m20261121_000046_index_branches_of_merge_requests;
 mod m20261121_000047_create_ci_variables;
 mod m20261121_000050_keep_pending_todos_apart;
+mod m20261121_000053_create_feature_gates;
+mod m20261121_000054_create_feature_flag_user_lists;
+mod m20261121_000055_create_feature_flags;
+mod m20261121_000056_create_starred_dashboards;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -106,6 +110,10 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000046_index_branches_of_merge_requests::Migration),
             Box::new(m20261121_000047_create_ci_variables::Migration),
             Box::new(m20261121_000050_keep_pending_todos_apart::Migration),
+            Box::new(m20261121_000053_create_feature_gates::Migration),
+            Box::new(m20261121_000054_create_feature_flag_user_lists::Migration),
+            Box::new(m20261121_000055_create_feature_flags::Migration),
+            Box::new(m20261121_000056_create_starred_dashboards::Migration),
         ]
     }
 }

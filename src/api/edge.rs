@@ -75,6 +75,10 @@ impl<H> Edge<H> {
         &self,
         exchange: &mut Exchange<'_>,
     ) -> Option<Reply<S, STATUS>> {
+        // A gate may be open for a share of the time, and is asked each time.
+        if exchange.operation().flag.is_some() {
+            return None;
+        }
         // Taken before anything is looked up, so that no write can come in between unnoticed.
         let version = self.inner.backend.database.version()?;
         let caller = self.identify(exchange).await.ok()?;

@@ -18,6 +18,8 @@ pub enum Subject {
     Milestones,
     /// Epics of a group.
     Epics,
+    /// Lists of users for feature flags of a project.
+    FeatureFlagUserLists,
 }
 
 /// The numbers that were last given out within projects and groups.

@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
+use crate::services::feature_gates::{self, Actors};
 use crate::services::memory::{SeenGroup, SeenProject};
 
 /// What the contract asks of callers of one operation.
@@ -239,7 +240,12 @@ impl GroupAccess {
 
 impl Admission for InstanceAccess {
     async fn admit(backend: &Backend, caller: Caller, _: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
-        decide(backend, &caller, rule, None, Visibility::Public, false)?;
+        let actors = Actors {
+            caller: &caller,
+            project_id: None,
+            namespace_id: None,
+        };
+        decide(backend, actors, rule, None, Visibility::Public, false).await?;
         Ok(Self { caller })
     }
 }
@@ -249,14 +255,13 @@ impl Admission for UserAccess {
         let found = users::by_reference(backend.database.read(), key.unwrap_or_default()).await?;
         let user = found.ok_or_else(|| Error::not_found("User"))?;
         let themself = caller.as_user().is_some_and(|caller| caller.id == user.id);
-        decide(
-            backend,
-            &caller,
-            rule,
-            themself.then_some(Role::Owner),
-            Visibility::Public,
-            false,
-        )?;
+        let actors = Actors {
+            caller: &caller,
+            project_id: None,
+            namespace_id: None,
+        };
+        let role = themself.then_some(Role::Owner);
+        decide(backend, actors, rule, role, Visibility::Public, false).await?;
         Ok(Self { caller, user })
     }
 }
@@ -269,7 +274,12 @@ impl Admission for GroupAccess {
             true => Visibility::Public,
             false => access.group.visibility,
         };
-        decide(backend, &access.caller, rule, access.role, visibility, false)?;
+        let actors = Actors {
+            caller: &access.caller,
+            project_id: None,
+            namespace_id: Some(access.group.id),
+        };
+        decide(backend, actors, rule, access.role, visibility, false).await?;
         Ok(access)
     }
 }
@@ -278,27 +288,27 @@ impl Admission for ProjectAccess {
     async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
         let project = &access.project;
-        decide(
-            backend,
-            &access.caller,
-            rule,
-            access.role,
-            project.visibility,
-            project.archived,
-        )?;
+        let actors = Actors {
+            caller: &access.caller,
+            project_id: Some(project.id),
+            namespace_id: Some(access.namespace.id),
+        };
+        let (visibility, archived) = (project.visibility, project.archived);
+        decide(backend, actors, rule, access.role, visibility, archived).await?;
         Ok(access)
     }
 }
 
 /// Scope, role, plan, gate and archive, in this order.
-fn decide(
+async fn decide(
     backend: &Backend,
-    caller: &Caller,
+    actors: Actors<'_>,
     rule: &Rule<'_>,
     role: Option<Role>,
     visibility: Visibility,
     archived: bool,
 ) -> Result<()> {
+    let caller = actors.caller;
     let covered = match caller.only_project() {
         Some(_) => rule.jobs,
         None => caller.covers(rule.scopes),
@@ -319,7 +329,9 @@ fn decide(
             "The plan of this server does not include this feature",
         ));
     }
-    if let Some((_, false)) = rule.flag {
+    if let Some((name, default)) = rule.flag
+        && !feature_gates::is_open(backend, name, default, actors).await?
+    {
         return Err(Error::not_found(""));
     }
     if archived && !rule.read && !rule.access.archived {

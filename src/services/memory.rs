@@ -9,6 +9,7 @@ pub use crate::database::{Remembered, Version};
 use crate::entities::{access_tokens, namespaces, projects, users};
 use crate::git::Oid;
 use crate::policy::Role;
+use crate::services::feature_gates::{Opening, Question};
 use crate::services::settings::Settings;
 
 /// Tokens, and projects and groups seen by a user: about two kilobytes each.
@@ -26,6 +27,8 @@ pub struct Memory {
     pub(super) groups: Remembered<(Option<i64>, String), Arc<SeenGroup>>,
     /// The settings of the instance.
     pub(super) settings: Remembered<(), Settings>,
+    /// How far feature gates are open, by who asks.
+    pub(super) gates: Remembered<Question, Opening>,
     /// Commits by project and by what names them.
     pub(super) revisions: Remembered<(i64, String), Oid>,
 }
@@ -53,6 +56,7 @@ impl Default for Memory {
             projects: Remembered::new(FEW, |_| 1),
             groups: Remembered::new(FEW, |_| 1),
             settings: Remembered::new(1, |_| 1),
+            gates: Remembered::new(FEW, |_| 1),
             revisions: Remembered::new(REVISIONS, |_| 1),
         }
     }

@@ -3,6 +3,8 @@
 
 mod rules;
 
+pub(in crate::services) use rules::of_scope as faults_of_environment_scope;
+
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,

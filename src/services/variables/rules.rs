@@ -52,7 +52,8 @@ fn of_key(key: &str) -> Vec<Cow<'static, str>> {
     of_name(key, sound, text)
 }
 
-fn of_scope(scope: &str) -> Vec<Cow<'static, str>> {
+/// What is wrong with an environment scope.
+pub fn of_scope(scope: &str) -> Vec<Cow<'static, str>> {
     let sound = |char: char| char.is_ascii_alphanumeric() || "-_/${}.* ".contains(char);
     let text = "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', '*' and spaces";
     of_name(scope, sound, text)

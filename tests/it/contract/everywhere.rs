@@ -48,9 +48,10 @@ impl Ids {
 }
 
 /// What is deleted without a condition, and why none can be set.
-const UNCONDITIONAL: [(&str, &str); 8] = [
+const UNCONDITIONAL: [(&str, &str); 9] = [
     ("delete_file", "`last_commit_id` says more"),
     ("delete_merged_branches", "it names no single thing"),
+    ("unstar_dashboards", "it names no single thing"),
     ("delete_project_custom_attribute", NO_TIME),
     ("delete_group_custom_attribute", NO_TIME),
     ("delete_user_custom_attribute", NO_TIME),

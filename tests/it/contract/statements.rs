@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, places, scenario};
 use crate::{
-    badges, boards, deploy_keys, epics, freeze_periods, issues, labels, merge_requests, milestones, snippets,
-    variables,
+    badges, boards, deploy_keys, epics, feature_flag_user_lists, feature_flags, feature_gates,
+    freeze_periods, issues, labels, merge_requests, milestones, snippets, variables,
 };
 
 /// The most that a list may take, with finding out who asks.
@@ -172,6 +172,10 @@ impl Ids {
             }
             hook = places::id(&root.post(&hooks, address).await.expect(201).json());
             freeze_periods::freeze_period(&root, &in_project).await;
+            let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, &title).await;
+            feature_flags::flag(&root, &in_project, &title, list).await;
+            let gate = json!({ "value": true, "user": "ann", "group": "many", "feature_group": "bots" });
+            feature_gates::gate(&root, &title, gate).await;
             deploy_keys::deploy_key(&root, &in_project, number as u64).await;
             for place in ["/admin/ci", &in_project, &format!("/groups/{group}")] {
                 variables::variable(&root, &format!("{place}/variables"), &format!("K{number}")).await;

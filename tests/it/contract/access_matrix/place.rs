@@ -10,8 +10,8 @@ use crate::support::code::Project;
 use crate::support::people::Person;
 use crate::support::{Client, TestServer, places};
 use crate::{
-    badges, boards, deploy_keys, epics, freeze_periods, issues, labels, merge_requests, milestones, snippets,
-    variables,
+    badges, boards, deploy_keys, epics, feature_flag_user_lists, feature_flags, freeze_periods, issues,
+    labels, merge_requests, milestones, snippets, variables,
 };
 
 /// A group and projects of one visibility.
@@ -133,6 +133,8 @@ pub async fn place<'a>(
     let merge_request_note = comment(server, &on_merge_request).await;
     let on_its_note = format!("{on_merge_request}/notes/{merge_request_note}");
     let (in_project, in_group) = (format!("/projects/{}", project.id), format!("/groups/{group}"));
+    let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, "there").await;
+    feature_flags::flag(&root, &in_project, "there", list).await;
     let public = json!({"visibility": "public"});
     let snippet = snippets::snippet(&root, &in_project, "there", public).await;
     let on_snippet = format!("{in_project}/snippets/{snippet}");

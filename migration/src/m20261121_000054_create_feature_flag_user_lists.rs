@@ -1,0 +1,102 @@
+//! Lists of users for feature flags of projects (specification 2.11), which are numbered within the project.
+
+use sea_orm_migration::sea_orm::DatabaseBackend;
+use sea_orm_migration::{prelude::*, schema::*};
+
+use crate::naming::{create, drop, exactly_one, index, one_of, reference, table, unique};
+
+#[derive(DeriveMigrationName)]
+pub struct Migration;
+
+const COUNTERS: &str = "iid_counters";
+/// What was numbered before.
+const BEFORE: [&str; 4] = ["issues", "merge_requests", "milestones", "epics"];
+/// What is numbered from now on.
+const AFTER: [&str; 5] = [
+    "issues",
+    "merge_requests",
+    "milestones",
+    "epics",
+    "feature_flag_user_lists",
+];
+
+#[async_trait::async_trait]
+impl MigrationTrait for Migration {
+    async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        count(manager, &AFTER).await?;
+        create(
+            manager,
+            table("feature_flag_user_lists")
+                .col(big_integer("project_id"))
+                .col(big_integer("iid"))
+                .col(text("name"))
+                .col(text("user_xids"))
+                .col(timestamp_with_time_zone("created_at"))
+                .col(timestamp_with_time_zone("updated_at"))
+                .foreign_key(&mut reference(
+                    "feature_flag_user_lists",
+                    "project_id",
+                    "projects",
+                    ForeignKeyAction::Cascade,
+                )),
+            [
+                unique("feature_flag_user_lists", &["project_id", "iid"]),
+                unique("feature_flag_user_lists", &["project_id", "name"]),
+                index("feature_flag_user_lists", &["project_id", "id"]),
+            ],
+        )
+        .await
+    }
+
+    async fn down(&self, manager: &SchemaManager) -> Result<(), DbErr> {
+        drop(manager, &["feature_flag_user_lists"]).await?;
+        let ours = Query::delete()
+            .from_table(COUNTERS)
+            .and_where(Expr::col("subject").is_not_in(BEFORE))
+            .take();
+        manager.get_connection().execute(&ours).await?;
+        count(manager, &BEFORE).await
+    }
+
+    fn use_transaction(&self) -> Option<bool> {
+        Some(true)
+    }
+}
+
+/// Says what may be numbered. SQLite does not change checks, so there the table is made anew.
+async fn count(manager: &SchemaManager<'_>, subjects: &[&'static str]) -> Result<(), DbErr> {
+    let db = manager.get_connection();
+    if manager.get_database_backend() == DatabaseBackend::Postgres {
+        let subjects = subjects.join("', '");
+        let sql = format!(
+            "ALTER TABLE iid_counters DROP CONSTRAINT ck_iid_counters_subject, \
+             ADD CONSTRAINT ck_iid_counters_subject CHECK (subject IN ('{subjects}'))"
+        );
+        db.execute_unprepared(&sql).await?;
+        return Ok(());
+    }
+    let refers = |column, target| reference(COUNTERS, column, target, ForeignKeyAction::Cascade);
+    let mut made = table("iid_counters_new")
+        .col(big_integer_null("project_id"))
+        .col(big_integer_null("namespace_id"))
+        .col(text("subject"))
+        .col(big_integer("last"))
+        .foreign_key(&mut refers("project_id", "projects"))
+        .foreign_key(&mut refers("namespace_id", "namespaces"))
+        .check(exactly_one(COUNTERS, &["project_id", "namespace_id"]))
+        .check(one_of(COUNTERS, "subject", subjects))
+        .take();
+    manager.create_table(made.take()).await?;
+    let columns = "id, project_id, namespace_id, subject, last";
+    db.execute_unprepared(&format!(
+        "INSERT INTO iid_counters_new ({columns}) SELECT {columns} FROM iid_counters"
+    ))
+    .await?;
+    drop(manager, &[COUNTERS]).await?;
+    let rename = Table::rename().table("iid_counters_new", COUNTERS).to_owned();
+    manager.rename_table(rename).await?;
+    for columns in [["project_id", "subject"], ["namespace_id", "subject"]] {
+        manager.create_index(unique(COUNTERS, &columns)).await?;
+    }
+    Ok(())
+}

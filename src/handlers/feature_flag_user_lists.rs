@@ -1,0 +1,69 @@
+//! Lists of users for feature flags of projects.
+
+use crate::api::contract::{
+    CreateFeatureFlagUserListRequest, DeleteFeatureFlagUserListRequest, FeatureFlagUserList,
+    FeatureFlagUserListsApi, GetFeatureFlagUserListRequest, ListFeatureFlagUserListsRequest,
+    UpdateFeatureFlagUserListRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::feature_flag_user_lists::{self as lists, Change};
+use crate::views::feature_flag::user_list;
+
+impl FeatureFlagUserListsApi for App {
+    async fn list_feature_flag_user_lists(
+        &self,
+        access: ProjectAccess,
+        request: ListFeatureFlagUserListsRequest,
+    ) -> Result<Page<FeatureFlagUserList>> {
+        let page = lists::list(&self.backend, &access, &request.page).await?;
+        Ok(page.map(user_list))
+    }
+
+    async fn create_feature_flag_user_list(
+        &self,
+        access: ProjectAccess,
+        request: CreateFeatureFlagUserListRequest,
+    ) -> Result<FeatureFlagUserList> {
+        let body = request.body;
+        let new = Change {
+            name: Some(body.name),
+            user_xids: Some(body.user_xids),
+        };
+        let made = lists::create(&self.backend, &access, new).await?;
+        Ok(user_list(made))
+    }
+
+    async fn get_feature_flag_user_list(
+        &self,
+        access: ProjectAccess,
+        request: GetFeatureFlagUserListRequest,
+    ) -> Result<FeatureFlagUserList> {
+        let found = lists::get(&self.backend, &access, request.iid).await?;
+        Ok(user_list(found))
+    }
+
+    async fn update_feature_flag_user_list(
+        &self,
+        access: ProjectAccess,
+        request: UpdateFeatureFlagUserListRequest,
+    ) -> Result<FeatureFlagUserList> {
+        let change = Change {
+            name: request.body.name,
+            user_xids: request.body.user_xids,
+        };
+        let changed = lists::update(&self.backend, &access, request.iid, change).await?;
+        Ok(user_list(changed))
+    }
+
+    async fn delete_feature_flag_user_list(
+        &self,
+        access: ProjectAccess,
+        request: DeleteFeatureFlagUserListRequest,
+    ) -> Result<()> {
+        let since = request.if_unmodified_since;
+        lists::delete(&self.backend, &access, request.iid, since.as_deref()).await
+    }
+}

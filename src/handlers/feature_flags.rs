@@ -1,0 +1,120 @@
+//! Feature flags of projects.
+
+use crate::api::contract::{
+    CreateFeatureFlagRequest, DeleteFeatureFlagRequest, FeatureFlag, FeatureFlagFilter,
+    FeatureFlagScopeCreate, FeatureFlagScopeUpdate, FeatureFlagStrategyCreate, FeatureFlagStrategyUpdate,
+    FeatureFlagsApi, GetFeatureFlagRequest, ListFeatureFlagsRequest, UpdateFeatureFlagRequest,
+};
+use crate::api::types::{Map, MaybeUndefined, Page};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::feature_flags::{self, Change, NewFlag, ScopeChange, StrategyChange};
+use crate::views::feature_flag::feature_flag;
+
+impl FeatureFlagsApi for App {
+    async fn list_feature_flags(
+        &self,
+        access: ProjectAccess,
+        request: ListFeatureFlagsRequest,
+    ) -> Result<Page<FeatureFlag>> {
+        let active = request.scope.map(|scope| match scope {
+            FeatureFlagFilter::Enabled => true,
+            FeatureFlagFilter::Disabled => false,
+        });
+        let page = feature_flags::list(&self.backend, &access, active, &request.page).await?;
+        Ok(page.map(feature_flag))
+    }
+
+    async fn create_feature_flag(
+        &self,
+        access: ProjectAccess,
+        request: CreateFeatureFlagRequest,
+    ) -> Result<FeatureFlag> {
+        let body = request.body;
+        let strategies = body.strategies.unwrap_or_default();
+        let new = NewFlag {
+            name: body.name,
+            description: body.description,
+            active: body.active,
+            strategies: strategies.into_iter().map(new_strategy).collect(),
+        };
+        let made = feature_flags::create(&self.backend, &access, new).await?;
+        Ok(feature_flag(made))
+    }
+
+    async fn get_feature_flag(
+        &self,
+        access: ProjectAccess,
+        request: GetFeatureFlagRequest,
+    ) -> Result<FeatureFlag> {
+        let found = feature_flags::get(&self.backend, &access, &request.feature_flag_name).await?;
+        Ok(feature_flag(found))
+    }
+
+    async fn update_feature_flag(
+        &self,
+        access: ProjectAccess,
+        request: UpdateFeatureFlagRequest,
+    ) -> Result<FeatureFlag> {
+        let (name, body) = (request.feature_flag_name, request.body);
+        let strategies = body.strategies.unwrap_or_default();
+        let change = Change {
+            name: body.name,
+            description: said(body.description),
+            active: body.active,
+            strategies: strategies.into_iter().map(strategy).collect(),
+        };
+        let changed = feature_flags::update(&self.backend, &access, &name, change).await?;
+        Ok(feature_flag(changed))
+    }
+
+    async fn delete_feature_flag(
+        &self,
+        access: ProjectAccess,
+        request: DeleteFeatureFlagRequest,
+    ) -> Result<FeatureFlag> {
+        let (name, since) = (request.feature_flag_name, request.if_unmodified_since);
+        let gone = feature_flags::delete(&self.backend, &access, &name, since.as_deref()).await?;
+        Ok(feature_flag(gone))
+    }
+}
+
+/// What was said, where null is something to say.
+fn said<T>(value: MaybeUndefined<T>) -> Option<Option<T>> {
+    match value {
+        MaybeUndefined::Undefined => None,
+        MaybeUndefined::Null => Some(None),
+        MaybeUndefined::Value(value) => Some(Some(value)),
+    }
+}
+
+fn new_strategy(sent: FeatureFlagStrategyCreate) -> StrategyChange {
+    let scope = |scope: FeatureFlagScopeCreate| ScopeChange {
+        environment_scope: Some(scope.environment_scope),
+        ..ScopeChange::default()
+    };
+    StrategyChange {
+        kind: Some(sent.name.into()),
+        parameters: sent.parameters.map(Map::into_iter).map(Iterator::collect),
+        user_list_id: sent.user_list_id.map(Some),
+        scopes: sent.scopes.unwrap_or_default().into_iter().map(scope).collect(),
+        ..StrategyChange::default()
+    }
+}
+
+fn strategy(sent: FeatureFlagStrategyUpdate) -> StrategyChange {
+    let scope = |scope: FeatureFlagScopeUpdate| ScopeChange {
+        id: scope.id,
+        remove: scope.destroy,
+        environment_scope: scope.environment_scope,
+    };
+    StrategyChange {
+        id: sent.id,
+        remove: sent.destroy,
+        kind: sent.name.map(Into::into),
+        parameters: sent.parameters.map(Map::into_iter).map(Iterator::collect),
+        user_list_id: said(sent.user_list_id),
+        scopes: sent.scopes.unwrap_or_default().into_iter().map(scope).collect(),
+    }
+}

@@ -1,0 +1,51 @@
+//! Feature gates.
+
+use crate::api::contract::{
+    DeleteFeatureGateRequest, FeatureGate, FeatureGateShare, FeatureGatesApi, ListFeatureGatesRequest,
+    SetFeatureGateRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::InstanceAccess;
+use crate::services::feature_gates::{self, Setting, Share, Targets, Wish};
+use crate::views::feature_gate::feature_gate;
+
+impl FeatureGatesApi for App {
+    async fn list_feature_gates(
+        &self,
+        _: InstanceAccess,
+        request: ListFeatureGatesRequest,
+    ) -> Result<Page<FeatureGate>> {
+        let page = feature_gates::list(&self.backend, &request.page).await?;
+        Ok(page.map(feature_gate))
+    }
+
+    async fn set_feature_gate(
+        &self,
+        _: InstanceAccess,
+        request: SetFeatureGateRequest,
+    ) -> Result<FeatureGate> {
+        let body = request.body;
+        let wish = Wish {
+            setting: Setting::read(&body.value)?,
+            key: body.key.map(|key| match key {
+                FeatureGateShare::PercentageOfTime => Share::Time,
+                FeatureGateShare::PercentageOfActors => Share::Actors,
+            }),
+            targets: Targets {
+                feature_group: body.feature_group,
+                user: body.user,
+                group: body.group,
+                project: body.project,
+            },
+        };
+        let gate = feature_gates::set(&self.backend, request.name, wish).await?;
+        Ok(feature_gate(gate))
+    }
+
+    async fn delete_feature_gate(&self, _: InstanceAccess, request: DeleteFeatureGateRequest) -> Result<()> {
+        let since = request.if_unmodified_since;
+        feature_gates::delete(&self.backend, &request.name, since.as_deref()).await
+    }
+}

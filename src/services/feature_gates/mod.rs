@@ -1,0 +1,70 @@
+//! Feature gates (specification 2.14, 3.7 and 4.13): switches of what the contract hides behind an `x-flag`. They are set in
+//! [`setting`], and [`asking`] says for whom one is open.
+
+mod asking;
+mod setting;
+
+pub use asking::{Actors, is_open};
+pub(in crate::services) use asking::{Opening, Question};
+pub use setting::{Setting, Share, Targets, Wish, set};
+
+use sea_orm::{ConnectionTrait, EntityTrait, QuerySelect};
+
+use crate::api::types::{Page, PageRequest};
+use crate::entities::feature_gate_targets::{self, Model as Target};
+use crate::entities::feature_gates::{self, Model};
+use crate::error::Result;
+use crate::services::Backend;
+use crate::services::listing::page_of;
+use crate::services::preconditions;
+
+/// A gate and for whom it is open beside the shares.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The gate.
+    pub gate: Model,
+    /// The users, groups, projects and feature groups, in the order in which they were named.
+    pub targets: Vec<Target>,
+}
+
+/// A page of the gates that were ever set, the oldest first.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<Row>> {
+    let db = backend.database.read();
+    let page = page_of(db, feature_gates::all(), page).await?;
+    let mut targets = match page.items.is_empty() {
+        true => Vec::new(),
+        false => targets_of(db, page.items.iter().map(|gate| gate.id)).await?,
+    };
+    Ok(page.map(|gate| {
+        let of_this = |target: &mut Target| target.feature_gate_id == gate.id;
+        let targets = targets.extract_if(.., of_this).collect();
+        Row { gate, targets }
+    }))
+}
+
+/// Removes a gate, if there is one.
+///
+/// # Errors
+/// 412 when it changed after the caller's date.
+pub async fn delete(backend: &Backend, name: &str, unmodified_since: Option<&str>) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let found = feature_gates::named(name).lock_exclusive();
+            if let Some(gate) = found.one(transaction).await? {
+                preconditions::unmodified_since(unmodified_since, gate.updated_at)?;
+                feature_gates::Entity::delete_by_id(gate.id)
+                    .exec(transaction)
+                    .await?;
+            }
+            Ok(())
+        })
+        .await
+}
+
+async fn targets_of(db: &impl ConnectionTrait, gates: impl IntoIterator<Item = i64>) -> Result<Vec<Target>> {
+    Ok(feature_gate_targets::of_gates(gates).all(db).await?)
+}

@@ -1,0 +1,91 @@
+//! Feature flags and the lists of users that they may be on for.
+
+use crate::api::contract::{
+    FeatureFlag, FeatureFlagScope, FeatureFlagStrategy, FeatureFlagStrategyName, FeatureFlagUserList,
+    FeatureFlagVersion,
+};
+use crate::api::types::Map;
+use crate::entities::feature_flag_scopes::Model as Scope;
+use crate::entities::feature_flag_strategies::Kind;
+use crate::entities::feature_flag_user_lists::Model as UserList;
+use crate::services::feature_flags::{Row, Strategy};
+
+/// A list of users as the contract shows it.
+#[must_use]
+pub fn user_list(row: UserList) -> FeatureFlagUserList {
+    FeatureFlagUserList {
+        id: row.id,
+        iid: row.iid,
+        project_id: row.project_id,
+        name: row.name,
+        user_xids: row.user_xids,
+        created_at: row.created_at.into(),
+        updated_at: row.updated_at.into(),
+    }
+}
+
+/// A flag as the contract shows it.
+#[must_use]
+pub fn feature_flag(row: Row) -> FeatureFlag {
+    let Row { flag, strategies } = row;
+    FeatureFlag {
+        name: flag.name,
+        description: flag.description,
+        active: flag.active,
+        version: FeatureFlagVersion::NewVersionFlag,
+        created_at: flag.created_at.into(),
+        updated_at: flag.updated_at.into(),
+        scopes: Vec::new(),
+        strategies: strategies.into_iter().map(strategy).collect(),
+    }
+}
+
+fn strategy(row: Strategy) -> FeatureFlagStrategy {
+    let Strategy {
+        strategy,
+        scopes,
+        user_list,
+    } = row;
+    // What stands there was written by the service, as an object of texts.
+    let parameters: Map<String> = serde_json::from_str(&strategy.parameters).unwrap_or_default();
+    FeatureFlagStrategy {
+        id: strategy.id,
+        name: strategy.name.into(),
+        parameters,
+        scopes: scopes.into_iter().map(scope).collect(),
+        user_list: user_list.map(self::user_list),
+    }
+}
+
+fn scope(row: Scope) -> FeatureFlagScope {
+    FeatureFlagScope {
+        id: row.id,
+        environment_scope: row.environment_scope,
+    }
+}
+
+impl From<Kind> for FeatureFlagStrategyName {
+    fn from(kind: Kind) -> Self {
+        match kind {
+            Kind::Default => Self::Default,
+            Kind::GradualRollout => Self::GradualRolloutUserId,
+            Kind::Users => Self::UserWithId,
+            Kind::FlexibleRollout => Self::FlexibleRollout,
+            Kind::UserList => Self::ServiceUserList,
+            Kind::CompatibleUserList => Self::GitlabUserList,
+        }
+    }
+}
+
+impl From<FeatureFlagStrategyName> for Kind {
+    fn from(name: FeatureFlagStrategyName) -> Self {
+        match name {
+            FeatureFlagStrategyName::Default => Self::Default,
+            FeatureFlagStrategyName::GradualRolloutUserId => Self::GradualRollout,
+            FeatureFlagStrategyName::UserWithId => Self::Users,
+            FeatureFlagStrategyName::FlexibleRollout => Self::FlexibleRollout,
+            FeatureFlagStrategyName::ServiceUserList => Self::UserList,
+            FeatureFlagStrategyName::GitlabUserList => Self::CompatibleUserList,
+        }
+    }
+}
