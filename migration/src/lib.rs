@@ -52,7 +52,10 @@ mod m20261121_000044_create_freeze_periods;
 mod m20261121_000045_create_deploy_keys;
 mod m20261121_000046_index_branches_of_merge_requests;
 mod m20261121_000047_create_ci_variables;
+mod m20261121_000048_create_pipeline_schedules;
+mod m20261121_000049_create_pipeline_triggers;
 mod m20261121_000050_keep_pending_todos_apart;
+mod m20261121_000051_create_pipelines;
 mod m20261121_000053_create_feature_gates;
 mod m20261121_000054_create_feature_flag_user_lists;
 mod m20261121_000055_create_feature_flags;
@@ -109,7 +112,10 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000045_create_deploy_keys::Migration),
             Box::new(m20261121_000046_index_branches_of_merge_requests::Migration),
             Box::new(m20261121_000047_create_ci_variables::Migration),
+            Box::new(m20261121_000048_create_pipeline_schedules::Migration),
+            Box::new(m20261121_000049_create_pipeline_triggers::Migration),
             Box::new(m20261121_000050_keep_pending_todos_apart::Migration),
+            Box::new(m20261121_000051_create_pipelines::Migration),
             Box::new(m20261121_000053_create_feature_gates::Migration),
             Box::new(m20261121_000054_create_feature_flag_user_lists::Migration),
             Box::new(m20261121_000055_create_feature_flags::Migration),

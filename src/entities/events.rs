@@ -44,12 +44,16 @@ pub enum TargetType {
     CommitNote,
     /// An issue.
     Issue,
+    /// A job of a pipeline.
+    Job,
     /// A merge request.
     MergeRequest,
     /// A milestone.
     Milestone,
     /// A note on an issue, a merge request or a snippet.
     Note,
+    /// A pipeline.
+    Pipeline,
     /// The project itself.
     Project,
     /// A snippet.

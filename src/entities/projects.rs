@@ -313,6 +313,16 @@ pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, D
     live().filter(Column::Id.eq(id)).lock_exclusive().one(db).await
 }
 
+/// As [`lock`], against others who do the same: for those who add to a project or change what belongs to it. Rows that refer
+/// to the project may come meanwhile, so that nobody who has made one waits here in a circle.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn hold(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
+    let found = live().filter(Column::Id.eq(id)).lock(LockType::NoKeyUpdate);
+    found.one(db).await
+}
+
 /// All projects that are not being removed.
 pub fn live() -> Select<Entity> {
     Entity::find().filter(Column::DeletionStartedAt.is_null())

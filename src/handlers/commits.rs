@@ -14,8 +14,9 @@ use crate::services::commits::comments::{self, LineType, NewComment};
 use crate::services::commits::committing::AuthorOverride;
 use crate::services::commits::content;
 use crate::services::commits::creation::{self, ActionKind, NewAction, NewCommit, StartPoint};
-use crate::services::commits::listing::{self, Order, Query, RefKind};
+use crate::services::commits::listing::{self, Listed, Order, Query, RefKind};
 use crate::services::commits::transplanting::{self, Direction};
+use crate::services::pipelines;
 use crate::views::commit as view;
 
 impl CommitsApi for App {
@@ -34,8 +35,14 @@ impl CommitsApi for App {
             with_stats: request.with_stats,
         };
         let page = listing::list(&self.backend, &access, query, &request.page).await?;
+        let shas = page.items.iter().map(|found| found.commit.id.to_string());
+        let last = pipelines::newest_of_commits(&self.backend, &access, shas.collect()).await?;
         let url = self.project_url(&access);
-        Ok(page.map(|commit| view::listed(commit, &url)))
+        Ok(page.map(|found| {
+            let sha = found.commit.id.to_string();
+            let last = last.iter().find(|pipeline| pipeline.sha == sha);
+            view::with_status(found, last, &url)
+        }))
     }
 
     async fn create_commit(&self, access: ProjectAccess, request: CreateCommitRequest) -> Result<Commit> {
@@ -57,12 +64,12 @@ impl CommitsApi for App {
             with_stats: body.stats,
         };
         let made = creation::create(&self.backend, &access, new).await?;
-        Ok(view::detail(made, access.project.id, &self.project_url(&access)))
+        self.commit(&access, made).await
     }
 
     async fn get_commit(&self, access: ProjectAccess, request: GetCommitRequest) -> Result<Commit> {
         let found = listing::get(&self.backend, &access, &request.sha, request.stats).await?;
-        Ok(view::detail(found, access.project.id, &self.project_url(&access)))
+        self.commit(&access, found).await
     }
 
     async fn list_commit_refs(
@@ -134,6 +141,19 @@ impl CommitsApi for App {
 impl App {
     pub(super) fn project_url(&self, access: &ProjectAccess) -> String {
         view::project_url(&self.backend.instance.base_url, access)
+    }
+
+    /// A commit by itself.
+    async fn commit(&self, access: &ProjectAccess, found: Listed) -> Result<Commit> {
+        let sha = found.commit.id.to_string();
+        let last = pipelines::newest_of_commit(&self.backend, access, &sha).await?;
+        let path = self.path_of(access);
+        Ok(view::detail(
+            found,
+            last.as_ref(),
+            access.project.id,
+            self.at(&path),
+        ))
     }
 
     async fn transplant(

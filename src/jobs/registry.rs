@@ -2,8 +2,8 @@
 
 use super::{
     Registry, create_repository, delete_group, delete_merged_branches, delete_project, delete_user,
-    deliver_hook, finish_merge, fork_repository, keep_merge_request, maintain_repository, read_messages,
-    recount_closing, sweep_expired_access,
+    deliver_hook, finish_merge, fork_repository, keep_merge_request, maintain_repository, merge_waiting,
+    read_messages, recount_closing, run_schedule, sweep_expired_access,
 };
 use crate::services::Backend;
 
@@ -14,6 +14,7 @@ pub fn registry(backend: &Backend) -> Registry {
     let (creation, merged, project, user, upkeep) = (own(), own(), own(), own(), own());
     let (group, expired, hooks, forks) = (own(), own(), own(), own());
     let (finished, kept, counted, read) = (own(), own(), own(), own());
+    let (waiting, schedules) = (own(), own());
     Registry::default()
         .handle(move |job, _| create_repository::run(creation.clone(), job))
         .handle(move |job, _| delete_group::run(group.clone(), job))
@@ -25,7 +26,9 @@ pub fn registry(backend: &Backend) -> Registry {
         .handle(move |job, attempt| fork_repository::run(forks.clone(), job, attempt))
         .handle(move |job, _| keep_merge_request::run(kept.clone(), job))
         .handle(move |job, _| maintain_repository::run(upkeep.clone(), job))
+        .handle(move |job, _| merge_waiting::run(waiting.clone(), job))
         .handle(move |job, _| read_messages::run(read.clone(), job))
         .handle(move |job, _| recount_closing::run(counted.clone(), job))
+        .handle(move |job, _| run_schedule::run(schedules.clone(), job))
         .handle(move |job, _| sweep_expired_access::run(expired.clone(), job))
 }

@@ -11,10 +11,12 @@ use super::{enqueue, purge_dead};
 use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::services::hooks::log;
-use crate::services::{Backend, references, uploads};
+use crate::services::{Backend, pipeline_schedules, references, uploads};
 
-/// How often.
+/// How often most of it.
 const PERIOD: Duration = Duration::from_secs(5 * 60);
+/// How often it is looked for schedules of pipelines that are due; they are told to the minute.
+const SCHEDULES: Duration = Duration::from_secs(10);
 /// How long jobs that were given up are kept for the operator.
 const DEAD_JOBS_KEPT: TimeDelta = TimeDelta::days(30);
 
@@ -22,12 +24,15 @@ const DEAD_JOBS_KEPT: TimeDelta = TimeDelta::days(30);
 pub async fn run(backend: Backend, stop: CancellationToken) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut schedules = interval(SCHEDULES);
+    schedules.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
-        tokio::select! {
+        let done = tokio::select! {
             () = stop.cancelled() => return,
-            _ = ticks.tick() => {}
-        }
-        if let Err(error) = once(&backend).await {
+            _ = schedules.tick() => pipeline_schedules::enqueue_due(&backend).await.map(drop),
+            _ = ticks.tick() => once(&backend).await,
+        };
+        if let Err(error) = done {
             tracing::error!(%error, "recurring work failed");
         }
     }

@@ -72,7 +72,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
         .database
         .transaction(async |transaction| {
             // One at a time, so that two cannot both be the last.
-            if projects::lock(transaction, project_id).await?.is_none() {
+            if projects::hold(transaction, project_id).await?.is_none() {
                 return Err(Error::not_found("Project"));
             }
             let own = feature_flag_user_lists::of_project(project_id);

@@ -5,10 +5,12 @@ use crate::api::contract::{
 };
 use crate::api::types::MaybeUndefined;
 use crate::entities::commit_comments::LineType;
+use crate::entities::pipelines;
 use crate::git::{self, DiffEntry, Stats};
 use crate::services::access::ProjectAccess;
 use crate::services::commits::comments::Written;
 use crate::services::commits::listing::{Listed, RefKind};
+use crate::views::pipeline::{self, At};
 use crate::views::users as user_view;
 
 /// How many digits a short id has.
@@ -58,14 +60,24 @@ pub fn listed(listed: Listed, project_url: &str) -> Commit {
     }
 }
 
-/// A commit by itself. There are no pipelines, so `status` and `last_pipeline` are null.
+/// A commit in a list, with the status of its last pipeline, if it has one that the caller may know of.
 #[must_use]
-pub fn detail(found: Listed, project_id: i64, project_url: &str) -> Commit {
+pub fn with_status(found: Listed, last: Option<&pipelines::Model>, project_url: &str) -> Commit {
+    let status = last.map(|last| last.status.into());
     Commit {
-        status: MaybeUndefined::Null,
-        project_id: Some(project_id),
-        last_pipeline: MaybeUndefined::Null,
+        status: status.map_or(MaybeUndefined::Null, MaybeUndefined::Value),
         ..listed(found, project_url)
+    }
+}
+
+/// A commit by itself, with its last pipeline, if it has one that the caller may know of.
+#[must_use]
+pub fn detail(found: Listed, last: Option<&pipelines::Model>, project_id: i64, at: At<'_>) -> Commit {
+    let pipeline = last.map(|last| pipeline::reference(at, last));
+    Commit {
+        project_id: Some(project_id),
+        last_pipeline: pipeline.map_or(MaybeUndefined::Null, MaybeUndefined::Value),
+        ..with_status(found, last, &format!("{}/{}", at.base, at.path))
     }
 }
 

@@ -109,6 +109,8 @@ fn target_type(kind: TargetType) -> &'static str {
         TargetType::Issue => "Issue",
         TargetType::MergeRequest => "MergeRequest",
         TargetType::Milestone => "Milestone",
+        TargetType::Job => "Job",
+        TargetType::Pipeline => "Pipeline",
         TargetType::Project => "Project",
         TargetType::Snippet => "Snippet",
         TargetType::User => "User",

@@ -1,12 +1,14 @@
 //! Merge requests.
 
+use chrono::{DateTime, Utc};
+
 use crate::api::contract::{
     DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References, TaskCompletionStatus,
     UserReference,
 };
 use crate::api::types::MaybeUndefined;
 use crate::entities::merge_requests::{MergeStatus, Model, State};
-use crate::entities::users;
+use crate::entities::{pipelines, users};
 use crate::git;
 use crate::services::Instance;
 use crate::services::issuables::times::Times;
@@ -14,6 +16,7 @@ use crate::services::merge_requests::{Details, Row, is_draft};
 use crate::views::commit;
 use crate::views::issue::{Parts, label, time_stats};
 use crate::views::milestone::milestone;
+use crate::views::pipeline::{At, reference as reference_of, whole};
 use crate::views::users::{maker, reference};
 
 /// A merge request as the contract shows it.
@@ -95,7 +98,7 @@ pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeReques
         ..simple
     };
     match details {
-        Some(details) => with_details(shown, &merge_request, details),
+        Some(details) => with_details(base, shown, &merge_request, details),
         None => shown,
     }
 }
@@ -177,8 +180,16 @@ pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequ
     }
 }
 
-/// Adds what is told of one alone. There are no pipelines yet.
-fn with_details(shown: MergeRequest, of: &Model, details: Details) -> MergeRequest {
+/// Adds what is told of one alone.
+fn with_details(base: &str, shown: MergeRequest, of: &Model, details: Details) -> MergeRequest {
+    let pipeline = details.pipeline.as_ref().map(|found| {
+        let path = found.project_path.as_str();
+        (At { base, path }, found)
+    });
+    let moment = |time: fn(&pipelines::Model) -> Option<DateTime<Utc>>| {
+        let (_, found) = pipeline?;
+        time(&found.pipeline).map(Into::into)
+    };
     MergeRequest {
         subscribed: details.subscribed,
         changes_count: nullable(details.changes_count),
@@ -192,10 +203,16 @@ fn with_details(shown: MergeRequest, of: &Model, details: Details) -> MergeReque
             head_sha: of.head_sha.clone(),
             start_sha: of.start_sha.clone(),
         }),
-        pipeline: MaybeUndefined::Null,
-        head_pipeline: MaybeUndefined::Null,
-        latest_build_started_at: MaybeUndefined::Null,
-        latest_build_finished_at: MaybeUndefined::Null,
+        pipeline: nullable(
+            pipeline
+                .as_ref()
+                .map(|(at, found)| reference_of(*at, &found.pipeline)),
+        ),
+        latest_build_started_at: nullable(moment(|found| found.started_at)),
+        latest_build_finished_at: nullable(moment(|found| found.finished_at)),
+        head_pipeline: nullable(
+            pipeline.map(|(at, found)| whole(at, found.pipeline.clone(), found.user.clone())),
+        ),
         first_deployed_to_production_at: MaybeUndefined::Null,
         diverged_commits_count: details
             .diverged_commits_count

@@ -2,8 +2,8 @@
 
 use crate::api::contract;
 use crate::entities::{
-    self, ci_variables, events, hook_deliveries, issues, merge_requests, milestones, namespaces, projects,
-    todos,
+    self, ci_variables, events, hook_deliveries, issues, merge_requests, milestones, namespaces, pipelines,
+    projects, todos,
 };
 
 macro_rules! same_words {
@@ -37,6 +37,9 @@ same_words! {
     contract::AutoDevopsDeployStrategy = projects::DeployStrategy { Continuous, Manual, TimedIncremental }
     contract::ImportStatus = projects::ImportStatus { None, Scheduled, Started, Finished, Failed }
     contract::VariableType = ci_variables::Kind { EnvVar, File }
+    contract::PipelineStatus = pipelines::Status {
+        Created, WaitingForResource, Preparing, Pending, Running, Success, Failed, Canceled, Skipped, Manual, Scheduled
+    }
     contract::NamespaceKind = namespaces::Kind { User, Group }
     contract::ProjectCreationLevel = namespaces::ProjectCreation { Noone, Maintainer, Developer }
     contract::TodoAction = todos::Action {

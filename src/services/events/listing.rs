@@ -125,6 +125,14 @@ pub async fn own(
     listed(backend, wanted, filter, page).await
 }
 
+/// Things whose changes only hooks are told of.
+const FOR_HOOKS: [TargetType; 4] = [
+    TargetType::Issue,
+    TargetType::Job,
+    TargetType::MergeRequest,
+    TargetType::Pipeline,
+];
+
 /// Events that tell what code says.
 fn is_about_code() -> Condition {
     Condition::any().add(Column::Action.eq(Action::Pushed)).add(
@@ -207,11 +215,11 @@ async fn listed(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Happened>> {
-    // Whoever did it is told, so what nobody known did is not listed; edits are for hooks only.
+    // Whoever did it is told, so what nobody known did is not listed; edits, pipelines and jobs are for hooks only.
     let edits = Condition::all()
         .add(Column::Action.eq(Action::Updated))
         .add(Column::TargetType.is_not_null())
-        .add(Column::TargetType.is_in([TargetType::Issue, TargetType::MergeRequest]));
+        .add(Column::TargetType.is_in(FOR_HOOKS));
     let mut wanted = wanted.filter(Column::AuthorId.is_not_null()).filter(edits.not());
     if let Some(action) = filter.action {
         wanted = wanted.filter(Column::Action.eq(action));

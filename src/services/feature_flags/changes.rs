@@ -94,7 +94,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
         .database
         .transaction(async |transaction| {
             // One at a time, so that two cannot both be the last.
-            if projects::lock(transaction, project_id).await?.is_none() {
+            if projects::hold(transaction, project_id).await?.is_none() {
                 return Err(Error::not_found("Project"));
             }
             let own = feature_flags::of_project(project_id);

@@ -1,17 +1,21 @@
-//! Merge requests that wait for a pipeline before they are merged.
+//! Merge requests that wait for a pipeline before they are merged. When one goes well, a job merges what waits for it
+//! (`jobs::merge_waiting`); one that fails is waited for all the same, as it may be tried again.
 
 use std::collections::BTreeMap;
 
-use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
 
-use super::merging::{Acceptance, another_head, check_open, not_allowed};
+use super::merging::{Acceptance, accept, another_head, check_open, not_allowed};
 use super::row::{self, Row, Wanted};
 use super::telling::{Told, tell};
-use super::{find, lock};
-use crate::entities::merge_requests::{Model, State};
-use crate::entities::now;
+use super::{find, head_pipeline, lock};
+use crate::entities::merge_requests::{self, Model, State};
+use crate::entities::{now, projects, users};
 use crate::error::{Error, Result};
+use crate::jobs;
+use crate::jobs::merge_waiting::MergeWaiting;
 use crate::services::access::ProjectAccess;
+use crate::services::authentication::{Caller, refuse_shut_out};
 use crate::services::{Backend, push_rules};
 
 /// Enters that a merge request is merged as soon as its pipeline succeeds. New commits take that back.
@@ -46,7 +50,9 @@ pub(super) async fn wait(
                 "enabled an automatic merge when the pipeline for {} succeeds",
                 before.head_sha
             );
-            enter(transaction, user, &before, row, note).await
+            let after = enter(transaction, Some(user), &before, row, note).await?;
+            overtaken(transaction, &access.project, &after).await?;
+            Ok(after)
         })
         .await?;
     row::of_one(backend, access, waiting, Wanted::default()).await
@@ -80,7 +86,7 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
             row.merge_user_id = Set(None);
             enter(
                 transaction,
-                user,
+                Some(user),
                 &before,
                 row,
                 "canceled the automatic merge".to_owned(),
@@ -91,17 +97,108 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     row::of_one(backend, access, canceled, Wanted::default()).await
 }
 
+/// Has a job merge what begins to wait for a pipeline that has gone well meanwhile. Whoever changes a pipeline holds its project
+/// until that is done, and looks for what waits then.
+async fn overtaken(
+    transaction: &DatabaseTransaction,
+    target: &projects::Model,
+    waiting: &Model,
+) -> Result<()> {
+    if let Some(source) = waiting.source_project_id {
+        projects::hold(transaction, source).await?;
+    }
+    let pipeline = head_pipeline::of(transaction, waiting).await?;
+    if !head_pipeline::lets_merge(target, pipeline.as_ref()) {
+        return Ok(());
+    }
+    let job = MergeWaiting {
+        merge_request_id: waiting.id,
+    };
+    jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+}
+
+/// Merges a merge request that waits, if the newest pipeline of its head has gone well, in the name of whoever let it wait. Where
+/// that cannot be, it waits no more, and a note says why. May be done again at any time.
+///
+/// # Errors
+/// Failures of ours; then it still waits.
+pub async fn merge_waiting(backend: &Backend, id: i64) -> Result<()> {
+    let db = backend.database.read();
+    let found = merge_requests::Entity::find_by_id(id).one(db).await?;
+    let Some(found) =
+        found.filter(|found| found.state == State::Opened && found.merge_when_pipeline_succeeds)
+    else {
+        return Ok(());
+    };
+    let Some((target, _)) = projects::by_reference(db, &found.target_project_id.to_string()).await? else {
+        return Ok(());
+    };
+    let pipeline = head_pipeline::of(db, &found).await?;
+    if !head_pipeline::lets_merge(&target, pipeline.as_ref()) {
+        return Ok(());
+    }
+    match merge(backend, &found).await {
+        Ok(()) => Ok(()),
+        Err(error @ (Error::Internal(_) | Error::TimedOut)) => Err(error),
+        Err(error) => abort(backend, &found, &error.to_string()).await,
+    }
+}
+
+/// Merges in the name of whoever let it wait.
+async fn merge(backend: &Backend, found: &Model) -> Result<()> {
+    let user = match found.merge_user_id {
+        Some(id) => users::Entity::find_by_id(id).one(backend.database.read()).await?,
+        None => None,
+    };
+    let user = user.ok_or_else(|| Error::not_found("User"))?;
+    refuse_shut_out(&user)?;
+    let project = found.target_project_id.to_string();
+    let access = ProjectAccess::find(backend, Caller::user(user), &project).await?;
+    if access.project.archived {
+        return Err(Error::forbidden());
+    }
+    let wanted = Acceptance {
+        sha: Some(found.head_sha.clone()),
+        should_remove_source_branch: found.should_remove_source_branch,
+        ..Acceptance::default()
+    };
+    accept(backend, &access, found.iid, wanted).await.map(drop)
+}
+
+/// Takes the waiting back, and says why.
+async fn abort(backend: &Backend, found: &Model, reason: &str) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let before = merge_requests::lock(transaction, found.id).await?;
+            let before = before.filter(|before| {
+                before.state == State::Opened
+                    && before.merge_when_pipeline_succeeds
+                    && before.head_sha == found.head_sha
+            });
+            let Some(before) = before else { return Ok(()) };
+            let mut row = before.clone().into_active_model();
+            row.merge_when_pipeline_succeeds = Set(false);
+            row.merge_user_id = Set(None);
+            row.merge_error = Set(Some(reason.to_owned()));
+            let note = format!("aborted the automatic merge because it was refused: {reason}");
+            enter(transaction, found.merge_user_id, &before, row, note).await?;
+            Ok(())
+        })
+        .await
+}
+
 async fn enter(
     transaction: &DatabaseTransaction,
-    user: i64,
+    user: Option<i64>,
     before: &Model,
-    mut row: crate::entities::merge_requests::ActiveModel,
+    mut row: merge_requests::ActiveModel,
     note: String,
 ) -> Result<Model> {
     row.updated_at = Set(now());
     let after = row.update(transaction).await?;
     let told = Told {
-        author: Some(user),
+        author: user,
         before: Some(before),
         after: &after,
         notes: vec![note],

@@ -6,7 +6,7 @@ use super::drafts::is_draft;
 use super::heads::{self, oid};
 use super::moves::Plan;
 use super::row::{self, Row, Wanted};
-use super::{automatic, find, messages};
+use super::{automatic, find, head_pipeline, messages};
 use crate::entities::merge_requests::{self, Model, State};
 use crate::entities::projects;
 use crate::error::{Error, Result};
@@ -51,8 +51,12 @@ pub async fn accept(backend: &Backend, access: &ProjectAccess, iid: i64, wanted:
         return Err(Error::Unauthorized);
     }
     check_open(&found)?;
-    let waits = wanted.merge_when_pipeline_succeeds && access.project.only_allow_merge_if_pipeline_succeeds;
-    check_project(backend, &access.project, &found, waits).await?;
+    let pipeline = head_pipeline::of(db, &found).await?;
+    let succeeded = head_pipeline::lets_merge(&access.project, pipeline.as_ref());
+    let runs = pipeline.is_some_and(|pipeline| !pipeline.status.is_finished());
+    let asked = access.project.only_allow_merge_if_pipeline_succeeds;
+    let waits = wanted.merge_when_pipeline_succeeds && !succeeded && (asked || runs);
+    check_project(backend, &access.project, &found, waits || succeeded).await?;
     let head = wanted.sha.as_deref().map(str::trim).filter(|sha| !sha.is_empty());
     if head.is_some_and(|sha| !sha.eq_ignore_ascii_case(&found.head_sha)) {
         return Err(another_head(&found));
@@ -112,15 +116,15 @@ pub(super) fn check_open(merge_request: &Model) -> Result<()> {
     }
 }
 
-/// Refuses what the settings of the project ask for and is not given, but for a pipeline that is waited for. No commit has one
-/// that has succeeded.
+/// Refuses what the settings of the project ask for and is not given; `piped` says that its pipeline has succeeded, or is
+/// waited for.
 async fn check_project(
     backend: &Backend,
     project: &projects::Model,
     merge_request: &Model,
-    waits: bool,
+    piped: bool,
 ) -> Result<()> {
-    if project.only_allow_merge_if_pipeline_succeeds && !waits {
+    if project.only_allow_merge_if_pipeline_succeeds && !piped {
         return Err(not_allowed());
     }
     if project.only_allow_merge_if_all_discussions_are_resolved {

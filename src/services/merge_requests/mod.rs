@@ -9,6 +9,7 @@ mod delete;
 mod drafts;
 mod edit;
 mod finishing;
+pub(in crate::services) mod head_pipeline;
 mod heads;
 pub mod list;
 mod mergeability;
@@ -25,7 +26,7 @@ mod tips;
 
 use sea_orm::{ConnectionTrait, QueryFilter};
 
-pub use automatic::cancel;
+pub use automatic::{cancel, merge_waiting};
 pub use changes::{changes, commits};
 pub use create::{NewMergeRequest, create};
 pub use delete::delete;

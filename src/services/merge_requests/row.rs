@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
 
+use super::head_pipeline::{self, HeadPipeline};
 use super::{changes, find, mergeability};
 use crate::entities::access::project_level;
 use crate::entities::merge_requests::{self, Model, State};
@@ -54,6 +55,8 @@ pub struct Details {
     pub diverged_commits_count: Option<usize>,
     /// Whether it is being rebased, where that is wanted.
     pub rebase_in_progress: Option<bool>,
+    /// The newest pipeline of its head, as far as the caller may know of it.
+    pub pipeline: Option<HeadPipeline>,
 }
 
 /// What is looked for when it is wanted only.
@@ -113,6 +116,7 @@ pub(super) async fn of_one(
         },
         // Rebases are done within the request that asks for them.
         rebase_in_progress: wanted.rebase.then_some(false),
+        pipeline: head_pipeline::seen(backend, access, this).await?,
     });
     Ok(row)
 }

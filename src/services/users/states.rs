@@ -5,7 +5,7 @@ use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, P
 
 use super::end_sessions;
 use crate::entities::users::State;
-use crate::entities::{access_tokens, now, users};
+use crate::entities::{access_tokens, now, pipeline_schedules, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::UserAccess;
@@ -30,6 +30,7 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
         .database
         .transaction(async |transaction| {
             end_sessions(transaction, id).await?;
+            pipeline_schedules::deactivate_of(transaction, id, now()).await?;
             change_state(transaction, id, &from, State::Blocked).await
         })
         .await

@@ -1,7 +1,7 @@
 //! CI/CD variables of the instance, of projects and of groups (specification 2.8 and 4.7). Their values are encrypted at rest and
 //! stand in no log and no error; what they may be is said in [`rules`].
 
-mod rules;
+pub(in crate::services) mod rules;
 
 pub(in crate::services) use rules::of_scope as faults_of_environment_scope;
 

@@ -16,8 +16,8 @@ use crate::services::Backend;
 use crate::services::durations::humane;
 use crate::services::events::pushes::oid;
 use crate::services::issuables::Changed;
-use crate::services::merge_requests::is_draft;
 use crate::services::merge_requests::telling::{MergeRequestData, state_id};
+use crate::services::merge_requests::{head_pipeline, is_draft};
 
 #[derive(Debug, Serialize)]
 pub(super) struct MergeRequestPayload {
@@ -165,7 +165,7 @@ async fn attributes(
         merge_params,
         merge_user_id: of.merge_user_id,
         merge_when_pipeline_succeeds: of.merge_when_pipeline_succeeds,
-        head_pipeline_id: None,
+        head_pipeline_id: head_pipeline_id(backend, &of).await?,
         time_estimate: of.time_estimate,
         total_time_spent: of.total_time_spent,
         human_time_estimate: humane(of.time_estimate),
@@ -188,6 +188,12 @@ async fn attributes(
         merge_error: of.merge_error,
         merge_commit_sha: of.merge_commit_sha,
     })
+}
+
+/// The number of the newest pipeline of its head.
+async fn head_pipeline_id(backend: &Backend, of: &merge_requests::Model) -> Result<Option<i64>> {
+    let found = head_pipeline::of(backend.database.read(), of).await?;
+    Ok(found.map(|pipeline| pipeline.id))
 }
 
 /// The commit that its source branch stands at, from whichever repository has it.

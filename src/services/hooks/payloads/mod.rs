@@ -5,9 +5,11 @@
 //! into the event's data.
 
 mod issue;
+mod job;
 mod merge_request;
 mod note;
 mod parts;
+mod pipeline;
 mod push;
 mod snippet;
 
@@ -42,6 +44,8 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
     match (subject.event.action, subject.event.target_type) {
         (events::Action::Pushed, _) => text(&push::payload(&subject).await?),
         (_, Some(TargetType::Issue)) => text(&issue::payload(backend, &subject).await?),
+        (_, Some(TargetType::Job)) => text(&job::payload(backend, &subject).await?),
+        (_, Some(TargetType::Pipeline)) => text(&pipeline::payload(backend, &subject).await?),
         (_, Some(TargetType::MergeRequest)) => text(&merge_request::payload(backend, &subject).await?),
         (events::Action::Commented, Some(TargetType::CommitNote | TargetType::Note)) => {
             text(&note::payload(backend, &subject).await?)

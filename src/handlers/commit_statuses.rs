@@ -1,0 +1,61 @@
+//! Statuses that systems outside report of commits.
+
+use crate::api::contract::{
+    CommitStatus, CommitStatusState, CommitStatusesApi, CreateCommitStatusRequest, ListCommitStatusesRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::entities::ci_jobs::Status;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::commit_statuses::{self, Filter, Report};
+use crate::views::pipeline::commit_status;
+
+fn status(state: CommitStatusState) -> Status {
+    match state {
+        CommitStatusState::Pending => Status::Pending,
+        CommitStatusState::Running => Status::Running,
+        CommitStatusState::Success => Status::Success,
+        CommitStatusState::Failed => Status::Failed,
+        CommitStatusState::Canceled => Status::Canceled,
+        CommitStatusState::Skipped => Status::Skipped,
+    }
+}
+
+impl CommitStatusesApi for App {
+    async fn list_commit_statuses(
+        &self,
+        access: ProjectAccess,
+        request: ListCommitStatusesRequest,
+    ) -> Result<Page<CommitStatus>> {
+        let filter = Filter {
+            ref_name: request.r#ref,
+            stage: request.stage,
+            name: request.name,
+            pipeline_id: request.pipeline_id,
+            all: request.all,
+        };
+        let (backend, page) = (&self.backend, &request.page);
+        let page = commit_statuses::list(backend, &access, &request.sha, filter, page).await?;
+        Ok(page.map(|row| commit_status(&backend.instance.base_url, row)))
+    }
+
+    async fn create_commit_status(
+        &self,
+        access: ProjectAccess,
+        request: CreateCommitStatusRequest,
+    ) -> Result<CommitStatus> {
+        let body = request.body;
+        let report = Report {
+            status: status(body.state),
+            ref_name: body.r#ref,
+            name: body.name.or(body.context),
+            target_url: body.target_url,
+            description: body.description,
+            coverage: body.coverage,
+            pipeline_id: body.pipeline_id,
+        };
+        let made = commit_statuses::report(&self.backend, &access, &request.sha, report).await?;
+        Ok(commit_status(&self.backend.instance.base_url, made))
+    }
+}

@@ -1,0 +1,129 @@
+//! Pipelines of projects.
+
+use crate::api::contract::{
+    CancelPipelineRequest, CreatePipelineRequest, DeletePipelineRequest, GetPipelineRequest,
+    ListPipelineVariablesRequest, ListPipelinesRequest, Pipeline, PipelineOrder, PipelineReference,
+    PipelineScope, PipelineVariable, PipelineVariableCreate, PipelinesApi, RetryPipelineRequest,
+    SortDirection,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::entities::ci_variables::Kind;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::links;
+use crate::services::pipelines::{self, Filter, Order, Scope, Variable};
+use crate::views::pipeline::{At, pipeline, reference, variable};
+
+impl App {
+    /// The whole path of a project, below which its pipelines have their pages.
+    pub(super) fn path_of(&self, access: &ProjectAccess) -> String {
+        links::project_path(&access.namespace, &access.project)
+    }
+
+    /// Where a project has its pages, by its whole path.
+    pub(super) fn at<'a>(&'a self, path: &'a str) -> At<'a> {
+        let base = &self.backend.instance.base_url;
+        At { base, path }
+    }
+}
+
+/// A variable that a caller gives.
+pub(super) fn given(sent: PipelineVariableCreate) -> Variable {
+    Variable {
+        key: sent.key,
+        value: sent.value.into(),
+        kind: sent.variable_type.map_or(Kind::EnvVar, Into::into),
+    }
+}
+
+fn filter(request: ListPipelinesRequest) -> Filter {
+    Filter {
+        scope: request.scope.map(|scope| match scope {
+            PipelineScope::Running => Scope::Running,
+            PipelineScope::Pending => Scope::Pending,
+            PipelineScope::Finished => Scope::Finished,
+            PipelineScope::Branches => Scope::Branches,
+            PipelineScope::Tags => Scope::Tags,
+        }),
+        status: request.status.map(Into::into),
+        ref_name: request.r#ref,
+        sha: request.sha,
+        yaml_errors: request.yaml_errors,
+        name: request.name,
+        username: request.username,
+        updated_after: request.updated_after.map(|time| time.to_utc()),
+        updated_before: request.updated_before.map(|time| time.to_utc()),
+        order: match request.order_by {
+            Some(PipelineOrder::Id) | None => Order::Id,
+            Some(PipelineOrder::Status) => Order::Status,
+            Some(PipelineOrder::Ref) => Order::Ref,
+            Some(PipelineOrder::UpdatedAt) => Order::UpdatedAt,
+            Some(PipelineOrder::UserId) => Order::UserId,
+        },
+        ascending: matches!(request.sort, Some(SortDirection::Asc)),
+    }
+}
+
+impl PipelinesApi for App {
+    async fn list_pipelines(
+        &self,
+        access: ProjectAccess,
+        request: ListPipelinesRequest,
+    ) -> Result<Page<PipelineReference>> {
+        let wanted = request.page;
+        let page = pipelines::list(&self.backend, &access, filter(request), &wanted).await?;
+        let path = self.path_of(&access);
+        Ok(page.map(|row| reference(self.at(&path), &row)))
+    }
+
+    async fn create_pipeline(
+        &self,
+        access: ProjectAccess,
+        request: CreatePipelineRequest,
+    ) -> Result<Pipeline> {
+        let body = request.body;
+        let variables = body
+            .variables
+            .unwrap_or_default()
+            .into_iter()
+            .map(given)
+            .collect();
+        let made = pipelines::create(&self.backend, &access, &body.r#ref, variables).await?;
+        Ok(pipeline(self.at(&self.path_of(&access)), made))
+    }
+
+    async fn get_pipeline(&self, access: ProjectAccess, request: GetPipelineRequest) -> Result<Pipeline> {
+        let found = pipelines::get(&self.backend, &access, request.pipeline_id).await?;
+        Ok(pipeline(self.at(&self.path_of(&access)), found))
+    }
+
+    async fn delete_pipeline(&self, access: ProjectAccess, request: DeletePipelineRequest) -> Result<()> {
+        let (id, since) = (request.pipeline_id, request.if_unmodified_since);
+        pipelines::delete(&self.backend, &access, id, since.as_deref()).await
+    }
+
+    async fn list_pipeline_variables(
+        &self,
+        access: ProjectAccess,
+        request: ListPipelineVariablesRequest,
+    ) -> Result<Page<PipelineVariable>> {
+        let (id, page) = (request.pipeline_id, request.page);
+        let page = pipelines::list_variables(&self.backend, &access, id, &page).await?;
+        Ok(page.map(variable))
+    }
+
+    async fn cancel_pipeline(
+        &self,
+        access: ProjectAccess,
+        request: CancelPipelineRequest,
+    ) -> Result<Pipeline> {
+        let canceled = pipelines::cancel(&self.backend, &access, request.pipeline_id).await?;
+        Ok(pipeline(self.at(&self.path_of(&access)), canceled))
+    }
+
+    async fn retry_pipeline(&self, access: ProjectAccess, request: RetryPipelineRequest) -> Result<Pipeline> {
+        let retried = pipelines::retry(&self.backend, &access, request.pipeline_id).await?;
+        Ok(pipeline(self.at(&self.path_of(&access)), retried))
+    }
+}

@@ -1,0 +1,29 @@
+//! Merges what waited for a pipeline that succeeded.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Failure, Job};
+use crate::services::{Backend, merge_requests};
+
+/// Merges a merge request that waits for its pipeline, if that has succeeded.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct MergeWaiting {
+    /// The merge request.
+    pub merge_request_id: i64,
+}
+
+impl Job for MergeWaiting {
+    const KIND: &'static str = "merge_waiting";
+
+    fn dedup_key(&self) -> Option<String> {
+        Some(self.merge_request_id.to_string())
+    }
+}
+
+/// Runs the job; what does not wait any more, or waits for another pipeline, is left alone.
+///
+/// # Errors
+/// When Git or the database fails; the job is tried again then.
+pub async fn run(backend: Backend, job: MergeWaiting) -> Result<(), Failure> {
+    Ok(merge_requests::merge_waiting(&backend, job.merge_request_id).await?)
+}

@@ -1,0 +1,363 @@
+//! Statuses that systems outside report of commits. Each is a job of a pipeline, whose status follows from all of them.
+
+use std::collections::HashMap;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    IntoActiveModel, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
+};
+
+use crate::api::types::{Page, PageRequest};
+use crate::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Model, Status};
+use crate::entities::pipelines::{self, Source};
+use crate::entities::{now, projects, users};
+use crate::error::{Error, Result};
+use crate::git;
+use crate::services::access::ProjectAccess;
+use crate::services::listing::page_of;
+use crate::services::pipelines::progress::settle;
+use crate::services::pipelines::{
+    NewPipeline, Reference, insert, refuse_maker, refuse_reader, resolve, telling,
+};
+use crate::services::{Backend, commits};
+
+/// What is reported on when nothing is said of it.
+const DEFAULT: &str = "default";
+
+/// How many names a pipeline may have reports on.
+const MOST: usize = 1000;
+
+/// A status with what belongs to it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The status.
+    pub job: Model,
+    /// The pipeline it is part of.
+    pub pipeline: pipelines::Model,
+    /// Who reported it; nobody when the user is gone.
+    pub reporter: Option<users::Model>,
+}
+
+/// Which statuses of a commit to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only those of this branch or tag.
+    pub ref_name: Option<String>,
+    /// Only those of this stage.
+    pub stage: Option<String>,
+    /// Only those of this name.
+    pub name: Option<String>,
+    /// Only those of this pipeline.
+    pub pipeline_id: Option<i64>,
+    /// Those too that others took the place of.
+    pub all: bool,
+}
+
+/// What a system outside finds of a commit.
+#[derive(Debug, Clone)]
+pub struct Report {
+    /// The status.
+    pub status: Status,
+    /// The branch or tag.
+    pub ref_name: Option<String>,
+    /// What is reported on.
+    pub name: Option<String>,
+    /// Where there is more.
+    pub target_url: Option<String>,
+    /// What there is to say.
+    pub description: Option<String>,
+    /// How much of the code was seen, in percent.
+    pub coverage: Option<f64>,
+    /// The pipeline it is part of.
+    pub pipeline_id: Option<i64>,
+}
+
+/// A page of the statuses of a commit, the oldest first.
+///
+/// # Errors
+/// 404 for a commit that is not there, and 403 for whoever may not know of pipelines.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    refuse_reader(access)?;
+    let sha = commits::repository(backend, access)?
+        .resolve_commit(revision)
+        .await?;
+    let mut of_commit = pipelines::of_project(access.project.id)
+        .select_only()
+        .column(pipelines::Column::Id)
+        .filter(pipelines::Column::Sha.eq(sha.to_string()));
+    if let Some(name) = filter.ref_name {
+        of_commit = of_commit.filter(pipelines::Column::RefName.eq(name));
+    }
+    if let Some(id) = filter.pipeline_id {
+        of_commit = of_commit.filter(pipelines::Column::Id.eq(id));
+    }
+    let mut wanted = Entity::find()
+        .filter(Column::PipelineId.in_subquery(of_commit.into_query()))
+        .order_by_asc(Column::Id);
+    if !filter.all {
+        wanted = wanted.filter(Column::Retried.eq(false));
+    }
+    if let Some(stage) = filter.stage {
+        wanted = wanted.filter(Column::Stage.eq(stage));
+    }
+    if let Some(name) = filter.name {
+        wanted = wanted.filter(Column::Name.eq(name));
+    }
+    let db = backend.database.read();
+    let page = page_of(db, wanted, page).await?;
+    Ok(Page {
+        items: decorate(db, page.items).await?,
+        rest: page.rest,
+    })
+}
+
+/// Adds what belongs to statuses, for the whole page at once; what went away since they were read is left out.
+async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Row>> {
+    if jobs.is_empty() {
+        return Ok(Vec::new());
+    }
+    let found = pipelines::Entity::find()
+        .filter(pipelines::Column::Id.is_in(jobs.iter().map(|job| job.pipeline_id)))
+        .all(db)
+        .await?;
+    let found: HashMap<i64, _> = found.into_iter().map(|one| (one.id, one)).collect();
+    let people = users::Entity::find()
+        .filter(users::Column::Id.is_in(jobs.iter().filter_map(|job| job.user_id)))
+        .all(db)
+        .await?;
+    let people: HashMap<i64, _> = people.into_iter().map(|user| (user.id, user)).collect();
+    let rows = jobs.into_iter().filter_map(|job| {
+        Some(Row {
+            pipeline: found.get(&job.pipeline_id)?.clone(),
+            reporter: job.user_id.and_then(|id| people.get(&id).cloned()),
+            job,
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// Enters what a system outside finds of a commit.
+///
+/// # Errors
+/// 404 for a commit, a pipeline of it or a reference that is not there; 400 for what does not do, and for a status that cannot
+/// come after the one before; 403 as [`refuse_maker`].
+pub async fn report(
+    backend: &Backend,
+    access: &ProjectAccess,
+    revision: &str,
+    report: Report,
+) -> Result<Row> {
+    refuse_maker(access)?;
+    check(&report)?;
+    let user = access.caller.signed_in()?;
+    let commit = commits::repository(backend, access)?
+        .resolve_commit(revision)
+        .await?;
+    let sha = commit.to_string();
+    let reference = reference(backend, access, commit, &report).await?;
+    let project_id = access.project.id;
+    let (job, pipeline) = backend
+        .database
+        .transaction(async |transaction| {
+            projects::hold(transaction, project_id)
+                .await?
+                .ok_or_else(|| Error::not_found("Project"))?;
+            let there = match report.pipeline_id {
+                Some(id) => {
+                    let named = pipelines::lock(transaction, project_id, id).await?;
+                    let named = named.filter(|one| one.sha == sha && reference.fits(&one.ref_name));
+                    Some(named.ok_or_else(|| Error::not_found("Pipeline"))?)
+                }
+                None => pipelines::newest(transaction, project_id, &sha, reference.name()).await?,
+            };
+            let pipeline = match (there, reference) {
+                (Some(pipeline), _) => pipeline,
+                (None, Wanted::There(reference)) => {
+                    let new = NewPipeline {
+                        project_id,
+                        reference,
+                        source: Source::External,
+                        user_id: user.id,
+                        variables: Vec::new(),
+                        trigger_id: None,
+                        schedule: None,
+                    };
+                    insert(backend, transaction, new).await?
+                }
+                (None, _) => return Err(Error::attribute("ref", "The branch or tag does not exist")),
+            };
+            let (job, changed) = enter(transaction, &pipeline, &report, user.id).await?;
+            if changed {
+                telling::job(transaction, &pipeline, &job, Some(user.id)).await?;
+            }
+            let pipeline = settle(transaction, pipeline, Some(user.id)).await?;
+            Ok::<_, Error>((job, pipeline))
+        })
+        .await?;
+    Ok(Row {
+        job,
+        pipeline,
+        reporter: Some(user.clone()),
+    })
+}
+
+/// The reference that a report is about.
+enum Wanted {
+    /// One that is there, and at which a new pipeline may be made.
+    There(Reference),
+    /// One that is not there any more, whose pipelines are.
+    Gone(String),
+    /// Whichever the pipeline has that is named.
+    Any,
+}
+
+impl Wanted {
+    fn name(&self) -> Option<&str> {
+        match self {
+            Self::There(reference) => Some(&reference.name),
+            Self::Gone(name) => Some(name),
+            Self::Any => None,
+        }
+    }
+
+    fn fits(&self, name: &str) -> bool {
+        self.name().is_none_or(|own| own == name)
+    }
+}
+
+/// The reference that is said, or that of the newest pipeline of the commit, or else a branch that has the commit.
+async fn reference(
+    backend: &Backend,
+    access: &ProjectAccess,
+    commit: git::Oid,
+    report: &Report,
+) -> Result<Wanted> {
+    let sha = commit.to_string();
+    if let Some(name) = report.ref_name.as_deref().filter(|name| !name.trim().is_empty()) {
+        return Ok(match resolve(backend, access, name).await? {
+            Some(found) => Wanted::There(Reference { sha, ..found }),
+            None => Wanted::Gone(name.to_owned()),
+        });
+    }
+    let db = backend.database.read();
+    let newest = pipelines::newest(db, access.project.id, &sha, None).await?;
+    if report.pipeline_id.is_some() || newest.is_some() {
+        return Ok(newest.map_or(Wanted::Any, |one| match report.pipeline_id {
+            Some(_) => Wanted::Any,
+            None => Wanted::There(Reference::of(&one)),
+        }));
+    }
+    let branches = commits::open(backend, access).containing(commit).await?.branches;
+    let default = access.project.default_branch.as_ref();
+    let branch = branches
+        .iter()
+        .find(|name| Some(*name) == default)
+        .or(branches.first());
+    let name = branch.ok_or_else(|| Error::not_found("References for commit"))?;
+    Ok(Wanted::There(Reference {
+        name: name.clone(),
+        tag: false,
+        sha,
+    }))
+}
+
+/// Changes the status of the name that is not finished, or makes a new one in the place of what is; gives it, and whether it
+/// has another status than before.
+async fn enter(
+    transaction: &DatabaseTransaction,
+    pipeline: &pipelines::Model,
+    report: &Report,
+    user_id: i64,
+) -> Result<(Model, bool)> {
+    let name = report
+        .name
+        .as_deref()
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
+    let name = name.unwrap_or(DEFAULT);
+    let there = ci_jobs::counting(transaction, pipeline.id).await?;
+    let (same, others): (Vec<Model>, Vec<Model>) = there
+        .into_iter()
+        .partition(|job| job.name == name && job.stage == EXTERNAL);
+    let old = same.into_iter().next_back();
+    let before = old.as_ref().map(|job| job.status);
+    let mut row = match old {
+        Some(job) if !job.status.is_finished() => {
+            if (job.status, report.status) == (Status::Running, Status::Pending) {
+                let text = "cannot transition via \"enqueue\"";
+                return Err(Error::attribute("status", text));
+            }
+            job.into_active_model()
+        }
+        old => {
+            if old.is_none() && others.len() >= MOST {
+                let text = format!("Maximum number of jobs of a pipeline ({MOST}) exceeded");
+                return Err(Error::attribute("base", text));
+            }
+            if let Some(old) = old {
+                let mut row = old.into_active_model();
+                row.retried = Set(true);
+                row.updated_at = Set(now());
+                row.update(transaction).await?;
+            }
+            ActiveModel {
+                project_id: Set(pipeline.project_id),
+                pipeline_id: Set(pipeline.id),
+                name: Set(name.to_owned()),
+                stage: Set(EXTERNAL.to_owned()),
+                allow_failure: Set(false),
+                retried: Set(false),
+                created_at: Set(now()),
+                ..Default::default()
+            }
+        }
+    };
+    let is_new = row.id.is_not_set();
+    let began = is_new || before != Some(report.status);
+    if began && report.status == Status::Running {
+        row.started_at = Set(Some(now()));
+    }
+    if began && report.status.is_finished() {
+        row.finished_at = Set(Some(now()));
+    }
+    row.status = Set(report.status);
+    row.user_id = Set(Some(user_id));
+    row.updated_at = Set(now());
+    if let Some(url) = &report.target_url {
+        row.target_url = Set(Some(url.clone()).filter(|url| !url.is_empty()));
+    }
+    if let Some(text) = &report.description {
+        row.description = Set(Some(text.clone()));
+    }
+    if report.coverage.is_some() {
+        row.coverage = Set(report.coverage);
+    }
+    let job = match is_new {
+        true => row.insert(transaction).await?,
+        false => row.update(transaction).await?,
+    };
+    Ok((job, began))
+}
+
+/// Refuses what no status can have.
+fn check(report: &Report) -> Result<()> {
+    let url = report.target_url.as_deref().unwrap_or_default();
+    let lower = url.to_ascii_lowercase();
+    if !url.is_empty() && !lower.starts_with("http://") && !lower.starts_with("https://") {
+        let text = "is blocked: Only allowed schemes are http, https";
+        return Err(Error::attribute("target_url", text));
+    }
+    if report
+        .coverage
+        .is_some_and(|coverage| !(0.0..=100.0).contains(&coverage))
+    {
+        return Err(Error::attribute("coverage", "must be between 0 and 100"));
+    }
+    Ok(())
+}

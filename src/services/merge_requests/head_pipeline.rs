@@ -1,0 +1,81 @@
+//! The pipeline of the head of a merge request: the newest one of that commit on the source branch, in the project that it
+//! comes from.
+
+use sea_orm::{ConnectionTrait, EntityTrait};
+
+use crate::entities::merge_requests::Model;
+use crate::entities::pipelines::{self, Status};
+use crate::entities::{projects, users};
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::pipelines::may_read;
+use crate::services::{Backend, links};
+
+/// A pipeline with where it is.
+#[derive(Debug, Clone)]
+pub struct HeadPipeline {
+    /// The pipeline.
+    pub pipeline: pipelines::Model,
+    /// Who made it; nobody when the user is gone.
+    pub user: Option<users::Model>,
+    /// The whole path of its project.
+    pub project_path: String,
+}
+
+/// The pipeline of the head of a merge request, whoever asks.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn of(
+    db: &impl ConnectionTrait,
+    merge_request: &Model,
+) -> Result<Option<pipelines::Model>> {
+    let Some(source) = merge_request.source_project_id else {
+        return Ok(None);
+    };
+    let branch = Some(merge_request.source_branch.as_str());
+    Ok(pipelines::newest(db, source, &merge_request.head_sha, branch).await?)
+}
+
+/// Whether a project lets merge what has this pipeline, as far as that goes.
+pub(super) fn lets_merge(target: &projects::Model, pipeline: Option<&pipelines::Model>) -> bool {
+    match pipeline.map(|pipeline| pipeline.status) {
+        Some(Status::Success) => true,
+        Some(Status::Skipped) => target.allow_merge_on_skipped_pipeline,
+        _ => false,
+    }
+}
+
+/// The pipeline of the head of a merge request, as far as the caller may know of the pipelines of where it comes from.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn seen(
+    backend: &Backend,
+    access: &ProjectAccess,
+    merge_request: &Model,
+) -> Result<Option<HeadPipeline>> {
+    let db = backend.database.read();
+    let Some(pipeline) = of(db, merge_request).await? else {
+        return Ok(None);
+    };
+    let source = match pipeline.project_id == access.project.id {
+        true => access.clone(),
+        false => match ProjectAccess::if_admitted(backend, &access.caller, pipeline.project_id).await? {
+            Some(source) => source,
+            None => return Ok(None),
+        },
+    };
+    if !may_read(&source) {
+        return Ok(None);
+    }
+    let user = match pipeline.user_id {
+        Some(id) => users::Entity::find_by_id(id).one(db).await?,
+        None => None,
+    };
+    Ok(Some(HeadPipeline {
+        project_path: links::project_path(&source.namespace, &source.project),
+        pipeline,
+        user,
+    }))
+}

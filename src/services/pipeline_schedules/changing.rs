@@ -1,0 +1,194 @@
+//! Making, changing and removing schedules.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue, ActiveValue::Set, EntityTrait, IntoActiveModel, PaginatorTrait,
+};
+
+use super::{Detail, detail, lock};
+use crate::entities::pipeline_schedules::{self, ActiveModel, Entity, Model};
+use crate::entities::{now, projects};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::cron::{self, Expression, Recurrence};
+use crate::services::pipelines::refuse_maker;
+use crate::services::preconditions;
+
+/// How many schedules a project may have.
+const MOST: u64 = 10;
+
+/// What a caller says of a schedule; what is absent stays.
+#[derive(Debug, Clone, Default)]
+pub struct Change {
+    /// What it is for.
+    pub description: Option<String>,
+    /// The branch or tag.
+    pub ref_name: Option<String>,
+    /// When it runs.
+    pub cron: Option<String>,
+    /// The zone on whose clocks that is read.
+    pub cron_timezone: Option<String>,
+    /// Whether it runs.
+    pub active: Option<bool>,
+}
+
+/// Makes a schedule of the caller's.
+///
+/// # Errors
+/// 400 under each attribute that does not do, and for more than a project may have; 403 as [`refuse_maker`].
+pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Detail> {
+    refuse_maker(access)?;
+    if change
+        .ref_name
+        .as_deref()
+        .is_none_or(|name| name.trim().is_empty())
+    {
+        return Err(Error::parameter("ref is empty"));
+    }
+    let project_id = access.project.id;
+    let mut row = ActiveModel {
+        project_id: Set(project_id),
+        owner_id: Set(Some(access.caller.signed_in()?.id)),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    apply(&mut row, change)?;
+    let made = backend
+        .database
+        .transaction(async |transaction| {
+            // One at a time, so that two cannot both be the last.
+            if projects::hold(transaction, project_id).await?.is_none() {
+                return Err(Error::not_found("Project"));
+            }
+            let own = pipeline_schedules::of_project(project_id);
+            if own.count(transaction).await? >= MOST {
+                let text = format!("Maximum number of ci pipeline schedules ({MOST}) exceeded");
+                return Err(Error::attribute("base", text));
+            }
+            Ok(row.insert(transaction).await?)
+        })
+        .await?;
+    detail(backend, made).await
+}
+
+/// Changes what is said of a schedule, and finds anew when it runs next.
+///
+/// # Errors
+/// 404; 400 as [`create`]; 403 for others than its owner and Maintainers.
+pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Detail> {
+    refuse_maker(access)?;
+    alter(backend, access, id, |row| apply(row, change)).await
+}
+
+/// Makes the caller the owner of a schedule.
+///
+/// # Errors
+/// 404; 403 for others than its owner and Maintainers.
+pub async fn take_ownership(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Detail> {
+    refuse_maker(access)?;
+    let user = access.caller.signed_in()?.id;
+    alter(backend, access, id, |row| {
+        row.owner_id = Set(Some(user));
+        apply(row, Change::default())
+    })
+    .await
+}
+
+async fn alter(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    change: impl FnOnce(&mut ActiveModel) -> Result<()>,
+) -> Result<Detail> {
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let mut row = lock(transaction, access, id).await?.into_active_model();
+            change(&mut row)?;
+            Ok::<Model, Error>(row.update(transaction).await?)
+        })
+        .await?;
+    detail(backend, changed).await
+}
+
+/// Removes a schedule with its variables, and gives what it was.
+///
+/// # Errors
+/// 404; 403 for others than its owner and Maintainers; 412 when it changed after the caller's date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<Detail> {
+    refuse_maker(access)?;
+    let was = super::get(backend, access, id).await?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let schedule = lock(transaction, access, id).await?;
+            preconditions::unmodified_since(unmodified_since, schedule.updated_at)?;
+            Entity::delete_by_id(id).exec(transaction).await?;
+            Ok::<_, Error>(())
+        })
+        .await?;
+    Ok(was)
+}
+
+/// Puts what is sent into a row, if all of it is sound, with when it runs next.
+fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
+    let mut faults = BTreeMap::new();
+    for (name, column, sent) in [
+        ("description", &mut row.description, change.description),
+        ("ref", &mut row.ref_name, change.ref_name),
+    ] {
+        match sent {
+            Some(text) if text.trim().is_empty() => {
+                faults.insert(Cow::from(name), vec![Cow::from("can't be blank")]);
+            }
+            Some(text) => *column = Set(text),
+            None => {}
+        }
+    }
+    let cron = |text: String| (Expression::parse(&text).is_some(), text.trim().to_owned());
+    let zone = |name: String| (cron::zone(&name).is_some(), name);
+    for (name, column, sent) in [
+        ("cron", &mut row.cron, change.cron.map(cron)),
+        (
+            "cron_timezone",
+            &mut row.cron_timezone,
+            change.cron_timezone.map(zone),
+        ),
+    ] {
+        match sent {
+            Some((true, value)) => *column = Set(value),
+            Some((false, value)) => {
+                // Clients of the reference service know the text with the space before it.
+                let mut texts = vec![Cow::from(" is invalid syntax")];
+                if value.trim().is_empty() {
+                    texts.push("can't be blank".into());
+                }
+                faults.insert(Cow::from(name), texts);
+            }
+            None => {}
+        }
+    }
+    if !faults.is_empty() {
+        return Err(Error::InvalidAttributes(faults));
+    }
+    if let Some(active) = change.active {
+        row.active = Set(active);
+    }
+    let next = next_of(&row.cron, &row.cron_timezone);
+    row.next_run_at = Set(next.ok_or_else(|| Error::attribute("cron", " is invalid syntax"))?);
+    row.updated_at = Set(now());
+    Ok(())
+}
+
+fn next_of(cron: &ActiveValue<String>, zone: &ActiveValue<String>) -> Option<chrono::DateTime<chrono::Utc>> {
+    let text = |value: &ActiveValue<String>| value.try_as_ref().cloned();
+    Recurrence::read(&text(cron)?, &text(zone)?)?.next_after(now())
+}

@@ -1,0 +1,122 @@
+//! Pipeline schedules of projects (specification 2.7, 3.4 and 4.6): when they run is said by `services::cron`, and how in
+//! [`running`].
+
+mod changing;
+mod running;
+mod variables;
+
+use sea_orm::{
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
+};
+
+pub use changing::{Change, create, delete, take_ownership, update};
+pub use running::{enqueue_due, play, run_due};
+pub use variables::{create as create_variable, delete as delete_variable, update as update_variable};
+
+use crate::api::types::{Page, PageRequest};
+use crate::entities::pipeline_schedules::{self, Column, Model};
+use crate::entities::{pipelines, users};
+use crate::error::{Error, Result};
+use crate::policy::Role;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::listing::bounded_count;
+use crate::services::pipelines::{Variable, refuse_reader};
+
+/// A schedule with who owns it; nobody when the user is gone.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The schedule.
+    pub schedule: Model,
+    /// Who owns it.
+    pub owner: Option<users::Model>,
+}
+
+/// A schedule with all that is told of one alone.
+#[derive(Debug, Clone)]
+pub struct Detail {
+    /// The schedule.
+    pub row: Row,
+    /// The last pipeline that it made.
+    pub last_pipeline: Option<pipelines::Model>,
+    /// What its pipelines get.
+    pub variables: Vec<Variable>,
+}
+
+/// A page of the schedules of a project, the newest first; `active` leaves those that are, or are not.
+///
+/// # Errors
+/// 403 where pipelines are not there for the caller.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    active: Option<bool>,
+    page: &PageRequest,
+) -> Result<Page<Row>> {
+    refuse_reader(access)?;
+    let db = backend.database.read();
+    let mut wanted = pipeline_schedules::of_project(access.project.id);
+    if let Some(active) = active {
+        wanted = wanted.filter(Column::Active.eq(active));
+    }
+    let total = bounded_count(db, sea_orm::QueryTrait::into_query(wanted.clone())).await?;
+    let found = wanted
+        .find_also_related(users::Entity)
+        .order_by_desc(Column::Id)
+        .offset(page.offset())
+        .limit(page.limit() + 1)
+        .all(db)
+        .await?;
+    let rows = found.into_iter().map(|(schedule, owner)| Row { schedule, owner });
+    Ok(Page::new(page, rows.collect(), total))
+}
+
+/// One schedule of a project.
+///
+/// # Errors
+/// 404, 403 where pipelines are not there for the caller, and when a value cannot be decrypted.
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Detail> {
+    refuse_reader(access)?;
+    let schedule = find(backend.database.read(), access, id).await?;
+    detail(backend, schedule).await
+}
+
+/// A schedule with all that is told of one alone.
+async fn detail(backend: &Backend, schedule: Model) -> Result<Detail> {
+    let db = backend.database.read();
+    let owner = match schedule.owner_id {
+        Some(id) => users::Entity::find_by_id(id).one(db).await?,
+        None => None,
+    };
+    let last_pipeline = pipelines::Entity::find()
+        .filter(pipelines::Column::ScheduleId.eq(schedule.id))
+        .order_by_desc(pipelines::Column::Id)
+        .one(db)
+        .await?;
+    Ok(Detail {
+        variables: variables::all(backend, schedule.id).await?,
+        last_pipeline,
+        row: Row { schedule, owner },
+    })
+}
+
+async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
+    let found = pipeline_schedules::of_project(access.project.id).filter(Column::Id.eq(id));
+    found.one(db).await?.ok_or_else(missing)
+}
+
+/// A schedule that the caller may change, locked until the transaction ends: their own, or as a Maintainer any.
+async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, id: i64) -> Result<Model> {
+    let found = pipeline_schedules::of_project(access.project.id).filter(Column::Id.eq(id));
+    let found = found.lock_exclusive().one(transaction).await?;
+    let schedule = found.ok_or_else(missing)?;
+    let own = schedule.owner_id == Some(access.caller.signed_in()?.id);
+    match own || access.holds(Role::Maintainer) {
+        true => Ok(schedule),
+        false => Err(Error::forbidden()),
+    }
+}
+
+fn missing() -> Error {
+    Error::not_found("Pipeline Schedule")
+}

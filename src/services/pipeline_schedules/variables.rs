@@ -1,0 +1,147 @@
+//! Variables that the pipelines of a schedule get. Their values are encrypted at rest.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    PaginatorTrait, QueryFilter,
+};
+
+use super::lock;
+use crate::database::Violation;
+use crate::entities::ci_variables::Kind;
+use crate::entities::now;
+use crate::entities::pipeline_schedule_variables::{self as rows, ActiveModel, Column, Entity, Model};
+use crate::error::{Error, Result};
+use crate::secrets::Secret;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::pipelines::{MOST_VARIABLES, Variable, check_variable, open, refuse_maker, seal};
+use crate::services::preconditions;
+
+/// All variables of a schedule, the oldest first; they are few.
+pub(super) async fn all(backend: &Backend, schedule_id: i64) -> Result<Vec<Variable>> {
+    let found = rows::of_schedule(schedule_id)
+        .all(backend.database.read())
+        .await?;
+    found.into_iter().map(|row| reveal(backend, row)).collect()
+}
+
+/// Gives a schedule a variable.
+///
+/// # Errors
+/// 404 for the schedule; 403 for others than its owner and Maintainers; 400 under the name of the attribute for what breaks a
+/// rule or is there already, and for more variables than there may be.
+pub async fn create(
+    backend: &Backend,
+    access: &ProjectAccess,
+    schedule_id: i64,
+    new: Variable,
+) -> Result<Variable> {
+    refuse_maker(access)?;
+    check_variable(Some(&new.key), &new.value)?;
+    let row = ActiveModel {
+        schedule_id: Set(schedule_id),
+        value_encrypted: Set(seal(backend, &new.value, &place(schedule_id, &new.key))?),
+        key: Set(new.key.clone()),
+        kind: Set(new.kind),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    };
+    backend
+        .database
+        .transaction(async |transaction| {
+            lock(transaction, access, schedule_id).await?;
+            if rows::of_schedule(schedule_id).count(transaction).await? >= MOST_VARIABLES {
+                let text = format!("Maximum number of schedule variables ({MOST_VARIABLES}) exceeded");
+                return Err(Error::attribute("base", text));
+            }
+            let made = row.insert(transaction).await;
+            made.map_err(|error| match Violation::of(&error) {
+                Some(Violation::Unique(_)) => Error::attribute("key", "has already been taken"),
+                _ => error.into(),
+            })?;
+            Ok::<_, Error>(())
+        })
+        .await?;
+    Ok(new)
+}
+
+/// Changes what a variable of a schedule holds.
+///
+/// # Errors
+/// As [`create`], and 404 for the variable.
+pub async fn update(
+    backend: &Backend,
+    access: &ProjectAccess,
+    schedule_id: i64,
+    key: &str,
+    value: Secret<String>,
+    kind: Option<Kind>,
+) -> Result<Variable> {
+    refuse_maker(access)?;
+    check_variable(None, &value)?;
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let found = find(transaction, access, schedule_id, key).await?;
+            let mut row = found.into_active_model();
+            row.value_encrypted = Set(seal(backend, &value, &place(schedule_id, key))?);
+            if let Some(kind) = kind {
+                row.kind = Set(kind);
+            }
+            row.updated_at = Set(now());
+            Ok::<_, Error>(row.update(transaction).await?)
+        })
+        .await?;
+    reveal(backend, changed)
+}
+
+/// Takes a variable from a schedule, and gives what it was.
+///
+/// # Errors
+/// 404, 403 as [`create`], and 412 when it changed after the caller's date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    schedule_id: i64,
+    key: &str,
+    unmodified_since: Option<&str>,
+) -> Result<Variable> {
+    refuse_maker(access)?;
+    let was = backend
+        .database
+        .transaction(async |transaction| {
+            let found = find(transaction, access, schedule_id, key).await?;
+            preconditions::unmodified_since(unmodified_since, found.updated_at)?;
+            Entity::delete_by_id(found.id).exec(transaction).await?;
+            Ok::<_, Error>(found)
+        })
+        .await?;
+    reveal(backend, was)
+}
+
+/// A variable of a schedule that the caller may change; the schedule is locked until the transaction ends.
+async fn find(
+    transaction: &DatabaseTransaction,
+    access: &ProjectAccess,
+    schedule_id: i64,
+    key: &str,
+) -> Result<Model> {
+    lock(transaction, access, schedule_id).await?;
+    let found = rows::of_schedule(schedule_id).filter(Column::Key.eq(key));
+    let found = found.one(transaction).await?;
+    found.ok_or_else(|| Error::not_found("Pipeline Schedule Variable"))
+}
+
+fn reveal(backend: &Backend, row: Model) -> Result<Variable> {
+    Ok(Variable {
+        value: open(backend, &row.value_encrypted, &place(row.schedule_id, &row.key))?,
+        key: row.key,
+        kind: row.kind,
+    })
+}
+
+/// Where a value stands, for which alone it can be decrypted.
+fn place(schedule_id: i64, key: &str) -> String {
+    format!("pipeline_schedule_variables.value:{schedule_id}:{key}")
+}

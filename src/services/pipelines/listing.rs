@@ -1,0 +1,155 @@
+//! Lists of pipelines.
+
+use chrono::{DateTime, Utc};
+use sea_orm::sea_query::{Expr, ExprTrait, Query};
+use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+
+use crate::api::types::{Page, PageRequest};
+use crate::entities::pipelines::{self, Column, Model, Status};
+use crate::entities::{fold, users};
+use crate::error::Result;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::listing::{no_later, page_of};
+
+/// Which of the pipelines of a project are meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Scope {
+    /// Those that run.
+    Running,
+    /// Those that wait to be run.
+    Pending,
+    /// Those from which nothing more comes.
+    Finished,
+    /// The newest of each branch.
+    Branches,
+    /// The newest of each tag.
+    Tags,
+}
+
+/// What pipelines are ordered by; where that is the same, by their numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Order {
+    /// Their numbers.
+    #[default]
+    Id,
+    /// The words of their statuses.
+    Status,
+    /// Branches and tags by name.
+    Ref,
+    /// When they changed.
+    UpdatedAt,
+    /// The numbers of who made them.
+    UserId,
+}
+
+/// Which pipelines to list.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only these.
+    pub scope: Option<Scope>,
+    /// Only those of this status.
+    pub status: Option<Status>,
+    /// Only those of this branch or tag.
+    pub ref_name: Option<String>,
+    /// Only those of this commit.
+    pub sha: Option<String>,
+    /// Only those whose configuration has faults, or has none.
+    pub yaml_errors: Option<bool>,
+    /// Only those of users of this display name.
+    pub name: Option<String>,
+    /// Only those of the user of this name.
+    pub username: Option<String>,
+    /// Only those that changed at this time or later.
+    pub updated_after: Option<DateTime<Utc>>,
+    /// Only those that changed at this time or earlier.
+    pub updated_before: Option<DateTime<Utc>>,
+    /// What they are ordered by.
+    pub order: Order,
+    /// The smallest first.
+    pub ascending: bool,
+}
+
+/// A page of the pipelines of a project.
+///
+/// # Errors
+/// 403 for whoever may not know of pipelines, and whatever the database reports.
+pub async fn list(
+    backend: &Backend,
+    access: &ProjectAccess,
+    filter: Filter,
+    page: &PageRequest,
+) -> Result<Page<Model>> {
+    super::refuse_reader(access)?;
+    let project_id = access.project.id;
+    let (order, ascending) = (filter.order, filter.ascending);
+    let mut wanted = pipelines::of_project(project_id).filter(condition(project_id, filter));
+    let direction = match ascending {
+        true => sea_orm::Order::Asc,
+        false => sea_orm::Order::Desc,
+    };
+    let first = match order {
+        Order::Id => None,
+        Order::Status => Some(Column::Status),
+        Order::Ref => Some(Column::RefName),
+        Order::UpdatedAt => Some(Column::UpdatedAt),
+        Order::UserId => Some(Column::UserId),
+    };
+    if let Some(column) = first {
+        wanted = wanted.order_by(column, direction.clone());
+    }
+    let wanted = wanted.order_by(Column::Id, direction);
+    page_of(backend.database.read(), wanted, page).await
+}
+
+fn condition(project_id: i64, filter: Filter) -> Condition {
+    let scope = filter.scope.map(|scope| match scope {
+        Scope::Running => Column::Status.eq(Status::Running),
+        Scope::Pending => Column::Status.eq(Status::Pending),
+        Scope::Finished => Column::Status.is_in(Status::FINISHED),
+        Scope::Branches => newest_of_each(project_id, false),
+        Scope::Tags => newest_of_each(project_id, true),
+    });
+    let made_by = |condition| {
+        let users = Query::select()
+            .column(users::Column::Id)
+            .from(users::Entity)
+            .and_where(condition)
+            .take();
+        Column::UserId.in_subquery(users)
+    };
+    Condition::all()
+        .add_option(scope)
+        .add_option(filter.status.map(|status| Column::Status.eq(status)))
+        .add_option(filter.ref_name.map(|name| Column::RefName.eq(name)))
+        .add_option(filter.sha.map(|sha| Column::Sha.eq(sha.to_lowercase())))
+        // No configuration is read yet, so none has faults.
+        .add_option(
+            filter
+                .yaml_errors
+                .filter(|faulty| *faulty)
+                .map(|_| Expr::val(1).eq(0)),
+        )
+        .add_option(filter.name.map(|name| made_by(users::Column::Name.eq(name))))
+        .add_option(
+            filter
+                .username
+                .map(|name| made_by(users::Column::UsernameKey.eq(fold(&name)))),
+        )
+        .add_option(filter.updated_after.map(|time| Column::UpdatedAt.gte(time)))
+        .add_option(
+            filter
+                .updated_before
+                .map(|time| no_later(Expr::col(Column::UpdatedAt), time)),
+        )
+}
+
+/// The newest pipeline of each branch, or of each tag.
+fn newest_of_each(project_id: i64, tag: bool) -> Expr {
+    let newest = pipelines::of_project(project_id)
+        .select_only()
+        .column_as(Column::Id.max(), "newest")
+        .filter(Column::Tag.eq(tag))
+        .group_by(Column::RefName);
+    Column::Id.in_subquery(newest.into_query())
+}

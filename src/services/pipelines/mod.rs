@@ -1,0 +1,257 @@
+//! Pipelines of projects. A pipeline is a record: it is made by a call, a trigger or a schedule, or for what a system outside
+//! reports of a commit, and its status follows from its jobs ([`progress`]).
+//!
+//! Nothing is run here. What runs jobs will read the configuration where [`making`] inserts a pipeline, put its jobs into
+//! `ci_jobs`, and call [`progress::settle`] whenever one of them changes, as `services::commit_statuses` does.
+//!
+//! Whoever changes a pipeline or its jobs locks the project first and the pipeline then.
+
+mod listing;
+mod making;
+pub(in crate::services) mod progress;
+pub mod telling;
+mod variables;
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    IntoActiveModel, QueryFilter,
+};
+
+pub use listing::{Filter, Order, Scope, list};
+pub use making::create;
+pub(in crate::services) use making::{NewPipeline, Reference, insert, refuse_reference, resolve, unknown};
+pub(in crate::services) use variables::{
+    MOST as MOST_VARIABLES, check as check_variable, check_all as check_variables, open, seal,
+};
+pub use variables::{NewVariable, Variable, list as list_variables};
+
+use crate::entities::pipelines::{self, Entity, Model, Status};
+use crate::entities::{ci_jobs, now, projects, users};
+use crate::error::{Error, Result};
+use crate::policy::Role;
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::commits::{has_repository, may_read_code};
+use crate::services::preconditions;
+
+/// A pipeline with who made it; nobody when the user is gone.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The pipeline.
+    pub pipeline: Model,
+    /// Who made it.
+    pub user: Option<users::Model>,
+}
+
+/// Whether the caller may know of the pipelines of the project: members of a role that reads code, and others where the
+/// project shows its jobs to everybody.
+#[must_use]
+pub fn may_read(access: &ProjectAccess) -> bool {
+    let project = &access.project;
+    access.standing().has(project.builds_access_level)
+        && may_read_code(access)
+        && (project.public_jobs || access.holds(Role::Reporter))
+}
+
+/// Refuses whoever may not know of the pipelines of the project.
+///
+/// # Errors
+/// 403.
+pub fn refuse_reader(access: &ProjectAccess) -> Result<()> {
+    match may_read(access) {
+        true => Ok(()),
+        false => Err(Error::forbidden()),
+    }
+}
+
+/// Refuses whoever may not make pipelines, whatever for: less than a Developer, and everybody where pipelines or the repository
+/// are switched off or the project is archived.
+///
+/// # Errors
+/// 403.
+pub fn refuse_maker(access: &ProjectAccess) -> Result<()> {
+    let there = access.standing().has(access.project.builds_access_level) && has_repository(access);
+    match there && !access.project.archived && access.holds(Role::Developer) {
+        true => Ok(()),
+        false => Err(Error::forbidden()),
+    }
+}
+
+/// One pipeline of a project.
+///
+/// # Errors
+/// 404, and 403 as [`refuse_reader`].
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+    refuse_reader(access)?;
+    let db = backend.database.read();
+    let pipeline = find(db, access.project.id, id).await?;
+    with_user(db, pipeline).await
+}
+
+/// A pipeline of a project.
+///
+/// # Errors
+/// 404.
+pub(in crate::services) async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Model> {
+    let found = pipelines::of_project(project_id).filter(pipelines::Column::Id.eq(id));
+    found.one(db).await?.ok_or_else(missing)
+}
+
+/// Adds who made a pipeline.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn with_user(db: &impl ConnectionTrait, pipeline: Model) -> Result<Row> {
+    let user = match pipeline.user_id {
+        Some(id) => users::Entity::find_by_id(id).one(db).await?,
+        None => None,
+    };
+    Ok(Row { pipeline, user })
+}
+
+/// The newest pipeline of a commit, if there is one and the caller may know of it.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn newest_of_commit(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<Option<Model>> {
+    if !may_read(access) {
+        return Ok(None);
+    }
+    let db = backend.database.read();
+    Ok(pipelines::newest(db, access.project.id, sha, None).await?)
+}
+
+/// The newest pipelines of the commits of a page, as far as the caller may know of them, in one statement.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn newest_of_commits(
+    backend: &Backend,
+    access: &ProjectAccess,
+    shas: Vec<String>,
+) -> Result<Vec<Model>> {
+    if !may_read(access) {
+        return Ok(Vec::new());
+    }
+    let db = backend.database.read();
+    Ok(pipelines::newest_of(db, access.project.id, shas).await?)
+}
+
+/// Removes a pipeline with its variables and jobs.
+///
+/// # Errors
+/// 404, and 412 when it changed after the caller's date.
+pub async fn delete(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    unmodified_since: Option<&str>,
+) -> Result<()> {
+    let project_id = access.project.id;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let pipeline = lock(transaction, project_id, id).await?;
+            preconditions::unmodified_since(unmodified_since, pipeline.updated_at)?;
+            Entity::delete_by_id(id).exec(transaction).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Stops a pipeline and its jobs that are not finished.
+///
+/// # Errors
+/// 404, and 403 as [`refuse_maker`] and for a protected branch into which the caller may neither push nor merge.
+pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+    change(backend, access, id, async |transaction, pipeline, user| {
+        let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
+        if jobs.is_empty() && !pipeline.status.is_finished() {
+            return progress::become_now(transaction, pipeline, Status::Canceled, Some(user)).await;
+        }
+        for job in jobs.into_iter().filter(|job| !job.status.is_finished()) {
+            let mut row = job.into_active_model();
+            row.status = Set(Status::Canceled);
+            row.finished_at = Set(Some(now()));
+            row.updated_at = Set(now());
+            let job = row.update(transaction).await?;
+            telling::job(transaction, &pipeline, &job, Some(user)).await?;
+        }
+        progress::settle(transaction, pipeline, Some(user)).await
+    })
+    .await
+}
+
+/// Lets the jobs of a pipeline that failed or were stopped wait again, and a stopped pipeline without jobs.
+///
+/// # Errors
+/// As [`cancel`].
+pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+    change(backend, access, id, async |transaction, pipeline, user| {
+        let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
+        let again = |status: Status| matches!(status, Status::Failed | Status::Canceled);
+        if jobs.is_empty() && again(pipeline.status) {
+            return progress::become_now(transaction, pipeline, Status::Pending, Some(user)).await;
+        }
+        for job in jobs.into_iter().filter(|job| again(job.status)) {
+            let row = ci_jobs::ActiveModel {
+                project_id: Set(job.project_id),
+                pipeline_id: Set(job.pipeline_id),
+                name: Set(job.name.clone()),
+                stage: Set(job.stage.clone()),
+                status: Set(Status::Pending),
+                description: Set(job.description.clone()),
+                target_url: Set(job.target_url.clone()),
+                allow_failure: Set(job.allow_failure),
+                retried: Set(false),
+                user_id: Set(Some(user)),
+                created_at: Set(now()),
+                updated_at: Set(now()),
+                ..Default::default()
+            };
+            let mut old = job.into_active_model();
+            old.retried = Set(true);
+            old.updated_at = Set(now());
+            old.update(transaction).await?;
+            let job = row.insert(transaction).await?;
+            telling::job(transaction, &pipeline, &job, Some(user)).await?;
+        }
+        progress::settle(transaction, pipeline, Some(user)).await
+    })
+    .await
+}
+
+/// Changes a pipeline in the name of the caller.
+async fn change(
+    backend: &Backend,
+    access: &ProjectAccess,
+    id: i64,
+    work: impl AsyncFnOnce(&DatabaseTransaction, Model, i64) -> Result<Model>,
+) -> Result<Row> {
+    refuse_maker(access)?;
+    let (project_id, user) = (access.project.id, access.caller.signed_in()?.id);
+    let found = find(backend.database.read(), project_id, id).await?;
+    let reference = Reference::of(&found);
+    refuse_reference(backend, access, &reference).await?;
+    let changed = backend
+        .database
+        .transaction(async |transaction| {
+            let pipeline = lock(transaction, project_id, id).await?;
+            work(transaction, pipeline, user).await
+        })
+        .await?;
+    with_user(backend.database.read(), changed).await
+}
+
+/// Locks the project and then the pipeline.
+async fn lock(transaction: &DatabaseTransaction, project_id: i64, id: i64) -> Result<Model> {
+    projects::hold(transaction, project_id)
+        .await?
+        .ok_or_else(|| Error::not_found("Project"))?;
+    let found = pipelines::lock(transaction, project_id, id).await?;
+    found.ok_or_else(missing)
+}
+
+fn missing() -> Error {
+    Error::not_found("")
+}

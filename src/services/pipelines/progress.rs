@@ -1,0 +1,208 @@
+//! How the status of a pipeline follows from its jobs, and what follows from that.
+
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter, QueryOrder, QuerySelect,
+};
+
+use super::telling;
+use crate::entities::pipelines::{Model, Status};
+use crate::entities::{ci_jobs, merge_requests, now};
+use crate::error::{Error, Result};
+use crate::jobs;
+use crate::jobs::merge_waiting::MergeWaiting;
+
+/// Brings a pipeline in step with its jobs, in the transaction of the change of one of them; the pipeline is locked. One
+/// without jobs stays as it is.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn settle(
+    transaction: &DatabaseTransaction,
+    pipeline: Model,
+    author: Option<i64>,
+) -> Result<Model> {
+    let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
+    let statuses = jobs.iter().map(|job| (job.status, job.allow_failure));
+    let Some(status) = status_of(statuses) else {
+        return Ok(pipeline);
+    };
+    let before = pipeline.clone();
+    let mut row = pipeline.into_active_model();
+    let finished = jobs.iter().filter_map(|job| job.finished_at).max();
+    row.status = Set(status);
+    row.started_at = Set(jobs.iter().filter_map(|job| job.started_at).min());
+    row.finished_at = Set(finished.filter(|_| status.is_finished()));
+    row.coverage = Set(coverage(&jobs));
+    row.updated_at = Set(now());
+    let after = row.update(transaction).await?;
+    if before.status != after.status {
+        telling::pipeline(transaction, &after, &jobs, author).await?;
+        wake(transaction, &after).await?;
+    }
+    Ok(after)
+}
+
+/// Gives a pipeline without jobs a status.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn become_now(
+    transaction: &DatabaseTransaction,
+    pipeline: Model,
+    status: Status,
+    author: Option<i64>,
+) -> Result<Model> {
+    let mut row = pipeline.into_active_model();
+    row.status = Set(status);
+    row.finished_at = Set(status.is_finished().then(now));
+    row.updated_at = Set(now());
+    let after = row.update(transaction).await?;
+    telling::pipeline(transaction, &after, &[], author).await?;
+    Ok(after)
+}
+
+/// Has a job look at the merge requests that wait for a pipeline which went well. Whoever begins to wait does so under the lock
+/// of the project that is held here, and looks at the pipeline then.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn wake(transaction: &DatabaseTransaction, pipeline: &Model) -> Result<()> {
+    if !matches!(pipeline.status, Status::Success | Status::Skipped) || pipeline.tag {
+        return Ok(());
+    }
+    let waiting: Vec<i64> = merge_requests::Entity::find()
+        .select_only()
+        .column(merge_requests::Column::Id)
+        .filter(merge_requests::Column::SourceProjectId.eq(pipeline.project_id))
+        .filter(merge_requests::Column::SourceBranch.eq(&pipeline.ref_name))
+        .filter(merge_requests::Column::HeadSha.eq(&pipeline.sha))
+        .filter(merge_requests::Column::State.eq(merge_requests::State::Opened))
+        .filter(merge_requests::Column::MergeWhenPipelineSucceeds.eq(true))
+        .order_by_asc(merge_requests::Column::Id)
+        .into_tuple()
+        .all(transaction)
+        .await?;
+    for merge_request_id in waiting {
+        let job = MergeWaiting { merge_request_id };
+        jobs::enqueue(transaction, &job).await.map_err(Error::internal)?;
+    }
+    Ok(())
+}
+
+/// The mean of what jobs tell.
+fn coverage(jobs: &[ci_jobs::Model]) -> Option<f64> {
+    let told: Vec<f64> = jobs.iter().filter_map(|job| job.coverage).collect();
+    let count = u32::try_from(told.len()).ok().filter(|count| *count > 0)?;
+    Some(told.iter().sum::<f64>() / f64::from(count))
+}
+
+/// What becomes of a pipeline by the statuses of its jobs, each with whether it may fail; none without jobs.
+fn status_of(jobs: impl Iterator<Item = (Status, bool)>) -> Option<Status> {
+    use Status::{
+        Canceled, Created, Failed, Manual, Pending, Preparing, Running, Scheduled, Skipped, Success,
+        WaitingForResource,
+    };
+    let all: Vec<Status> = jobs
+        .map(|(status, may_fail)| match status {
+            Failed | Canceled if may_fail => Success,
+            status => status,
+        })
+        .collect();
+    if all.is_empty() {
+        return None;
+    }
+    let only = |these: &[Status]| all.iter().all(|status| these.contains(status));
+    let any = |these: &[Status]| all.iter().any(|status| these.contains(status));
+    let status = if only(&[Skipped]) {
+        Skipped
+    } else if only(&[Success, Skipped]) {
+        Success
+    } else if only(&[Created]) {
+        Created
+    } else if only(&[Success, Skipped, Canceled]) {
+        Canceled
+    } else if only(&[Created, Skipped, Pending]) {
+        Pending
+    } else if any(&[Running, Pending]) {
+        Running
+    } else if any(&[WaitingForResource]) {
+        WaitingForResource
+    } else if any(&[Manual]) {
+        Manual
+    } else if any(&[Scheduled]) {
+        Scheduled
+    } else if any(&[Preparing]) {
+        Preparing
+    } else if any(&[Created]) {
+        Running
+    } else {
+        Failed
+    };
+    Some(status)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(jobs: &[(Status, bool)]) -> Option<Status> {
+        status_of(jobs.iter().copied())
+    }
+
+    #[test]
+    fn a_pipeline_is_what_its_jobs_are() {
+        use Status::{
+            Canceled, Created, Failed, Manual, Pending, Preparing, Running, Scheduled, Skipped, Success,
+            WaitingForResource,
+        };
+        let all = [
+            Created,
+            WaitingForResource,
+            Preparing,
+            Pending,
+            Running,
+            Success,
+            Failed,
+            Canceled,
+            Skipped,
+            Manual,
+            Scheduled,
+        ];
+        for status in all {
+            assert_eq!(of(&[(status, false)]), Some(status), "{status:?}");
+            assert_eq!(
+                of(&[(status, false), (status, false)]),
+                Some(status),
+                "{status:?}"
+            );
+        }
+        for (jobs, status) in [
+            ([Success, Failed], Failed),
+            ([Success, Skipped], Success),
+            ([Success, Canceled], Canceled),
+            ([Failed, Canceled], Failed),
+            ([Success, Running], Running),
+            ([Failed, Running], Running),
+            ([Failed, Pending], Running),
+            ([Success, Created], Running),
+            ([Created, Pending], Pending),
+            ([Success, Manual], Manual),
+            ([Manual, Running], Running),
+            ([Success, Scheduled], Scheduled),
+        ] {
+            assert_eq!(of(&jobs.map(|job| (job, false))), Some(status), "{jobs:?}");
+        }
+        assert_eq!(of(&[]), None);
+    }
+
+    #[test]
+    fn what_may_fail_spoils_nothing() {
+        use Status::{Canceled, Failed, Running, Success};
+        assert_eq!(of(&[(Success, false), (Failed, true)]), Some(Success));
+        assert_eq!(of(&[(Failed, true)]), Some(Success));
+        assert_eq!(of(&[(Canceled, true), (Success, false)]), Some(Success));
+        assert_eq!(of(&[(Failed, false), (Failed, true)]), Some(Failed));
+        assert_eq!(of(&[(Running, true), (Success, false)]), Some(Running));
+    }
+}

@@ -1,0 +1,131 @@
+//! Pipelines, and what is reported of commits.
+
+use chrono::{DateTime, Utc};
+
+use crate::api::contract::{
+    CommitStatus, Pipeline, PipelineDetailedStatus, PipelineReference, PipelineVariable,
+};
+use crate::entities::pipelines::{Model, Status};
+use crate::entities::users;
+use crate::services::commit_statuses;
+use crate::services::pipelines::{Row, Variable};
+use crate::views::users::maker;
+
+/// What stands for no commit.
+const NOTHING: &str = "0000000000000000000000000000000000000000";
+
+/// The address of a project, where pipelines have their pages.
+#[derive(Debug, Clone, Copy)]
+pub struct At<'a> {
+    /// The address of the server.
+    pub base: &'a str,
+    /// The whole path of the project.
+    pub path: &'a str,
+}
+
+/// A pipeline within other things, and in lists.
+#[must_use]
+pub fn reference(at: At<'_>, pipeline: &Model) -> PipelineReference {
+    PipelineReference {
+        id: pipeline.id,
+        sha: pipeline.sha.clone(),
+        r#ref: pipeline.ref_name.clone(),
+        status: pipeline.status.into(),
+        created_at: Some(pipeline.created_at.into()),
+        updated_at: Some(pipeline.updated_at.into()),
+        web_url: Some(format!("{}/{}/-/pipelines/{}", at.base, at.path, pipeline.id)),
+    }
+}
+
+/// A pipeline with all that is told of one.
+#[must_use]
+pub fn pipeline(at: At<'_>, row: Row) -> Pipeline {
+    let Row { pipeline, user } = row;
+    whole(at, pipeline, user)
+}
+
+/// As [`pipeline`], of a pipeline and who made it.
+#[must_use]
+pub fn whole(at: At<'_>, pipeline: Model, user: Option<users::Model>) -> Pipeline {
+    let moment = |time: Option<DateTime<Utc>>| time.map(Into::into);
+    let details_path = format!("/{}/-/pipelines/{}", at.path, pipeline.id);
+    Pipeline {
+        id: pipeline.id,
+        status: pipeline.status.into(),
+        created_at: pipeline.created_at.into(),
+        updated_at: pipeline.updated_at.into(),
+        web_url: format!("{}{details_path}", at.base),
+        before_sha: NOTHING.to_owned(),
+        tag: pipeline.tag,
+        yaml_errors: None,
+        user: maker(at.base, user),
+        started_at: moment(pipeline.started_at),
+        finished_at: moment(pipeline.finished_at),
+        committed_at: None,
+        duration: pipeline.duration(),
+        coverage: pipeline.coverage.map(|coverage| format!("{coverage:.2}")),
+        detailed_status: detailed(pipeline.status, details_path),
+        sha: pipeline.sha,
+        r#ref: pipeline.ref_name,
+    }
+}
+
+/// How pages show a status.
+fn detailed(status: Status, details_path: String) -> PipelineDetailedStatus {
+    let word = status.word();
+    let (text, label) = match status {
+        Status::Success => ("passed", "passed"),
+        Status::WaitingForResource => ("waiting", "waiting for resource"),
+        Status::Manual => ("manual", "waiting for manual action"),
+        Status::Scheduled => ("scheduled", "waiting for delayed job"),
+        _ => (word, word),
+    };
+    let group = word.replace('_', "-");
+    PipelineDetailedStatus {
+        icon: format!("status_{}", word.split('_').next().unwrap_or(word)),
+        text: text.to_owned(),
+        label: label.to_owned(),
+        tooltip: text.to_owned(),
+        group,
+        has_details: true,
+        details_path,
+        illustration: None,
+        favicon: format!("/favicon_status_{word}.png"),
+    }
+}
+
+/// A variable with its value.
+#[must_use]
+pub fn variable(variable: Variable) -> PipelineVariable {
+    PipelineVariable {
+        variable_type: variable.kind.into(),
+        key: variable.key,
+        value: variable.value.into_exposed(),
+    }
+}
+
+/// What was reported of a commit.
+#[must_use]
+pub fn commit_status(base: &str, row: commit_statuses::Row) -> CommitStatus {
+    let commit_statuses::Row {
+        job,
+        pipeline,
+        reporter,
+    } = row;
+    CommitStatus {
+        id: job.id,
+        sha: pipeline.sha,
+        r#ref: pipeline.ref_name,
+        status: job.status.into(),
+        name: job.name,
+        target_url: job.target_url,
+        description: job.description,
+        created_at: job.created_at.into(),
+        started_at: job.started_at.map(Into::into),
+        finished_at: job.finished_at.map(Into::into),
+        allow_failure: job.allow_failure,
+        coverage: job.coverage,
+        pipeline_id: pipeline.id,
+        author: maker(base, reporter),
+    }
+}

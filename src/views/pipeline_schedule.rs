@@ -1,0 +1,44 @@
+//! Pipeline schedules (specification 2.7).
+
+use crate::api::contract::{PipelineSchedule, PipelineScheduleDetail};
+use crate::services::pipeline_schedules::{Detail, Row};
+use crate::views::pipeline::{self, At};
+use crate::views::users::maker;
+
+/// A schedule as lists show it.
+#[must_use]
+pub fn pipeline_schedule(base: &str, row: Row) -> PipelineSchedule {
+    let Row { schedule, owner } = row;
+    PipelineSchedule {
+        id: schedule.id,
+        description: schedule.description,
+        r#ref: schedule.ref_name,
+        cron: schedule.cron,
+        cron_timezone: schedule.cron_timezone,
+        next_run_at: schedule.next_run_at.into(),
+        active: schedule.active,
+        created_at: schedule.created_at.into(),
+        updated_at: schedule.updated_at.into(),
+        owner: maker(base, owner),
+    }
+}
+
+/// A schedule with all that is told of one.
+#[must_use]
+pub fn detail(at: At<'_>, detail: Detail) -> PipelineScheduleDetail {
+    let shown = pipeline_schedule(at.base, detail.row);
+    PipelineScheduleDetail {
+        id: shown.id,
+        description: shown.description,
+        r#ref: shown.r#ref,
+        cron: shown.cron,
+        cron_timezone: shown.cron_timezone,
+        next_run_at: shown.next_run_at,
+        active: shown.active,
+        created_at: shown.created_at,
+        updated_at: shown.updated_at,
+        owner: shown.owner,
+        last_pipeline: detail.last_pipeline.map(|last| pipeline::reference(at, &last)),
+        variables: detail.variables.into_iter().map(pipeline::variable).collect(),
+    }
+}

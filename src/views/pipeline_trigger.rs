@@ -1,0 +1,24 @@
+//! Triggers of pipelines.
+
+use crate::api::contract::PipelineTrigger;
+use crate::services::pipeline_triggers::Row;
+use crate::views::users::reference;
+
+/// A trigger, with as much of its token as the caller may see.
+#[must_use]
+pub fn pipeline_trigger(base: &str, row: Row) -> PipelineTrigger {
+    let Row {
+        trigger,
+        owner,
+        token,
+    } = row;
+    PipelineTrigger {
+        id: trigger.id,
+        token: token.into_exposed(),
+        description: trigger.description,
+        created_at: trigger.created_at.into(),
+        updated_at: trigger.updated_at.into(),
+        last_used: trigger.last_used_at.map(Into::into),
+        owner: reference(base, &owner),
+    }
+}
