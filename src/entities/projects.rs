@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::LockType;
 use sea_orm::{ActiveValue::Set, Condition, QuerySelect};
 use serde::{Deserialize, Serialize};
 
