@@ -1,26 +1,14 @@
 //! Statuses that systems outside report of commits.
 
 use crate::api::contract::{
-    CommitStatus, CommitStatusState, CommitStatusesApi, CreateCommitStatusRequest, ListCommitStatusesRequest,
+    CommitStatus, CommitStatusesApi, CreateCommitStatusRequest, ListCommitStatusesRequest,
 };
 use crate::api::types::Page;
 use crate::app::App;
-use crate::entities::ci_jobs::Status;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::commit_statuses::{self, Filter, Report};
-use crate::views::pipeline::commit_status;
-
-fn status(state: CommitStatusState) -> Status {
-    match state {
-        CommitStatusState::Pending => Status::Pending,
-        CommitStatusState::Running => Status::Running,
-        CommitStatusState::Success => Status::Success,
-        CommitStatusState::Failed => Status::Failed,
-        CommitStatusState::Canceled => Status::Canceled,
-        CommitStatusState::Skipped => Status::Skipped,
-    }
-}
+use crate::views::pipeline::{commit_status, reported};
 
 impl CommitStatusesApi for App {
     async fn list_commit_statuses(
@@ -47,7 +35,7 @@ impl CommitStatusesApi for App {
     ) -> Result<CommitStatus> {
         let body = request.body;
         let report = Report {
-            status: status(body.state),
+            status: reported(body.state),
             ref_name: body.r#ref,
             name: body.name.or(body.context),
             target_url: body.target_url,

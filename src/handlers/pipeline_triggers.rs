@@ -8,7 +8,6 @@ use crate::api::contract::{
 use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
-use crate::secrets::Secret;
 use crate::services::access::{InstanceAccess, ProjectAccess};
 use crate::services::pipeline_triggers;
 use crate::views::pipeline::pipeline;
@@ -26,8 +25,8 @@ impl App {
         ref_name: &str,
         variables: Option<TriggerVariables>,
     ) -> Result<Pipeline> {
-        let (token, variables) = (Secret::new(token), variables.unwrap_or_default());
-        let started = pipeline_triggers::run(&self.backend, project, &token, ref_name, variables).await?;
+        let (token, variables) = (token.into(), variables.unwrap_or_default());
+        let started = pipeline_triggers::run(&self.backend, project, token, ref_name, variables).await?;
         Ok(pipeline(self.at(&started.path), started.row))
     }
 }

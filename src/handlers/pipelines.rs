@@ -8,7 +8,6 @@ use crate::api::contract::{
 };
 use crate::api::types::Page;
 use crate::app::App;
-use crate::entities::ci_variables::Kind;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::links;
@@ -30,11 +29,7 @@ impl App {
 
 /// A variable that a caller gives.
 pub(super) fn given(sent: PipelineVariableCreate) -> Variable {
-    Variable {
-        key: sent.key,
-        value: sent.value.into(),
-        kind: sent.variable_type.map_or(Kind::EnvVar, Into::into),
-    }
+    Variable::new(sent.key, sent.value.into(), sent.variable_type.map(Into::into))
 }
 
 fn filter(request: ListPipelinesRequest) -> Filter {

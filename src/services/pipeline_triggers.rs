@@ -182,7 +182,7 @@ pub async fn delete(
 pub async fn run(
     backend: &Backend,
     project: &str,
-    token: &Secret<String>,
+    token: Secret<String>,
     ref_name: &str,
     variables: impl IntoIterator<Item = (String, String)>,
 ) -> Result<Started> {
@@ -192,7 +192,8 @@ pub async fn run(
         .find_also_related(users::Entity)
         .one(db)
         .await?;
-    let Some((trigger, Some(owner))) = found else {
+    let found = found.and_then(|(trigger, owner)| Some((trigger, owner?)));
+    let Some((trigger, owner)) = found.filter(|(_, owner)| owner.deletion_started_at.is_none()) else {
         return Err(missing());
     };
     let named = projects::by_reference(db, project).await?;

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Utc};
 
 use crate::api::contract::{
-    CommitStatus, Pipeline, PipelineDetailedStatus, PipelineReference, PipelineVariable,
+    CommitStatus, CommitStatusState, Pipeline, PipelineDetailedStatus, PipelineReference, PipelineVariable,
 };
 use crate::entities::pipelines::{Model, Status};
 use crate::entities::users;
@@ -101,6 +101,19 @@ pub fn variable(variable: Variable) -> PipelineVariable {
         variable_type: variable.kind.into(),
         key: variable.key,
         value: variable.value.into_exposed(),
+    }
+}
+
+/// The status that is reported.
+#[must_use]
+pub fn reported(state: CommitStatusState) -> Status {
+    match state {
+        CommitStatusState::Pending => Status::Pending,
+        CommitStatusState::Running => Status::Running,
+        CommitStatusState::Success => Status::Success,
+        CommitStatusState::Failed => Status::Failed,
+        CommitStatusState::Canceled => Status::Canceled,
+        CommitStatusState::Skipped => Status::Skipped,
     }
 }
 

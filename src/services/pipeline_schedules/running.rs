@@ -133,7 +133,8 @@ async fn outcome(backend: &Backend, schedule: &Model) -> Result<Outcome> {
         Some(id) => users::Entity::find_by_id(id).one(backend.database.read()).await?,
         None => None,
     };
-    let Some(owner) = owner.filter(|owner| owner.state == State::Active) else {
+    let acts = |owner: &users::Model| owner.state == State::Active && owner.deletion_started_at.is_none();
+    let Some(owner) = owner.filter(acts) else {
         return Ok(Outcome::End);
     };
     let user_id = owner.id;

@@ -28,6 +28,18 @@ pub struct Variable {
     pub kind: Kind,
 }
 
+impl Variable {
+    /// One of which jobs get the value, unless another kind is said.
+    #[must_use]
+    pub fn new(key: String, value: Secret<String>, kind: Option<Kind>) -> Self {
+        Self {
+            key,
+            value,
+            kind: kind.unwrap_or(Kind::EnvVar),
+        }
+    }
+}
+
 /// A variable for a new pipeline.
 pub type NewVariable = Variable;
 

@@ -7,8 +7,9 @@ use serde_json::json;
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, places, scenario};
 use crate::{
-    badges, boards, deploy_keys, epics, feature_flag_user_lists, feature_flags, feature_gates,
-    freeze_periods, issues, labels, merge_requests, milestones, snippets, variables,
+    badges, boards, commit_statuses, deploy_keys, epics, feature_flag_user_lists, feature_flags,
+    feature_gates, freeze_periods, issues, labels, merge_requests, milestones, pipeline_schedules,
+    pipeline_triggers, pipelines, snippets, variables,
 };
 
 /// The most that a list may take, with finding out who asks.
@@ -37,6 +38,7 @@ struct Ids {
     epic_note: i64,
     project_milestone: i64,
     group_milestone: i64,
+    pipeline: i64,
 }
 
 impl Ids {
@@ -50,6 +52,7 @@ impl Ids {
         let (mut project_milestone, mut group_milestone) = (0, 0);
         let (mut project_board, mut group_board) = (0, 0);
         let mut snippet = (0, 0);
+        let mut pipeline = 0;
         let epic = epics::epic(&root, group, "much", json!({})).await;
         for number in 0..MANY {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
@@ -177,6 +180,13 @@ impl Ids {
             let gate = json!({ "value": true, "user": "ann", "group": "many", "feature_group": "bots" });
             feature_gates::gate(&root, &title, gate).await;
             deploy_keys::deploy_key(&root, &in_project, number as u64).await;
+            pipeline_triggers::trigger(&root, &in_project).await;
+            pipeline = pipelines::pipeline(&root, project.id, "main").await;
+            if number < 10 {
+                pipeline_schedules::schedule(&root, &in_project).await;
+            }
+            let status = json!({ "state": "success", "name": title });
+            commit_statuses::report(&root, project.id, &project.id_of("main"), status).await;
             for place in ["/admin/ci", &in_project, &format!("/groups/{group}")] {
                 variables::variable(&root, &format!("{place}/variables"), &format!("K{number}")).await;
             }
@@ -205,6 +215,7 @@ impl Ids {
             epic_note,
             project_milestone,
             group_milestone,
+            pipeline,
         }
     }
 
@@ -230,6 +241,7 @@ impl Ids {
                 ("note_id", On::Group) => self.epic_note.to_string(),
                 ("note_id", _) => self.note.to_string(),
                 ("hook_id", _) => self.hook.to_string(),
+                ("pipeline_id", _) => self.pipeline.to_string(),
                 ("board_id", On::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),
                 (other, _) => panic!("{}: give {other} a value here", operation.id),

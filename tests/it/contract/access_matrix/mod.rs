@@ -423,6 +423,10 @@ impl<'a> Stage<'a> {
             ("hook_id", _) => number(place.hook),
             ("delivery_id", _) => number(place.delivery),
             ("freeze_period_id", _) => number(place.freeze_period),
+            ("pipeline_id", _) => number(place.pipeline),
+            ("pipeline_schedule_id", _) => number(place.pipeline_schedule),
+            ("trigger_id", _) => number(place.trigger),
+            ("ref", _) => text("main"),
             ("trigger", _) => "push_events".to_owned(),
             ("format", _) => "zip".to_owned(),
             ("iid", _) => number(1),
@@ -453,6 +457,8 @@ impl<'a> Stage<'a> {
                 body["email"] = json!(format!("m{number}@example.net"))
             }
             "update_application_settings" => body = json!({ "max_attachment_size": 10 }),
+            // Developers may not push to the other one.
+            "create_pipeline" => body["ref"] = json!("feature/x"),
             "create_project" => body = json!({ "path": format!("project-{number}") }),
             "fork_project" => {
                 body = json!({ "path": format!("fork-{number}"), "name": format!("Fork {number}") })

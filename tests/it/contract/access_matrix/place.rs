@@ -11,7 +11,8 @@ use crate::support::people::Person;
 use crate::support::{Client, TestServer, places};
 use crate::{
     badges, boards, deploy_keys, epics, feature_flag_user_lists, feature_flags, freeze_periods, issues,
-    labels, merge_requests, milestones, snippets, variables,
+    labels, merge_requests, milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets,
+    variables,
 };
 
 /// A group and projects of one visibility.
@@ -62,6 +63,9 @@ pub struct Place<'a> {
     pub group_board: (i64, i64),
     pub freeze_period: i64,
     pub deploy_key: i64,
+    pub pipeline: i64,
+    pub pipeline_schedule: i64,
+    pub trigger: i64,
 }
 
 /// Makes one, with its members.
@@ -154,6 +158,9 @@ pub async fn place<'a>(
         group_board: board_with(&root, &in_group, group_label).await,
         freeze_period: freeze_periods::freeze_period(&root, &in_project).await,
         deploy_key: deploy_keys::deploy_key(&root, &in_project, project.id as u64).await,
+        pipeline: pipelines::pipeline(&root, project.id, "main").await,
+        pipeline_schedule: pipeline_schedules::schedule(&root, &in_project).await,
+        trigger: pipeline_triggers::trigger(&root, &in_project).await.0,
         label,
         group_label,
         issue,

@@ -1,0 +1,105 @@
+//! Many schedules that are due in the same minute, and several servers on one PostgreSQL.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use chrono::TimeDelta;
+use holdfast::database::{Database, Options};
+use holdfast::entities::{now, pipeline_schedules as rows, pipelines};
+use sea_orm::{ActiveValue::Set, EntityTrait};
+use serde_json::json;
+
+use crate::support::Client;
+use crate::support::Kind;
+use crate::support::git::Work;
+use crate::support::places::id;
+use crate::support::process::{Site, TOKEN};
+
+/// How many schedules are due.
+const MANY: i64 = 200;
+
+/// Longer than the lease of a job that a killed server had.
+const PATIENCE: Duration = Duration::from_secs(180);
+
+#[tokio::test]
+async fn each_runs_once_on_three_nodes_of_which_one_is_killed() {
+    let Some(kind) = Kind::postgresql() else { return };
+    let site = Site::new(&kind).await;
+    let first = site.serve(&[]).await;
+    let client = Client::new(&first.base, Some(TOKEN));
+    let owner = id(&client.get("/user").await.expect(200).json());
+    let work = Work::new().await;
+    site.import("p", &work.path).await;
+    let project = id(&client.get("/projects/root%2Fp").await.expect(200).json());
+    first.stop().await;
+    // They came due while no server was there; the limit of a project is no matter of the database.
+    let db = Database::connect(&site.database_url(), &Options::default())
+        .await
+        .expect("a database");
+    let due = now() - TimeDelta::minutes(1);
+    let schedules = (0..MANY).map(|number| rows::ActiveModel {
+        project_id: Set(project),
+        owner_id: Set(Some(owner)),
+        description: Set(number.to_string()),
+        ref_name: Set("main".to_owned()),
+        cron: Set("0 0 1 1 *".to_owned()),
+        cron_timezone: Set("UTC".to_owned()),
+        next_run_at: Set(due),
+        active: Set(true),
+        created_at: Set(due),
+        updated_at: Set(due),
+        ..Default::default()
+    });
+    let inserted = rows::Entity::insert_many(schedules)
+        .exec_without_returning(db.write())
+        .await;
+    inserted.expect("schedules");
+    let made = async || pipelines::Entity::find().all(db.read()).await.expect("pipelines");
+    let (doomed, second, third) = tokio::join!(site.serve(&[]), site.serve(&[]), site.serve(&[]));
+    // As soon as some have run, whatever the server is doing then.
+    let begun = async {
+        while made().await.len() < 20 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, begun).await.expect("pipelines");
+    doomed.kill().await;
+    let killed_at = made().await.len();
+    let finished = async {
+        while !rows::due(db.read(), now(), 1).await.expect("a look").is_empty() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, finished)
+        .await
+        .expect("all that is due");
+    let mut runs: HashMap<Option<i64>, usize> = HashMap::new();
+    for pipeline in made().await {
+        assert_eq!(
+            (pipeline.scheduled_for, pipeline.user_id),
+            (Some(due), Some(owner))
+        );
+        *runs.entry(pipeline.schedule_id).or_default() += 1;
+    }
+    assert_eq!(
+        (runs.len() as i64, runs.values().max()),
+        (MANY, Some(&1)),
+        "killed after {killed_at}"
+    );
+    // A restart finds nothing more to do.
+    second.stop().await;
+    let again = site.serve(&[]).await;
+    let client = Client::new(&again.base, Some(TOKEN));
+    let list = client
+        .get("/projects/root%2Fp/pipelines?per_page=1")
+        .await
+        .expect(200);
+    assert_eq!(
+        (list.header("x-total"), list.json()[0]["ref"].clone()),
+        ("200", json!("main"))
+    );
+    again.stop().await;
+    third.stop().await;
+    db.close().await.expect("a close");
+    site.remove().await;
+}
