@@ -59,7 +59,7 @@ mod m20261121_000051_create_pipelines;
 mod m20261121_000053_create_feature_gates;
 mod m20261121_000054_create_feature_flag_user_lists;
 mod m20261121_000055_create_feature_flags;
-mod m20261121_000056_create_starred_dashboards;
+mod m20261121_000056_create_dashboards_and_annotations;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -119,7 +119,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000053_create_feature_gates::Migration),
             Box::new(m20261121_000054_create_feature_flag_user_lists::Migration),
             Box::new(m20261121_000055_create_feature_flags::Migration),
-            Box::new(m20261121_000056_create_starred_dashboards::Migration),
+            Box::new(m20261121_000056_create_dashboards_and_annotations::Migration),
         ]
     }
 }

@@ -1,14 +1,34 @@
 //! Dashboards of metrics that users starred.
 
 use crate::api::contract::{
+    AnnotateClusterRequest, AnnotateEnvironmentRequest, MetricsAnnotation, MetricsAnnotationCreate,
     MetricsDashboardsApi, StarDashboardRequest, StarredDashboard, UnstarDashboardsRequest,
     UnstarredDashboards,
 };
+use crate::api::types::Timestamp;
 use crate::app::App;
 use crate::error::Result;
-use crate::services::access::ProjectAccess;
-use crate::services::metrics_dashboards as dashboards;
-use crate::views::metrics_dashboard::starred_dashboard;
+use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::metrics_dashboards::{self as dashboards, NewAnnotation, Subject};
+use crate::views::metrics_dashboard::{annotation, starred_dashboard};
+
+impl App {
+    async fn annotate(
+        &self,
+        access: InstanceAccess,
+        subject: Subject,
+        body: MetricsAnnotationCreate,
+    ) -> Result<MetricsAnnotation> {
+        let new = NewAnnotation {
+            dashboard_path: body.dashboard_path,
+            description: body.description,
+            starting_at: body.starting_at.to_utc(),
+            ending_at: body.ending_at.map(Timestamp::to_utc),
+        };
+        let made = dashboards::annotate(&self.backend, access, subject, new).await?;
+        Ok(annotation(made))
+    }
+}
 
 impl MetricsDashboardsApi for App {
     async fn star_dashboard(
@@ -31,5 +51,23 @@ impl MetricsDashboardsApi for App {
         Ok(UnstarredDashboards {
             deleted_rows: i64::try_from(removed).unwrap_or(i64::MAX),
         })
+    }
+
+    async fn annotate_environment(
+        &self,
+        access: InstanceAccess,
+        request: AnnotateEnvironmentRequest,
+    ) -> Result<MetricsAnnotation> {
+        self.annotate(access, Subject::Environment(request.id), request.body)
+            .await
+    }
+
+    async fn annotate_cluster(
+        &self,
+        access: InstanceAccess,
+        request: AnnotateClusterRequest,
+    ) -> Result<MetricsAnnotation> {
+        self.annotate(access, Subject::Cluster(request.id), request.body)
+            .await
     }
 }

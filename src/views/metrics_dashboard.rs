@@ -1,6 +1,7 @@
 //! Dashboards of metrics.
 
-use crate::api::contract::StarredDashboard;
+use crate::api::contract::{MetricsAnnotation, StarredDashboard};
+use crate::entities::metrics_annotations;
 use crate::entities::starred_dashboards::Model;
 
 /// A starred dashboard.
@@ -11,5 +12,19 @@ pub fn starred_dashboard(row: Model) -> StarredDashboard {
         dashboard_path: row.dashboard_path,
         user_id: row.user_id,
         project_id: row.project_id,
+    }
+}
+
+/// A time that is marked on a dashboard.
+#[must_use]
+pub fn annotation(row: metrics_annotations::Model) -> MetricsAnnotation {
+    MetricsAnnotation {
+        id: row.id,
+        starting_at: row.starting_at.into(),
+        ending_at: row.ending_at.map(Into::into),
+        dashboard_path: row.dashboard_path,
+        description: row.description,
+        environment_id: row.environment_id,
+        cluster_id: row.cluster_id,
     }
 }

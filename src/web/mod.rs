@@ -12,6 +12,7 @@ mod limits;
 pub mod oauth;
 mod page;
 pub mod sign_in;
+mod slashes;
 mod trace;
 pub mod uploads;
 
@@ -27,6 +28,7 @@ where
     E: Endpoint + 'static,
 {
     routes
+        .before(slashes::trim)
         .with(errors::Errors {
             time_limit: settings.request_timeout,
         })

@@ -1,5 +1,7 @@
 //! Dashboards of metrics that users starred (specification 2.15 and 4.15).
 
+mod annotations;
+
 use holdfast::entities::starred_dashboards::Entity;
 use holdfast::entities::{AccessLevel, Visibility, projects, users};
 use reqwest::Method;

@@ -4,23 +4,21 @@
 //! explains them, and not with the server's own policy.
 
 mod place;
+mod requests;
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use futures_util::StreamExt as _;
 use holdfast::api::contract::OPERATIONS;
-use holdfast::api::operation::{Minimum, On, Operation, Place as Where};
+use holdfast::api::operation::{Minimum, On, Operation};
 use holdfast::entities::access_tokens::Kind;
 use holdfast::entities::{AccessLevel, Visibility};
 use holdfast::services::access_tokens::{NewToken, create as create_token};
 use holdfast::services::job_tokens;
-use reqwest::Method;
 use serde_json::{Value, json};
 
 use place::{Place, attach, place};
 
-use crate::support::client::segment;
-use crate::support::contract::{DOCUMENT, deref};
 use crate::support::people::Person;
 use crate::support::{Answer, Client, TestServer, places, scenario};
 use crate::{snippets, variables};
@@ -319,159 +317,6 @@ impl<'a> Stage<'a> {
     async fn call(&self, operation: &Operation, standing: Standing, place: &Place<'_>, key: i64) -> Answer {
         let request = self.request(operation, standing, place, key);
         self.client(standing).send(request).await
-    }
-
-    fn request(
-        &self,
-        operation: &Operation,
-        standing: Standing,
-        place: &Place<'_>,
-        key: i64,
-    ) -> reqwest::RequestBuilder {
-        let path = operation.path.split('/').map(|part| match part.split_once('{') {
-            None => part.to_owned(),
-            Some((before, name)) => {
-                let name = name.trim_end_matches('}');
-                format!("{before}{}", self.path_value(operation, name, place, key))
-            }
-        });
-        let path = path.collect::<Vec<_>>().join("/");
-        let path = path.strip_prefix("/api/v4").expect("a path of the API");
-        let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
-        let mut request = self.client(standing).request(method, path);
-        let required = operation
-            .parameters
-            .iter()
-            .filter(|parameter| parameter.place == Where::Query);
-        for parameter in required.filter(|parameter| parameter.required) {
-            request = match parameter.name {
-                "refs" => request.query(&[("refs[]", "v1"), ("refs[]", "main")]),
-                "from" => request.query(&[("from", "v1")]),
-                "name" => request.query(&[("name", "missing")]),
-                "link_url" | "image_url" => request.query(&[(parameter.name, "https://h.example.com/")]),
-                "to" | "ref" => request.query(&[(parameter.name, "main")]),
-                other => panic!("{}: give parameter {other} a value here", operation.id),
-            };
-        }
-        if operation.id == "list_users" {
-            // Without a name, nobody gets no list of everybody.
-            request = request.query(&[("username", "target")]);
-        }
-        if operation.statuses.contains(&412) {
-            request = request.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        }
-        if operation.body.is_some() {
-            request = request.json(&self.body(operation, place));
-        }
-        if let Some(file) = operation.file.as_ref().filter(|_| operation.body.is_none()) {
-            let part = reqwest::multipart::Part::text("x").file_name("x.txt");
-            request = request.multipart(reqwest::multipart::Form::new().part(file.name, part));
-        }
-        request
-    }
-
-    fn path_value(&self, operation: &Operation, name: &str, place: &Place<'_>, key: i64) -> String {
-        let read = operation.is_read();
-        let number = |there: i64| (if read { there } else { MISSING }).to_string();
-        let text = |there: &str| segment(if read { there } else { "missing" });
-        match (name, operation.access.on) {
-            ("id", On::Project | On::Group | On::User) | ("user_id", On::User) => key.to_string(),
-            ("id", On::Instance) if operation.id == "get_namespace" => self.places[2].group.to_string(),
-            ("id", On::Instance) if operation.id.ends_with("_snippet") => number(self.snippet),
-            ("id", On::Instance) | ("email_id" | "todo_id", _) => MISSING.to_string(),
-            ("user_id", _) => number(self.members[0].id),
-            ("impersonation_token_id", _) => number(self.impersonation_token),
-            ("key_id", On::Project) => number(place.deploy_key),
-            ("key_id", _) => number(self.key),
-            ("token_id", _) => number(place.access_token),
-            ("issue_iid", _) => number(place.issue),
-            ("merge_request_iid", _) => number(place.merge_request),
-            ("epic_iid", _) => number(place.epic.0),
-            ("epic_id", _) => number(place.epic.1),
-            ("epic_issue_id", _) => number(MISSING),
-            ("snippet_id", _) => number(place.snippet),
-            ("note_id", On::Group) => number(place.epic_note),
-            ("note_id", _) if operation.id.contains("snippet") => number(place.snippet_note),
-            ("note_id", _) if operation.id.contains("merge_request") => number(place.merge_request_note),
-            ("award_id", _) if operation.id.contains("merge_request_note") => {
-                number(place.merge_request_note_award)
-            }
-            ("award_id", _) if operation.id.contains("merge_request") => number(place.merge_request_award),
-            ("note_id", _) => number(place.note),
-            ("award_id", On::Group) if operation.id.contains("note") => number(place.epic_note_award),
-            ("award_id", On::Group) => number(place.epic_award),
-            ("award_id", _) if operation.id.contains("snippet_note") => number(place.snippet_note_award),
-            ("award_id", _) if operation.id.contains("snippet") => number(place.snippet_award),
-            ("award_id", _) if operation.id.contains("note") => number(place.note_award),
-            ("award_id", _) => number(place.issue_award),
-            ("label_id", On::Group) => number(place.group_label),
-            ("label_id", _) => number(place.label),
-            ("badge_id", On::Group) => number(place.group_badge),
-            ("badge_id", _) => number(place.badge),
-            ("board_id", On::Group) => number(place.group_board.0),
-            ("board_id", _) => number(place.board.0),
-            ("list_id", On::Group) => number(place.group_board.1),
-            ("list_id", _) => number(place.board.1),
-            ("milestone_id", On::Group) => number(place.group_milestone),
-            ("milestone_id", _) => number(place.milestone),
-            ("sha", _) if operation.id.contains("blob") => text(&place.blob),
-            ("sha", _) => text(&place.commit),
-            ("branch", _) => text("main"),
-            ("tag_name", _) => text("v1"),
-            ("file_path", _) => text("README.md"),
-            ("group_id" | "project_id", _) => number(MISSING),
-            ("hook_id", _) => number(place.hook),
-            ("delivery_id", _) => number(place.delivery),
-            ("freeze_period_id", _) => number(place.freeze_period),
-            ("pipeline_id", _) => number(place.pipeline),
-            ("pipeline_schedule_id", _) => number(place.pipeline_schedule),
-            ("trigger_id", _) => number(place.trigger),
-            ("ref", _) => text("main"),
-            ("trigger", _) => "push_events".to_owned(),
-            ("format", _) => "zip".to_owned(),
-            ("iid", _) => number(1),
-            ("key" | "feature_flag_name", _) | ("name", On::Instance) => text("there"),
-            // A project cannot be its own fork, so nothing changes.
-            ("forked_from_id", _) => place.project.id.to_string(),
-            (other, _) => panic!("{}: give path parameter {other} a value here", operation.id),
-        }
-    }
-
-    /// The contract's example, which names branches that the projects lack.
-    fn body(&self, operation: &Operation, place: &Place<'_>) -> Value {
-        let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
-        let content = &deref(&item["requestBody"])["content"]["application/json"];
-        let mut body = content["example"].clone();
-        assert!(body.is_object(), "{} has no example", operation.id);
-        let number = self.calls.fetch_add(1, Ordering::Relaxed);
-        match operation.id {
-            "create_group" => {
-                body = json!({ "name": format!("Group {number}"), "path": format!("group-{number}") });
-            }
-            // A new name each time, and nothing that decides what others are answered.
-            "create_own_key" | "create_user_key" | "create_deploy_key" => body["key"] = json!("none"),
-            "create_instance_variable" | "create_project_variable" | "create_group_variable" => {
-                body["key"] = json!(format!("K{number}"));
-            }
-            "create_own_email" | "create_user_email" => {
-                body["email"] = json!(format!("m{number}@example.net"))
-            }
-            "update_application_settings" => body = json!({ "max_attachment_size": 10 }),
-            // Developers may not push to the other one.
-            "create_pipeline" => body["ref"] = json!("feature/x"),
-            "create_project" => body = json!({ "path": format!("project-{number}") }),
-            "fork_project" => {
-                body = json!({ "path": format!("fork-{number}"), "name": format!("Fork {number}") })
-            }
-            "share_project" => body["group_id"] = json!(MISSING),
-            "update_project" => body = json!({ "description": format!("Description {number}") }),
-            "update_group" => body = json!({ "description": format!("Description {number}") }),
-            // With itself and into itself: both are refused, to whoever comes so far.
-            "share_group" | "transfer_group" => body["group_id"] = json!(place.group),
-            "add_group_member" | "add_project_member" => body["user_id"] = json!(MISSING),
-            _ => {}
-        }
-        body
     }
 
     /// The thing that an operation is called on.

@@ -1,5 +1,9 @@
 //! Dashboards of metrics that users star (specification 2.15 and 4.15): one that every project has, and files in its repository.
 
+mod annotations;
+
+pub use annotations::{NewAnnotation, Subject, annotate};
+
 use percent_encoding::percent_decode_str;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 
@@ -27,8 +31,7 @@ const ENDING: &str = ".yml";
 pub async fn star(backend: &Backend, access: &ProjectAccess, path: &str) -> Result<Model> {
     let (user_id, path) = (access.caller.signed_in()?.id, unescape(path)?);
     if !is_there(backend, access, &path).await? {
-        let text = "Dashboard with requested path can not be found";
-        return Err(Error::Refused(text.into()));
+        return Err(not_there());
     }
     let row = ActiveModel {
         user_id: Set(user_id),
@@ -59,6 +62,10 @@ pub async fn unstar(backend: &Backend, access: &ProjectAccess, path: Option<&str
     }
     let removed = own.exec(backend.database.write()).await?;
     Ok(removed.rows_affected)
+}
+
+fn not_there() -> Error {
+    Error::Refused("Dashboard with requested path can not be found".into())
 }
 
 /// Takes the escapes of CGI out of a path, once.
