@@ -86,7 +86,7 @@ fn names_a_file(path: &str) -> bool {
         let name = path.strip_prefix(*folder);
         name.is_some_and(|name| name.len() > ENDING.len() && name.ends_with(ENDING) && !name.contains('/'))
     };
-    FOLDERS.iter().any(|folder| inside(folder))
+    FOLDERS.iter().any(inside)
 }
 
 /// Whether a dashboard is there for the caller, on the default branch.
