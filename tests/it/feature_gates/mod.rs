@@ -126,7 +126,8 @@ scenario! {
         assert_eq!(list.as_array().expect("a list").len(), 1);
         let mut actors: Vec<String> = serde_json::from_value(list[0]["gates"][1]["value"].clone()).expect("texts");
         let mut expected: Vec<String> = ids.iter().map(|id| format!("User:{id}")).collect();
-        (actors.sort(), expected.sort());
+        actors.sort();
+        expected.sort();
         assert_eq!(actors, expected);
     }
 
