@@ -83,10 +83,10 @@ pub async fn list(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
+    // Where there is no repository, there is nothing that could be refused.
+    let repository = commits::repository(backend, access)?;
     refuse_reader(access)?;
-    let sha = commits::repository(backend, access)?
-        .resolve_commit(revision)
-        .await?;
+    let sha = repository.resolve_commit(revision).await?;
     let mut of_commit = pipelines::of_project(access.project.id)
         .select_only()
         .column(pipelines::Column::Id)
