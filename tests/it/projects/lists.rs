@@ -57,14 +57,16 @@ async fn walk(client: &Client, first: &str) -> Vec<i64> {
     seen
 }
 
-/// Adds and removes projects until told to stop: at both ends of the list and between.
+/// Adds and removes projects, at both ends of the list and between, until told to stop. A walk towards those that are added
+/// would never end if there were always more, so each that goes makes room for one.
 async fn disturb(server: &TestServer, namespace: i64, goers: &[i64], stop: &AtomicBool) {
-    let mut goers = goers.iter();
     let mut number = 0;
-    while !stop.load(Ordering::Relaxed) {
+    for goer in goers {
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
         add(server, vec![row(namespace, &format!("new-{number}"))]).await;
         number += 1;
-        let Some(goer) = goers.next() else { continue };
         let gone = projects::Entity::delete_many().filter(projects::Column::Id.eq(*goer));
         gone.exec(server.backend.database.write())
             .await
