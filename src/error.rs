@@ -120,6 +120,14 @@ impl Error {
         Self::InvalidParameters(vec![text.into()])
     }
 
+    /// Nothing is to change: none of these parameters was sent, and at least one has to be.
+    pub fn nothing_sent(names: &[&str]) -> Self {
+        Self::parameter(format!(
+            "{} are missing, at least one parameter must be provided",
+            names.join(", ")
+        ))
+    }
+
     /// Wraps a failure of ours.
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Internal(cause.into())

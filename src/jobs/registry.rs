@@ -1,34 +1,67 @@
 //! Which job is run by what: the one list of all kinds.
 
 use super::{
-    Registry, create_repository, delete_group, delete_merged_branches, delete_project, delete_user,
-    deliver_hook, finish_merge, fork_repository, keep_merge_request, maintain_repository, merge_waiting,
-    read_messages, recount_closing, run_schedule, sweep_expired_access,
+    Attempt, Failure, Job, Registry, create_repository, delete_group, delete_merged_branches, delete_project,
+    delete_user, deliver_hook, finish_merge, fork_repository, keep_merge_request, maintain_repository,
+    merge_waiting, read_messages, recount_closing, run_schedule, sweep_expired_access,
 };
 use crate::services::Backend;
 
 /// The handlers of all jobs over one backend.
 #[must_use]
 pub fn registry(backend: &Backend) -> Registry {
-    let own = || backend.clone();
-    let (creation, merged, project, user, upkeep) = (own(), own(), own(), own(), own());
-    let (group, expired, hooks, forks) = (own(), own(), own(), own());
-    let (finished, kept, counted, read) = (own(), own(), own(), own());
-    let (waiting, schedules) = (own(), own());
-    Registry::default()
-        .handle(move |job, _| create_repository::run(creation.clone(), job))
-        .handle(move |job, _| delete_group::run(group.clone(), job))
-        .handle(move |job, _| delete_merged_branches::run(merged.clone(), job))
-        .handle(move |job, _| delete_project::run(project.clone(), job))
-        .handle(move |job, _| delete_user::run(user.clone(), job))
-        .handle(move |job, _| deliver_hook::run(hooks.clone(), job))
-        .handle(move |job, _| finish_merge::run(finished.clone(), job))
-        .handle(move |job, attempt| fork_repository::run(forks.clone(), job, attempt))
-        .handle(move |job, _| keep_merge_request::run(kept.clone(), job))
-        .handle(move |job, _| maintain_repository::run(upkeep.clone(), job))
-        .handle(move |job, _| merge_waiting::run(waiting.clone(), job))
-        .handle(move |job, _| read_messages::run(read.clone(), job))
-        .handle(move |job, _| recount_closing::run(counted.clone(), job))
-        .handle(move |job, _| run_schedule::run(schedules.clone(), job))
-        .handle(move |job, _| sweep_expired_access::run(expired.clone(), job))
+    let of = Over {
+        backend,
+        registry: Registry::default(),
+    };
+    of.run(create_repository::run)
+        .run(delete_group::run)
+        .run(delete_merged_branches::run)
+        .run(delete_project::run)
+        .run(delete_user::run)
+        .run(deliver_hook::run)
+        .run(finish_merge::run)
+        .attempt(fork_repository::run)
+        .run(keep_merge_request::run)
+        .run(maintain_repository::run)
+        .run(merge_waiting::run)
+        .run(read_messages::run)
+        .run(recount_closing::run)
+        .run(run_schedule::run)
+        .run(sweep_expired_access::run)
+        .registry
+}
+
+/// A registry whose handlers take the backend first.
+struct Over<'a> {
+    backend: &'a Backend,
+    registry: Registry,
+}
+
+impl Over<'_> {
+    /// Adds a handler of one kind.
+    fn run<J, F, Fut>(self, work: F) -> Self
+    where
+        J: Job,
+        F: Fn(Backend, J) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        self.attempt(move |backend, job, _| work(backend, job))
+    }
+
+    /// Adds a handler of one kind that asks which attempt it is.
+    fn attempt<J, F, Fut>(self, work: F) -> Self
+    where
+        J: Job,
+        F: Fn(Backend, J, Attempt) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), Failure>> + Send + 'static,
+    {
+        let own = self.backend.clone();
+        Self {
+            registry: self
+                .registry
+                .handle(move |job, attempt| work(own.clone(), job, attempt)),
+            ..self
+        }
+    }
 }

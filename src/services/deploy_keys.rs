@@ -172,8 +172,7 @@ pub async fn update(
     can_push: Option<bool>,
 ) -> Result<Row> {
     if title.is_none() && can_push.is_none() {
-        let text = "title, can_push are missing, at least one parameter must be provided";
-        return Err(Error::parameter(text));
+        return Err(Error::nothing_sent(&["title", "can_push"]));
     }
     backend
         .database

@@ -128,9 +128,7 @@ pub async fn update(backend: &Backend, change: ApplicationSettingsUpdate) -> Res
     }
     let changed = rows(change)?;
     if changed.is_empty() && !sent {
-        return Err(Error::parameter(
-            "settings are missing, at least one parameter must be provided",
-        ));
+        return Err(Error::nothing_sent(&["settings"]));
     }
     backend
         .database

@@ -149,8 +149,7 @@ async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<(
 /// 404, 403 for a badge of a group above, and 400 for what is no address and when nothing is to change.
 pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
     if change.name.is_undefined() && change.link_url.is_none() && change.image_url.is_none() {
-        let text = "link_url, image_url, name are missing, at least one parameter must be provided";
-        return Err(Error::parameter(text));
+        return Err(Error::nothing_sent(&["link_url", "image_url", "name"]));
     }
     for (attribute, url) in [("link_url", &change.link_url), ("image_url", &change.image_url)] {
         url.as_deref()

@@ -97,9 +97,15 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
     let plain =
         change.name.is_some() || change.hide_backlog_list.is_some() || change.hide_closed_list.is_some();
     if !plain && !change.narrows() {
-        return Err(Error::parameter(
-            "name, hide_backlog_list, hide_closed_list, milestone_id, assignee_id, labels, weight are missing, at least one parameter must be provided",
-        ));
+        return Err(Error::nothing_sent(&[
+            "name",
+            "hide_backlog_list",
+            "hide_closed_list",
+            "milestone_id",
+            "assignee_id",
+            "labels",
+            "weight",
+        ]));
     }
     let name = change.name.as_deref().map(check_name).transpose()?;
     let narrows = change.narrows();

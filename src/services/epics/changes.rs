@@ -138,11 +138,7 @@ pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Ro
 /// 404, 403 for others than its author and Reporters, 400 as [`create`] and for a change of nothing.
 pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
-        let text = format!(
-            "{} are missing, at least one parameter must be provided",
-            FIELDS.join(", ")
-        );
-        return Err(Error::parameter(text));
+        return Err(Error::nothing_sent(&FIELDS));
     }
     let editor = place.caller.signed_in()?.id;
     change

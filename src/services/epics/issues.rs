@@ -63,7 +63,7 @@ pub async fn list(backend: &Backend, place: &Place, iid: i64, page: &PageRequest
         .await?;
     let found = Page::new(page, found, total);
     Ok(Page {
-        items: with_issues(db, found.items).await?,
+        items: with_issues(db, place, found.items).await?,
         rest: found.rest,
     })
 }
@@ -113,7 +113,7 @@ pub async fn add(backend: &Backend, place: &Place, iid: i64, issue_id: i64) -> R
             let link = link.map_err(refused)?;
             Ok((
                 of_one(transaction, epic).await?,
-                with_issue(transaction, (link, Some(issue))).await?,
+                with_issue(transaction, place, (link, Some(issue))).await?,
             ))
         })
         .await
@@ -131,9 +131,7 @@ pub async fn reorder(
     between: Neighbours,
 ) -> Result<Vec<Gathered>> {
     if between == Neighbours::default() {
-        return Err(Error::parameter(
-            "move_before_id, move_after_id are missing, at least one parameter must be provided",
-        ));
+        return Err(Error::nothing_sent(&["move_before_id", "move_after_id"]));
     }
     backend
         .database
@@ -151,7 +149,7 @@ pub async fn reorder(
             order.insert(at, link);
             put(transaction, &order, at).await?;
             let all = seen(place, epic.id).all(transaction).await?;
-            with_issues(transaction, all).await
+            with_issues(transaction, place, all).await
         })
         .await
 }
@@ -169,7 +167,7 @@ pub async fn remove(backend: &Backend, place: &Place, iid: i64, link_id: i64) ->
             Entity::delete_by_id(link_id).exec(transaction).await?;
             Ok((
                 of_one(transaction, epic).await?,
-                with_issue(transaction, found).await?,
+                with_issue(transaction, place, found).await?,
             ))
         })
         .await
@@ -257,9 +255,10 @@ fn position(link: &Model) -> i64 {
 }
 
 /// Adds what belongs to issues, for the whole page at once.
-async fn with_issues(db: &impl ConnectionTrait, found: Vec<Found>) -> Result<Vec<Gathered>> {
+async fn with_issues(db: &impl ConnectionTrait, place: &Place, found: Vec<Found>) -> Result<Vec<Gathered>> {
     let (links, found): (Vec<Model>, Vec<Option<issues::Model>>) = found.into_iter().unzip();
-    let rows = decorate(db, found.into_iter().flatten().collect()).await?;
+    let found = found.into_iter().flatten().collect();
+    let rows = decorate(db, place.caller.viewer(), found).await?;
     let mut rows: HashMap<i64, issues_service::Row> =
         rows.into_iter().map(|row| (row.issue.id, row)).collect();
     let gathered = links.into_iter().filter_map(|link| {
@@ -270,8 +269,11 @@ async fn with_issues(db: &impl ConnectionTrait, found: Vec<Found>) -> Result<Vec
     Ok(gathered.collect())
 }
 
-async fn with_issue(db: &impl ConnectionTrait, found: Found) -> Result<Gathered> {
-    with_issues(db, vec![found]).await?.pop().ok_or_else(missing)
+async fn with_issue(db: &impl ConnectionTrait, place: &Place, found: Found) -> Result<Gathered> {
+    with_issues(db, place, vec![found])
+        .await?
+        .pop()
+        .ok_or_else(missing)
 }
 
 fn missing() -> Error {

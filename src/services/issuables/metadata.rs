@@ -114,6 +114,19 @@ impl Metadata {
 }
 
 impl Prepared {
+    /// What a thing brings along that goes on in another project: those it is assigned to, and labels, which are held.
+    pub fn brought(assignees: Vec<users::Model>, labels: Vec<i64>) -> Self {
+        Self {
+            said: Metadata {
+                labels: MaybeUndefined::Value(Vec::new()),
+                ..Metadata::default()
+            },
+            assignees: Some(assignees),
+            labels,
+            ..Self::default()
+        }
+    }
+
     /// Keeps the milestone and the labels that it gets as they are until the transaction ends, and makes labels that are
     /// missing. To be called before the thing itself is locked: whoever changes or removes a milestone or a label locks
     /// that first, and then what belongs to it.
@@ -130,7 +143,9 @@ impl Prepared {
         }
         let titles = self.said.labels.value().into_iter().flatten();
         let titles: Vec<&str> = titles.chain(&self.said.add_labels).map(String::as_str).collect();
-        self.labels = resolve_or_create(transaction, &Place::from(access.clone()), &titles).await?;
+        if !titles.is_empty() {
+            self.labels = resolve_or_create(transaction, &Place::from(access.clone()), &titles).await?;
+        }
         Ok(())
     }
 
@@ -251,7 +266,7 @@ impl Outcome {
 
 /// Those among the named users that things of the project may be assigned to, in the order they are named: active ones
 /// who may see these. In a private project, Guests do not see merge requests. Others are passed over.
-async fn assignable(
+pub(in crate::services) async fn assignable(
     backend: &Backend,
     access: &ProjectAccess,
     kind: Kind,

@@ -17,7 +17,7 @@ use serde_json::Value;
 pub(in crate::services) use belongings::{Belongings, Issuable, gather, gather_both};
 pub use list::{Conditions, Filter, Place, Scope};
 pub use metadata::{Metadata, assignees};
-pub(in crate::services) use metadata::{Outcome, Prepared};
+pub(in crate::services) use metadata::{Outcome, Prepared, assignable};
 pub(in crate::services) use participants::participants;
 
 pub use crate::entities::issuables::Kind;

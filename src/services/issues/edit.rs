@@ -69,11 +69,7 @@ const FIELDS: [&str; 14] = [
 /// 404, 403 for whoever may not edit it, 400 for what does not do and for a change of nothing.
 pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
-        let text = format!(
-            "{} are missing, at least one parameter must be provided",
-            FIELDS.join(", ")
-        );
-        return Err(Error::parameter(text));
+        return Err(Error::nothing_sent(&FIELDS));
     }
     let author = access.caller.signed_in()?.id;
     let db = backend.database.read();

@@ -65,7 +65,7 @@ pub async fn list(
     let visible = issues::visible(caller.viewer(), now().date_naive());
     let page = page_of::<Entity>(db, Kind::Issue, visible, sieves, filter.ordering(), page).await?;
     Ok(Page {
-        items: decorate(db, page.items).await?,
+        items: decorate(db, caller.viewer(), page.items).await?,
         rest: page.rest,
     })
 }

@@ -3,24 +3,23 @@
 use sea_orm::{
     ActiveModelTrait,
     ActiveValue::{NotSet, Set},
-    ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
+    ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, IntoActiveModel, QueryFilter, QueryOrder,
+    QuerySelect,
     sea_query::LockType,
 };
 
-use super::metadata::{Metadata, Prepared};
 use super::row::{self, Row};
 use super::telling::{Told, tell};
 use super::{find, lock};
-use crate::api::types::MaybeUndefined;
 use crate::entities::iid_counters::{self, Subject};
-use crate::entities::issuables::labels_of;
-use crate::entities::{Scope, award_emoji, issue_assignees, issues, milestones, notes, now, projects};
+use crate::entities::issuables::{assignees_of, labels_of};
+use crate::entities::{Scope, award_emoji, issues, milestones, notes, now, projects};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
-use crate::services::issuables::{self, Kind, require};
-use crate::services::labels::named;
+use crate::services::issuables::{Kind, Prepared, assignable, require};
+use crate::services::labels::hold_named;
 use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
 use crate::services::{epics, links};
@@ -32,7 +31,7 @@ const AT_ONCE: usize = 500;
 ///
 /// # Errors
 /// 404, also for the other project; 400 for the project it is in, where the caller may not move it there, and for an
-/// issue that was moved before.
+/// issue that was moved before; 503 where it was assigned to others at the same time.
 pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i64) -> Result<Row> {
     let author = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
@@ -44,25 +43,32 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
     if !open || require(&target, Role::Reporter).is_err() {
         return Err(refused("Cannot move issue due to insufficient permissions!"));
     }
+    let assigned_before = assigned(backend.database.read(), found.id).await?;
+    // Whoever does not see it there has nothing to do with it any more.
+    let assignees = assignable(backend, &target, Kind::Issue, &assigned_before).await?;
     let issue = backend
         .database
         .transaction(async |transaction| {
             let known = titles(transaction, found.id).await?;
-            let mut labels = labels(backend, transaction, &target, &known).await?;
+            let mut labels = labels(transaction, &target, &known).await?;
             let old = lock(transaction, access, iid).await?;
             let carried = titles(transaction, old.id).await?;
             if carried != known {
                 // It was labelled in the meantime.
-                labels = self::labels(backend, transaction, &target, &carried).await?;
+                labels = self::labels(transaction, &target, &carried).await?;
+            }
+            if assigned(transaction, old.id).await? != assigned_before {
+                return Err(Error::Busy);
             }
             lock_projects(transaction, [access.project.id, target.project.id]).await?;
             if old.moved_to_id.is_some() {
                 return Err(refused("Cannot move issue that was moved already!"));
             }
             let new = copy(transaction, &target, &old).await?;
-            labels.attach(transaction, &target, new.id, true).await?;
+            Prepared::brought(assignees, labels)
+                .attach(transaction, &target, (Kind::Issue, new.id), true)
+                .await?;
             replan(transaction, &target, &old, &new).await?;
-            copy_assignees(transaction, old.id, new.id).await?;
             copy_notes(transaction, old.id, new.id).await?;
             copy_awards(transaction, old.id, new.id).await?;
             epics::issues::hand_on(transaction, &target, old.id, new.id).await?;
@@ -167,24 +173,18 @@ async fn titles(transaction: &DatabaseTransaction, issue_id: i64) -> Result<Vec<
 
 /// The labels of these titles, as far as they are there; held until the transaction ends.
 async fn labels(
-    backend: &Backend,
     transaction: &DatabaseTransaction,
     target: &ProjectAccess,
     titles: &[String],
-) -> Result<Prepared> {
+) -> Result<Vec<i64>> {
     let wanted: Vec<&str> = titles.iter().map(String::as_str).collect();
-    let known = named(transaction, &Place::from(target.clone()), &wanted).await?;
-    let shared = issuables::Metadata {
-        labels: MaybeUndefined::Value(known.into_keys().collect()),
-        ..issuables::Metadata::default()
-    };
-    let said = Metadata {
-        shared,
-        ..Metadata::default()
-    };
-    let mut prepared = said.prepare(backend, target).await?;
-    prepared.hold(transaction, target).await?;
-    Ok(prepared)
+    hold_named(transaction, &Place::from(target.clone()), &wanted).await
+}
+
+/// The ids of those that an issue is assigned to, in the order they were assigned.
+async fn assigned(db: &impl ConnectionTrait, issue_id: i64) -> Result<Vec<i64>> {
+    let found = assignees_of(db, Kind::Issue, [issue_id]).await?;
+    Ok(found.into_values().flatten().map(|user| user.id).collect())
 }
 
 /// Gives the issue the milestone of the same title, if there is one.
@@ -214,26 +214,6 @@ async fn replan(
         };
         row.update(transaction).await?;
     }
-    Ok(())
-}
-
-async fn copy_assignees(transaction: &DatabaseTransaction, old: i64, new: i64) -> Result<()> {
-    let assigned = issue_assignees::Entity::find()
-        .filter(issue_assignees::Column::IssueId.eq(old))
-        .order_by_asc(issue_assignees::Column::Id)
-        .all(transaction)
-        .await?;
-    if assigned.is_empty() {
-        return Ok(());
-    }
-    let rows = assigned.into_iter().map(|row| issue_assignees::ActiveModel {
-        id: NotSet,
-        issue_id: Set(new),
-        user_id: Set(row.user_id),
-    });
-    issue_assignees::Entity::insert_many(rows)
-        .exec_without_returning(transaction)
-        .await?;
     Ok(())
 }
 

@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use sea_orm::ConnectionTrait;
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QuerySelect, RelationTrait};
 
 use super::find;
-use crate::entities::{issues, labels, users};
+use crate::entities::access::Viewer;
+use crate::entities::{closing_merge_requests, issues, labels, merge_requests, now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
@@ -51,7 +52,7 @@ pub async fn read(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result
 pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Model) -> Result<Row> {
     let db = backend.database.read();
     let id = issue.id;
-    let rows = decorate(db, vec![issue]).await?;
+    let rows = decorate(db, caller.viewer(), vec![issue]).await?;
     let mut row = rows
         .into_iter()
         .next()
@@ -62,16 +63,55 @@ pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Mo
     Ok(row)
 }
 
-/// Adds what belongs to issues, for the whole page at once.
+/// Adds what belongs to issues and is shown to the viewer, for the whole page at once.
 ///
 /// # Errors
 /// Whatever the database reports.
 pub(in crate::services) async fn decorate(
     db: &impl ConnectionTrait,
+    viewer: Viewer,
     found: Vec<issues::Model>,
 ) -> Result<Vec<Row>> {
+    let found = counted_for(db, viewer, found).await?;
     let all = gather(db, &found, HashMap::new()).await?;
     Ok(rows(found, all))
+}
+
+/// The issues with the number of the merge requests that close them and that the viewer sees: there may be others, of
+/// private projects.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn counted_for(
+    db: &impl ConnectionTrait,
+    viewer: Viewer,
+    mut found: Vec<issues::Model>,
+) -> Result<Vec<issues::Model>> {
+    let closed = found.iter().filter(|issue| issue.merge_requests_count > 0);
+    let closed: Vec<i64> = closed.map(|issue| issue.id).collect();
+    if closed.is_empty() || viewer == Viewer::Admin {
+        return Ok(found);
+    }
+    let counts: Vec<(i64, i64)> = closing_merge_requests::Entity::find()
+        .select_only()
+        .column(closing_merge_requests::Column::IssueId)
+        .column_as(closing_merge_requests::Column::Id.count(), "seen")
+        .join(
+            JoinType::InnerJoin,
+            closing_merge_requests::Relation::MergeRequest.def(),
+        )
+        .filter(closing_merge_requests::Column::IssueId.is_in(closed))
+        .filter(merge_requests::visible(viewer, now().date_naive()))
+        .group_by(closing_merge_requests::Column::IssueId)
+        .into_tuple()
+        .all(db)
+        .await?;
+    let counts: HashMap<i64, i64> = counts.into_iter().collect();
+    for issue in &mut found {
+        let seen = counts.get(&issue.id).copied().unwrap_or_default();
+        issue.merge_requests_count = i32::try_from(seen).unwrap_or(i32::MAX);
+    }
+    Ok(found)
 }
 
 /// Issues with what belongs to them; what went away since they were read is left out.

@@ -95,11 +95,10 @@ pub async fn update(backend: &Backend, place: &Place, reference: &str, change: C
     );
     if spares && !ranks {
         let known = match place.project {
-            Some(_) => "new_name, color, description, priority",
-            None => "new_name, color, description",
+            Some(_) => &["new_name", "color", "description", "priority"][..],
+            None => &["new_name", "color", "description"],
         };
-        let text = format!("{known} are missing, at least one parameter must be provided");
-        return Err(Error::parameter(text));
+        return Err(Error::nothing_sent(known));
     }
     let title = change.title.map(|title| title.trim().to_owned());
     title.as_deref().map_or(Ok(()), rules::title)?;

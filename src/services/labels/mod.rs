@@ -13,7 +13,7 @@ pub use changes::{Change, NewLabel, create, delete, update};
 pub use counts::Counts;
 pub use promotion::promote;
 pub use subscriptions::set_subscribed;
-pub use titles::{named, resolve_or_create};
+pub use titles::{hold_named, named, resolve_or_create};
 
 use std::collections::{HashMap, HashSet};
 

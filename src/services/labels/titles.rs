@@ -59,6 +59,22 @@ pub async fn resolve_or_create(
     Ok(ids.map(|label| label.id).collect())
 }
 
+/// The ids of the labels that titles name in a place, held until the transaction ends; none is made, and there may be any
+/// number of them.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn hold_named(
+    transaction: &DatabaseTransaction,
+    place: &Place,
+    titles: &[&str],
+) -> Result<Vec<i64>> {
+    let known = nearest(transaction, place, titles, Some(LockType::KeyShare)).await?;
+    let mut ids: Vec<i64> = known.values().map(|label| label.id).collect();
+    ids.sort_unstable();
+    Ok(ids)
+}
+
 /// The labels that titles name in a place, by title; those that name none are absent.
 ///
 /// # Errors

@@ -261,7 +261,7 @@ pub async fn closes(
         .order_by_asc(issues::Column::Id);
     let page = page_of(db, wanted, page).await?;
     Ok(Page {
-        items: issues_service::decorate(db, page.items).await?,
+        items: issues_service::decorate(db, access.caller.viewer(), page.items).await?,
         rest: page.rest,
     })
 }

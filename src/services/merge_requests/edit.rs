@@ -75,11 +75,7 @@ const FIELDS: [&str; 14] = [
 /// between the same branches.
 pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
-        let text = format!(
-            "{} are missing, at least one parameter must be provided",
-            FIELDS.join(", ")
-        );
-        return Err(Error::parameter(text));
+        return Err(Error::nothing_sent(&FIELDS));
     }
     let author = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;

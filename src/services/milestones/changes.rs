@@ -120,9 +120,8 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
         && change.due_date.is_undefined()
         && change.state_event.is_none();
     if nothing {
-        return Err(Error::parameter(
-            "title, description, start_date, due_date, state_event are missing, at least one parameter must be provided",
-        ));
+        let known = ["title", "description", "start_date", "due_date", "state_event"];
+        return Err(Error::nothing_sent(&known));
     }
     let title = change.title.map(|title| title.trim().to_owned());
     title.as_deref().map_or(Ok(()), check_title)?;

@@ -167,10 +167,7 @@ fn names(name: Option<String>, path: Option<String>) -> Result<(String, String)>
             (name, path)
         }
         (None, Some(path)) => (path.clone(), path),
-        (None, None) => {
-            let text = "name, path are missing, at least one parameter must be provided";
-            return Err(Error::parameter(text));
-        }
+        (None, None) => return Err(Error::nothing_sent(&["name", "path"])),
     };
     check_names(Some(&name), Some(&path))?;
     Ok((name, path))

@@ -86,11 +86,7 @@ const FIELDS: [&str; 44] = [
 /// cannot be changed because somebody else keeps the repository locked.
 pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> Result<ProjectAccess> {
     if change == Change::default() {
-        let text = format!(
-            "{} are missing, at least one parameter must be provided",
-            FIELDS.join(", ")
-        );
-        return Err(Error::parameter(text));
+        return Err(Error::nothing_sent(&FIELDS));
     }
     if (change.name.is_some() || change.visibility.is_some()) && !access.holds(AccessLevel::Owner) {
         return Err(Error::forbidden());

@@ -143,9 +143,14 @@ pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Resul
 /// 404, 403 for others than who made it and Maintainers of its project, 400 as [`create`] and for a change of nothing.
 pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
-        return Err(Error::parameter(
-            "title, file_name, content, files, description, visibility are missing, at least one parameter must be provided",
-        ));
+        return Err(Error::nothing_sent(&[
+            "title",
+            "file_name",
+            "content",
+            "files",
+            "description",
+            "visibility",
+        ]));
     }
     home.admit()?;
     let caller = home.caller();

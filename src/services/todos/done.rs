@@ -27,7 +27,7 @@ pub async fn finish(backend: &Backend, caller: &Caller, id: i64) -> Result<Row> 
     let one = pending_of(user).filter(Column::Id.eq(id));
     one.exec(backend.database.write()).await?;
     let found = Entity::find_by_id(id).one(backend.database.read()).await?;
-    row::of_one(backend, found.ok_or_else(missing)?).await
+    row::of_one(backend, caller.viewer(), found.ok_or_else(missing)?).await
 }
 
 /// Marks whatever waits for the caller as done.

@@ -59,7 +59,7 @@ pub async fn list(
         .order_by_desc(Column::Id);
     let page = page_of(db, wanted, page).await?;
     Ok(Page {
-        items: row::decorate(db, page.items).await?,
+        items: row::decorate(db, caller.viewer(), page.items).await?,
         rest: page.rest,
     })
 }

@@ -113,5 +113,5 @@ pub async fn mark(backend: &Backend, place: &Place, key: Key) -> Result<Row> {
             made.ok_or_else(|| Error::not_found(""))
         })
         .await?;
-    row::of_one(backend, made).await
+    row::of_one(backend, place.caller.viewer(), made).await
 }

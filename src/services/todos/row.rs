@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 
 use super::things::{Thing, Things};
+use crate::entities::access::Viewer;
 use crate::entities::todos::{Model, Target};
 use crate::entities::{namespaces, notes, projects, users};
 use crate::error::{Error, Result};
@@ -41,8 +42,8 @@ pub struct Row {
 ///
 /// # Errors
 /// 404 for what went away since.
-pub(super) async fn of_one(backend: &Backend, todo: Model) -> Result<Row> {
-    let found = decorate(backend.database.read(), vec![todo]).await?.pop();
+pub(super) async fn of_one(backend: &Backend, viewer: Viewer, todo: Model) -> Result<Row> {
+    let found = decorate(backend.database.read(), viewer, vec![todo]).await?.pop();
     found.ok_or_else(|| Error::not_found(""))
 }
 
@@ -50,7 +51,11 @@ pub(super) async fn of_one(backend: &Backend, todo: Model) -> Result<Row> {
 ///
 /// # Errors
 /// Whatever the database reports.
-pub(super) async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Row>> {
+pub(super) async fn decorate(
+    db: &impl ConnectionTrait,
+    viewer: Viewer,
+    found: Vec<Model>,
+) -> Result<Vec<Row>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
@@ -59,7 +64,7 @@ pub(super) async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Re
     let paths = homes.iter().map(|(id, home)| (*id, home.path.clone()));
     let targets: Vec<Target> = found.iter().filter_map(Model::target).collect();
     let authors = found.iter().filter_map(|todo| todo.author_id).collect();
-    let things = Things::load(db, &targets, paths.collect(), authors).await?;
+    let things = Things::load(db, viewer, &targets, paths.collect(), authors).await?;
     let rows = found.into_iter().filter_map(|todo| {
         Some(Row {
             home: match todo.project_id {

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 
+use crate::entities::access::Viewer;
 use crate::entities::todos::Target;
 use crate::entities::{epics, issues, merge_requests, namespaces, users};
 use crate::error::Result;
@@ -31,18 +32,19 @@ pub(super) struct Things {
 }
 
 impl Things {
-    /// Finds things with what belongs to them. `paths` are the whole paths of their projects; `people` are others who are
+    /// Finds things with what belongs to them and is shown to the viewer. `paths` are the whole paths of their projects; `people` are others who are
     /// wanted, too.
     ///
     /// # Errors
     /// Whatever the database reports.
     pub async fn load(
         db: &impl ConnectionTrait,
+        viewer: Viewer,
         targets: &[Target],
         paths: HashMap<i64, String>,
         people: Vec<i64>,
     ) -> Result<Self> {
-        let found = Found::read(db, targets).await?;
+        let found = Found::read(db, viewer, targets).await?;
         let authors = found.epics.iter().filter_map(|(epic, _)| epic.author_id);
         let wanted: Vec<i64> = people.into_iter().chain(authors).collect();
         let (of_issues, of_requests) =
@@ -76,7 +78,7 @@ struct Found {
 }
 
 impl Found {
-    async fn read(db: &impl ConnectionTrait, targets: &[Target]) -> Result<Self> {
+    async fn read(db: &impl ConnectionTrait, viewer: Viewer, targets: &[Target]) -> Result<Self> {
         let (mut in_issues, mut in_requests, mut in_epics) = (Vec::new(), Vec::new(), Vec::new());
         for target in targets {
             match target {
@@ -94,7 +96,7 @@ impl Found {
         Ok(Self {
             issues: match in_issues.is_empty() {
                 true => Vec::new(),
-                false => issues.all(db).await?,
+                false => issues_service::counted_for(db, viewer, issues.all(db).await?).await?,
             },
             merge_requests: match in_requests.is_empty() {
                 true => Vec::new(),

@@ -134,9 +134,11 @@ impl Password {
     /// 400 when nothing was said of it, or only what it is not.
     pub fn required(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Result<Self> {
         if chosen.is_none() && reset.is_none() && random.is_none() {
-            return Err(Error::parameter(
-                "password, reset_password, force_random_password are missing, at least one parameter must be provided",
-            ));
+            return Err(Error::nothing_sent(&[
+                "password",
+                "reset_password",
+                "force_random_password",
+            ]));
         }
         Self::asked(chosen, reset, random).ok_or_else(|| Error::attribute("password", "can't be blank"))
     }

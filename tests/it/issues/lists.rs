@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{open, public_project, titles};
 use crate::support::places::{group, project};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, scenario, segment};
 
 /// Issues that differ in everything one can ask for, made one after the other: `one` to `four`.
 struct Sample {
@@ -166,6 +166,21 @@ scenario! {
         }
         assert_eq!(found(&root, id, &format!("assignee_id={ben}")).await, [two]);
         assert_eq!(found(&root, id, &format!("assignee_id={ann}&labels=ui")).await, [two]);
+    }
+
+    async fn short_texts_are_found_whole_whatever_their_case(server) {
+        let root = server.root();
+        let id = public_project(&server, "short").await;
+        for title in ["ÖL", "öl", "Go", "Öl leckt"] {
+            open(&root, id, json!({"title": title})).await;
+        }
+        for (question, wanted) in [("Öl", &["ÖL", "öl"][..]), ("öL", &["ÖL", "öl"]), ("GO", &["Go"]), ("O", &[])] {
+            let path = format!("/projects/{id}/issues?sort=asc");
+            let question = segment(question);
+            assert_eq!(titles(&root, &format!("{path}&search={question}")).await, wanted, "{question}");
+            let left = titles(&root, &format!("{path}&not[search]={question}")).await;
+            assert_eq!(left.len(), 4 - wanted.len(), "not {question}");
+        }
     }
 
     async fn each_filter_turned_round_leaves_out_what_it_finds(server) {

@@ -4,6 +4,7 @@ use holdfast::entities::AccessLevel;
 use serde_json::json;
 
 use super::{open, public_project, told};
+use crate::support::places::project;
 use crate::support::scenario;
 
 scenario! {
@@ -32,6 +33,32 @@ scenario! {
         assert_eq!(told(&server, from, iid).await, ["moved to of-to/to#1"]);
         assert_eq!(told(&server, to, 1).await, ["moved to of-to/to#1", "moved from of-from/from#1"][1..]);
         root.post(&path, json!({"to_project_id": to})).await.expect(400);
+    }
+
+    async fn a_moved_issue_keeps_those_who_see_it_there_and_any_number_of_labels(server) {
+        let root = server.root();
+        let from = public_project(&server, "from").await;
+        let to = project(&root, "to", json!({"visibility": "private"})).await;
+        let (insider, outsider) = (server.person("insider").await, server.person("outsider").await);
+        server.enrol(to, insider.id, AccessLevel::Reporter).await;
+        let titles: Vec<String> = (0..120).map(|number| format!("label-{number:03}")).collect();
+        for title in &titles {
+            for id in [from, to] {
+                root.post(&format!("/projects/{id}/labels"), json!({"name": title, "color": "#123456"})).await.expect(201);
+            }
+        }
+        let assignees = json!([outsider.id, insider.id]);
+        let body = json!({"title": "t", "assignee_ids": assignees, "labels": titles[..60].join(",")});
+        let iid = open(&root, from, body).await;
+        let more = json!({"add_labels": titles[60..].join(",")});
+        root.put(&format!("/projects/{from}/issues/{iid}"), more).await.expect(200);
+        let path = format!("/projects/{from}/issues/{iid}/move");
+        let moved = root.post(&path, json!({"to_project_id": to})).await.expect(201).json();
+        assert_eq!(moved["labels"], json!(titles));
+        let kept: Vec<_> = moved["assignees"].as_array().expect("a list").iter().map(|user| &user["username"]).collect();
+        assert_eq!(kept, ["insider"]);
+        let left = root.get(&format!("/projects/{from}/issues/{iid}")).await.expect(200).json();
+        assert_eq!(left["assignees"].as_array().expect("a list").len(), 2);
     }
 
     async fn an_issue_moves_only_where_the_caller_may_put_it(server) {

@@ -84,6 +84,34 @@ scenario! {
         assert_eq!(root.get(&format!("{path}/closes_issues")).await.expect(200).json(), json!([]));
     }
 
+    async fn an_issue_counts_the_merge_requests_that_its_reader_sees(server) {
+        let root = server.root();
+        let project = public_project(&server, "counted").await;
+        let id = project.id;
+        let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
+        for title in ["one", "two"] {
+            open(&root, id, json!({"title": title})).await;
+        }
+        let path = root.get(&format!("/projects/{id}")).await.expect(200).json()["path_with_namespace"].clone();
+        let path = path.as_str().expect("a path");
+        propose(&root, id, "feature/x", "main", json!({"description": "Closes #1"})).await;
+        let text = format!("Closes {path}#1, closes {path}#2");
+        propose(&root, hidden.id, "feature/x", "main", json!({"description": text})).await;
+        let insider = hidden.member("insider", AccessLevel::Reporter).await;
+        let guest = hidden.member("guest", AccessLevel::Guest).await;
+        let outsider = server.person("outsider").await.client;
+        for (who, client, counts) in [
+            ("root", &root, [2, 1]), ("insider", &insider, [2, 1]), ("guest", &guest, [1, 0]), ("outsider", &outsider, [1, 0]),
+        ] {
+            let list = client.get(&format!("/projects/{id}/issues?order_by=created_at&sort=asc")).await.expect(200);
+            assert_eq!(list.pluck("merge_requests_count"), counts.map(|count| json!(count)), "{who}");
+            let one = client.get(&format!("/projects/{id}/issues/1")).await.expect(200).json();
+            assert_eq!(one["merge_requests_count"], counts[0], "{who}");
+        }
+        let waiting = outsider.post(&format!("/projects/{id}/issues/1/todo"), json!({})).await.expect(201).json();
+        assert_eq!(waiting["target"]["merge_requests_count"], 1);
+    }
+
     async fn what_is_closed_is_counted_again_when_the_project_decides_otherwise(server) {
         let root = server.root();
         let project = public_project(&server, "turning").await;

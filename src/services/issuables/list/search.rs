@@ -13,6 +13,9 @@ use crate::services::listing::contains_in;
 /// How many characters a word has at least that is looked for within texts.
 const SHORTEST: usize = 3;
 
+/// How many letters beyond ASCII a short text has at most that is looked for in all spellings.
+const MOST_LETTERS: usize = 6;
+
 /// What is looked for: words within a text, or a whole text.
 #[derive(Debug, PartialEq, Eq)]
 enum Sought {
@@ -101,12 +104,34 @@ fn like(kind: Kind, sought: &Sought, fields: &[&'static str], text: impl Fn(Expr
     fields.iter().fold(Condition::any(), |any, field| {
         let column = Expr::expr(Func::lower(text(kind.column(field))));
         any.add(match sought {
-            Sought::Whole(text) => Condition::all().add(column.eq(text.clone())),
+            Sought::Whole(text) => Condition::all().add(column.is_in(spellings(text))),
             Sought::Words(words) => words.iter().fold(Condition::all(), |all, word| {
                 all.add(contains_in(column.clone(), word))
             }),
         })
     })
+}
+
+/// How a folded text may be written where the database puts letters of ASCII alone into lower case: with each other letter in
+/// either case. A short text has few of them; beyond six, all are taken in the same case.
+fn spellings(folded: &str) -> Vec<String> {
+    let others = folded.chars().filter(|letter| !letter.is_ascii());
+    if others.count() > MOST_LETTERS {
+        return vec![folded.to_owned(), folded.to_uppercase().to_ascii_lowercase()];
+    }
+    let mut all = vec![String::new()];
+    for letter in folded.chars() {
+        let capital: String = letter.to_uppercase().collect();
+        let cases = match !letter.is_ascii() && capital.chars().count() == 1 && fold(&capital) != capital {
+            true => vec![letter.to_string(), capital],
+            false => vec![letter.to_string()],
+        };
+        all = all
+            .iter()
+            .flat_map(|start| cases.iter().map(move |case| format!("{start}{case}")))
+            .collect();
+    }
+    all
 }
 
 /// The same in the language of the table of texts, which compares without regard to case by itself.
@@ -160,6 +185,16 @@ mod tests {
         assert_eq!(sought(" Go "), Some(Sought::Whole("go".to_owned())));
         assert_eq!(sought("a b"), Some(Sought::Whole("a b".to_owned())));
         assert_eq!(sought("  "), None);
+    }
+
+    #[test]
+    fn short_texts_are_found_in_either_case() {
+        assert_eq!(spellings("go"), ["go"]);
+        assert_eq!(spellings("öl"), ["öl", "Öl"]);
+        assert_eq!(spellings("中 é"), ["中 é", "中 É"]);
+        // A sharp s has no capital of one letter.
+        assert_eq!(spellings("äöü ßé").len(), 16);
+        assert_eq!(spellings("äö üä öü ä").len(), 2);
     }
 
     #[test]
