@@ -5,8 +5,9 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
 
 use super::{open, public_project, titles};
+use crate::support::client::segment;
 use crate::support::places::{group, project};
-use crate::support::{Client, TestServer, scenario, segment};
+use crate::support::{Client, TestServer, scenario};
 
 /// Issues that differ in everything one can ask for, made one after the other: `one` to `four`.
 struct Sample {
