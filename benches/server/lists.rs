@@ -105,6 +105,8 @@ struct List {
     request: Request,
     reference: Request,
     target: Target,
+    /// Whether it is one of those that a filter makes of the same list.
+    filtered: bool,
 }
 
 impl Instance {
@@ -152,6 +154,7 @@ impl Instance {
     async fn measure(&self, report: &mut Report) -> Result<()> {
         let mut connection = Connection::open(self.address).await?;
         let mut most = 0_usize;
+        let mut filtered = Vec::new();
         for list in lists(&mut connection).await? {
             let (mut times, mut references) = (Vec::new(), Vec::new());
             let mut statements = usize::MAX;
@@ -163,6 +166,9 @@ impl Instance {
                 statements = statements.min(taken);
             }
             most = most.max(statements);
+            if list.filtered {
+                filtered.push(report::median(&mut times));
+            }
             let row = Row::times(&list.name, &mut times, &mut references, 0.0);
             report.add(&Row {
                 connections: statements,
@@ -170,6 +176,14 @@ impl Instance {
                 ..row
             })?;
         }
+        let slowest = filtered.iter().max().copied().unwrap_or_default();
+        let fastest = filtered.iter().min().copied().unwrap_or_default();
+        report.add(&Row::times(
+            "the slowest filter of issues to the fastest",
+            &mut [slowest],
+            &mut [fastest],
+            MOST_FOR_FILTERS,
+        ))?;
         let shown = format!("{most}");
         report.add(&Row::alone(
             "statements of the costliest list",
@@ -206,6 +220,7 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             request: get("/projects", token),
             reference: first.clone(),
             target: Target::AtMost(MOST_FOR_OTHERS),
+            filtered: false,
         });
     }
     for (who, token) in CALLERS {
@@ -216,6 +231,7 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             request: get(&format!("{by_offset}&page={FAR}"), token),
             reference: get(by_offset, token),
             target: Target::None,
+            filtered: false,
         });
         let before = get(&format!("{by_offset}&page={}", FAR - 1), token);
         let before = connection.json(&before).await?;
@@ -227,6 +243,7 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             request: get(&format!("{by_key}&id_before={last}"), token),
             reference: get(&by_key, token),
             target: Target::AtMost(MOST_FOR_FAR),
+            filtered: false,
         });
     }
     let mine = get("/projects?membership=true&per_page=1", Some(MEMBER.1));
@@ -284,6 +301,7 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             request: get(path, token),
             reference: first.clone(),
             target: Target::None,
+            filtered: false,
         });
     }
     for path in planning::LISTS {
@@ -292,6 +310,7 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             request: get(path, member),
             reference: get(planning::LISTS[0], member),
             target: Target::AtMost(MOST_FOR_FILTERS),
+            filtered: true,
         });
     }
     Ok(lists)
