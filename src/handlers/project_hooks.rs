@@ -95,6 +95,8 @@ impl ProjectHooksApi for App {
             HookTrigger::NoteEvents => trial::Trigger::Note { confidential: false },
             HookTrigger::ConfidentialNoteEvents => trial::Trigger::Note { confidential: true },
             HookTrigger::MergeRequestsEvents => trial::Trigger::MergeRequest,
+            HookTrigger::PipelineEvents => trial::Trigger::Pipeline,
+            HookTrigger::JobEvents => trial::Trigger::Job,
         };
         let delivery = trial::run(&self.backend, &access, request.hook_id, trigger).await?;
         Ok(view::delivery(delivery, true))

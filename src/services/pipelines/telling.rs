@@ -50,6 +50,19 @@ pub struct JobData {
 /// How many jobs are told with a pipeline.
 const MOST_JOBS: usize = 100;
 
+impl PipelineData {
+    /// A pipeline as it stands, with the jobs of it that count.
+    #[must_use]
+    pub fn of(pipeline: &pipelines::Model, jobs: &[ci_jobs::Model]) -> Self {
+        Self {
+            status: pipeline.status.word().to_owned(),
+            started_at: pipeline.started_at,
+            finished_at: pipeline.finished_at,
+            jobs: jobs.iter().take(MOST_JOBS).map(Into::into).collect(),
+        }
+    }
+}
+
 impl From<&ci_jobs::Model> for JobData {
     fn from(job: &ci_jobs::Model) -> Self {
         Self {
@@ -76,12 +89,7 @@ pub(in crate::services) async fn pipeline(
     jobs: &[ci_jobs::Model],
     author: Option<i64>,
 ) -> Result<()> {
-    let data = PipelineData {
-        status: pipeline.status.word().to_owned(),
-        started_at: pipeline.started_at,
-        finished_at: pipeline.finished_at,
-        jobs: jobs.iter().take(MOST_JOBS).map(Into::into).collect(),
-    };
+    let data = PipelineData::of(pipeline, jobs);
     let target = (TargetType::Pipeline, pipeline.id);
     tell(
         transaction,

@@ -58,6 +58,8 @@ scenario! {
             ("confidential_issues_events", "Ensure the project has confidential issues."),
             ("confidential_note_events", "Ensure the project has confidential notes."),
             ("merge_requests_events", "Ensure the project has merge requests."),
+            ("pipeline_events", "Ensure the project has CI pipelines."),
+            ("job_events", "Ensure the project has CI jobs."),
         ] {
             let test = format!("/projects/{}/hooks/{id}/test/{trigger}", project.id);
             assert_eq!(root.post(&test, json!({})).await.expect(422).message(), text);
@@ -83,6 +85,29 @@ scenario! {
         root.post(&test, json!({})).await.expect(201);
         let about = receiver.next().await.body["object_attributes"].clone();
         assert_eq!((&about["state"], &about["action"]), (&json!("merged"), &json!("merge")));
+    }
+
+    async fn a_trial_tells_of_the_newest_pipeline_and_job(server) {
+        let project = Project::filled(&server, "p", Visibility::Private).await;
+        let mut receiver = Receiver::start().await;
+        let root = server.root();
+        let id = hook(&root, project.id, &receiver.url, json!({ "push_events": false })).await;
+        let test = format!("/projects/{}/hooks/{id}/test", project.id);
+        let report = format!("/projects/{}/statuses/{}", project.id, project.id("main"));
+        for name in ["older", "newer"] {
+            root.post(&report, json!({"state": "failed", "name": name})).await.expect(201);
+        }
+        let tried = root.post(&format!("{test}/pipeline_events"), json!({})).await.expect(201).json();
+        assert_eq!((&tried["state"], &tried["trigger"]), (&json!("delivered"), &json!("pipeline_hooks")));
+        let told = receiver.next().await;
+        assert_eq!(told.header("x-service-event"), "Pipeline Hook");
+        let about = &told.body["object_attributes"];
+        assert_eq!((&told.body["object_kind"], &about["status"], &about["ref"]), (&json!("pipeline"), &json!("failed"), &json!("main")));
+        assert_eq!(told.body["builds"].as_array().expect("a list").len(), 2);
+        root.post(&format!("{test}/job_events"), json!({})).await.expect(201);
+        let told = receiver.next().await;
+        assert_eq!(told.header("x-service-event"), "Job Hook");
+        assert_eq!((&told.body["build_name"], &told.body["build_status"]), (&json!("newer"), &json!("failed")));
     }
 
     async fn a_trial_tells_of_the_newest_note_and_never_of_one_of_the_other_kind(server) {

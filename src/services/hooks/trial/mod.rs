@@ -48,6 +48,10 @@ pub enum Trigger {
     },
     /// The newest merge request.
     MergeRequest,
+    /// The newest pipeline.
+    Pipeline,
+    /// The newest job.
+    Job,
 }
 
 /// Tries a hook.
@@ -100,6 +104,8 @@ pub async fn run(
             (kind, newest::note(backend, plain, confidential).await?)
         }
         Trigger::MergeRequest => (Kind::MergeRequest, newest::merge_request(backend, plain).await?),
+        Trigger::Pipeline => (Kind::Pipeline, newest::pipeline(backend, plain).await?),
+        Trigger::Job => (Kind::Job, newest::job(backend, plain).await?),
     };
     throttle::spend(backend, user_id, TRIALS).await?;
     let sent = OutOfTurn {

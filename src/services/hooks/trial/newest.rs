@@ -1,4 +1,4 @@
-//! The newest issue, note or merge request of a project, as an event that tells of it.
+//! The newest issue, note, merge request, pipeline or job of a project, as an event that tells of it.
 
 use std::collections::BTreeMap;
 
@@ -7,11 +7,12 @@ use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
 
 use super::nothing;
 use crate::entities::events::{Action, Column, Entity, Model, TargetType};
-use crate::entities::{commit_comments, issues, merge_requests, notes};
+use crate::entities::{ci_jobs, commit_comments, issues, merge_requests, notes, pipelines};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::issues::telling::IssueData;
 use crate::services::merge_requests::telling::MergeRequestData;
+use crate::services::pipelines::telling::{JobData, PipelineData};
 
 /// The newest issue as if it had just become what it is, told with what else `plain` says; confidential ones and others
 /// never stand in for each other.
@@ -70,6 +71,47 @@ pub(super) async fn merge_request(backend: &Backend, plain: Model) -> Result<Mod
         action,
         target_type: Some(TargetType::MergeRequest),
         target_id: Some(merge_request.id),
+        data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
+        ..plain
+    })
+}
+
+/// The newest pipeline as it is.
+///
+/// # Errors
+/// 422 when there is none.
+pub(super) async fn pipeline(backend: &Backend, plain: Model) -> Result<Model> {
+    let db = backend.database.read();
+    let newest = pipelines::Entity::find()
+        .filter(pipelines::Column::ProjectId.eq(plain.project_id))
+        .order_by_desc(pipelines::Column::Id);
+    let pipeline = newest.one(db).await?;
+    let pipeline = pipeline.ok_or_else(|| nothing("Ensure the project has CI pipelines."))?;
+    let data = PipelineData::of(&pipeline, &ci_jobs::counting(db, pipeline.id).await?);
+    Ok(Model {
+        action: Action::Updated,
+        target_type: Some(TargetType::Pipeline),
+        target_id: Some(pipeline.id),
+        data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
+        ..plain
+    })
+}
+
+/// The newest job as it is.
+///
+/// # Errors
+/// 422 when there is none.
+pub(super) async fn job(backend: &Backend, plain: Model) -> Result<Model> {
+    let newest = ci_jobs::Entity::find()
+        .filter(ci_jobs::Column::ProjectId.eq(plain.project_id))
+        .order_by_desc(ci_jobs::Column::Id);
+    let job = newest.one(backend.database.read()).await?;
+    let job = job.ok_or_else(|| nothing("Ensure the project has CI jobs."))?;
+    let data = JobData::from(&job);
+    Ok(Model {
+        action: Action::Updated,
+        target_type: Some(TargetType::Job),
+        target_id: Some(job.id),
         data: Some(serde_json::to_string(&data).map_err(Error::internal)?),
         ..plain
     })
