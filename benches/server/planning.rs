@@ -161,8 +161,8 @@ async fn project(
             numbers(LABELS)
         ),
         format!(
-            "{} INSERT INTO milestones (project_id, iid, title, state, due_date, created_at, updated_at) \
-             SELECT {id}, i, 'v' || i, 'active', {reached}, {made}, {made} FROM n",
+            "{} INSERT INTO milestones (project_id, iid, title, title_key, state, due_date, created_at, updated_at) \
+             SELECT {id}, i, 'v' || i, 'v' || i, 'active', {reached}, {made}, {made} FROM n",
             numbers(MILESTONES)
         ),
         format!(

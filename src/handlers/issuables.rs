@@ -14,12 +14,21 @@ macro_rules! shared {
                 .transpose()?,
             wanted: crate::services::issuables::Conditions {
                 labels: $request.labels.unwrap_or_default(),
-                milestone: $request.milestone,
+                milestone: $request.milestone.and_then(crate::handlers::issuables::said),
                 author_id: $request.author_id,
-                author_username: $request.author_username,
-                assignee_id: $request.assignee_id,
-                assignee_usernames: $request.assignee_username.unwrap_or_default(),
-                my_reaction_emoji: $request.my_reaction_emoji,
+                author_username: $request
+                    .author_username
+                    .and_then(crate::handlers::issuables::said),
+                assignee_id: $request.assignee_id.and_then(crate::handlers::issuables::said),
+                assignee_usernames: $request
+                    .assignee_username
+                    .into_iter()
+                    .flatten()
+                    .filter_map(crate::handlers::issuables::said)
+                    .collect(),
+                my_reaction_emoji: $request
+                    .my_reaction_emoji
+                    .and_then(crate::handlers::issuables::said),
                 iids: $request.iids,
                 search: $request.search,
                 fields: $request.r#in,
@@ -48,6 +57,11 @@ pub(super) fn scope(scope: String) -> Result<Scope> {
         "all" => Ok(Scope::All),
         _ => Err(Error::parameter("scope does not have a valid value")),
     }
+}
+
+/// A condition, where it says anything: a blank one is none.
+pub(super) fn said(text: String) -> Option<String> {
+    Some(text).filter(|text| !text.trim().is_empty())
 }
 
 /// The conditions whose finds are left out.

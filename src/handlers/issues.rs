@@ -27,7 +27,7 @@ macro_rules! filter {
     ($request:expr) => {
         Filter {
             state: $request.state.and_then(only),
-            weight: $request.weight,
+            weight: $request.weight.and_then(crate::handlers::issuables::said),
             confidential: $request.confidential,
             order: order($request.order_by),
             shared: shared!($request),

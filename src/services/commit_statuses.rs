@@ -17,7 +17,7 @@ use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
 use crate::services::pipelines::progress::settle;
 use crate::services::pipelines::{
-    NewPipeline, Reference, insert, refuse_maker, refuse_reader, resolve, telling,
+    NewPipeline, Reference, insert, refuse_maker, refuse_reader, refuse_reference, resolve, telling,
 };
 use crate::services::{Backend, commits};
 
@@ -146,7 +146,7 @@ async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Row
 ///
 /// # Errors
 /// 404 for a commit, a pipeline of it or a reference that is not there; 400 for what does not do, and for a status that cannot
-/// come after the one before; 403 as [`refuse_maker`].
+/// come after the one before; 403 as [`refuse_maker`] and [`refuse_reference`].
 pub async fn report(
     backend: &Backend,
     access: &ProjectAccess,
@@ -161,6 +161,10 @@ pub async fn report(
         .await?;
     let sha = commit.to_string();
     let reference = reference(backend, access, commit, &report).await?;
+    // What is reported decides whether what waits for the branch is merged.
+    if let Some(touched) = touched(backend, access, &sha, &reference, &report).await? {
+        refuse_reference(backend, access, &touched).await?;
+    }
     let project_id = access.project.id;
     let (job, pipeline) = backend
         .database
@@ -229,6 +233,26 @@ impl Wanted {
     fn fits(&self, name: &str) -> bool {
         self.name().is_none_or(|own| own == name)
     }
+}
+
+/// The reference whose pipeline a report changes; none where there is no such pipeline.
+async fn touched(
+    backend: &Backend,
+    access: &ProjectAccess,
+    sha: &str,
+    wanted: &Wanted,
+    report: &Report,
+) -> Result<Option<Reference>> {
+    let (db, project_id) = (backend.database.read(), access.project.id);
+    let found = match (wanted, report.pipeline_id) {
+        (Wanted::There(reference), _) => return Ok(Some(reference.clone())),
+        (_, Some(id)) => {
+            let named = pipelines::of_project(project_id).filter(pipelines::Column::Id.eq(id));
+            named.one(db).await?
+        }
+        (gone, None) => pipelines::newest(db, project_id, sha, gone.name()).await?,
+    };
+    Ok(found.as_ref().map(Reference::of))
 }
 
 /// The reference that is said, or that of the newest pipeline of the commit, or else a branch that has the commit.

@@ -11,6 +11,7 @@ use crate::git::{self, ListCommits, Selection};
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
 use crate::services::events::pushes::{Unread, between, oid};
+use crate::services::issues::Closer;
 use crate::services::places::Place;
 use crate::services::saying::{self, is_silent, meant};
 use crate::services::texts::references::closed_issues;
@@ -105,8 +106,8 @@ async fn close(
         .await?;
     let mut closed = BTreeSet::new();
     for issue in found {
-        let via = |path: &str| format!("commit {}", saying::commit_reference(path, id));
-        issues_service::close_from(backend, access, &issue, via).await?;
+        let named = |path: &str| format!("commit {}", saying::commit_reference(path, id));
+        issues_service::close_from(backend, access, &issue, Closer::CommitOf(project.id), named).await?;
         closed.insert(issue.id);
     }
     Ok(closed)

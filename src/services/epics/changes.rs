@@ -127,7 +127,7 @@ pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Ro
             labels.enter(transaction, place, epic.id).await?;
             said.enter(transaction, written(place, &epic, author), Vec::new())
                 .await?;
-            of_one(transaction, epic).await
+            of_one(transaction, place.caller.viewer(), epic).await
         })
         .await
 }
@@ -172,7 +172,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
             todos::settle(transaction, editor, Target::Epic(epic.id)).await?;
             said.enter(transaction, written(place, &epic, editor), Vec::new())
                 .await?;
-            of_one(transaction, epic).await
+            of_one(transaction, place.caller.viewer(), epic).await
         })
         .await
 }

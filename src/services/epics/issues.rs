@@ -112,7 +112,7 @@ pub async fn add(backend: &Backend, place: &Place, iid: i64, issue_id: i64) -> R
             };
             let link = link.map_err(refused)?;
             Ok((
-                of_one(transaction, epic).await?,
+                of_one(transaction, place.caller.viewer(), epic).await?,
                 with_issue(transaction, place, (link, Some(issue))).await?,
             ))
         })
@@ -166,7 +166,7 @@ pub async fn remove(backend: &Backend, place: &Place, iid: i64, link_id: i64) ->
             let found = find_link(transaction, place, epic.id, link_id).await?;
             Entity::delete_by_id(link_id).exec(transaction).await?;
             Ok((
-                of_one(transaction, epic).await?,
+                of_one(transaction, place.caller.viewer(), epic).await?,
                 with_issue(transaction, place, found).await?,
             ))
         })

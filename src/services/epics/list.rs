@@ -75,7 +75,7 @@ pub async fn list(
     let db = backend.database.read();
     let found = page_of(db, filter.ordered(wanted), page).await?;
     Ok(Page {
-        items: decorate(db, found.items).await?,
+        items: decorate(db, place.caller.viewer(), found.items).await?,
         rest: found.rest,
     })
 }

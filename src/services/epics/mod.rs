@@ -11,10 +11,11 @@ pub use changes::{Change, NewEpic, create, delete, edit};
 pub use labelling::Labelling;
 pub use list::{Filter, Order, list};
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
 
+use crate::entities::access::Viewer;
 use crate::entities::epics::{self, Column, Entity, Model};
 use crate::entities::{epic_labels, labels, namespaces, now, users};
 use crate::error::{Error, Result};
@@ -41,7 +42,7 @@ pub struct Row {
 pub async fn read(backend: &Backend, place: &Place, iid: i64) -> Result<Row> {
     let db = backend.database.read();
     let epic = find(db, place, iid).await?;
-    of_one(db, epic).await
+    of_one(db, place.caller.viewer(), epic).await
 }
 
 /// The id of an epic of a group.
@@ -108,12 +109,12 @@ fn missing() -> Error {
 }
 
 /// One epic with what belongs to it.
-async fn of_one(db: &impl ConnectionTrait, epic: Model) -> Result<Row> {
-    decorate(db, vec![epic]).await?.pop().ok_or_else(missing)
+async fn of_one(db: &impl ConnectionTrait, viewer: Viewer, epic: Model) -> Result<Row> {
+    decorate(db, viewer, vec![epic]).await?.pop().ok_or_else(missing)
 }
 
 /// Adds what belongs to epics, for the whole page at once; what went away since it was read is left out.
-async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Row>> {
+async fn decorate(db: &impl ConnectionTrait, viewer: Viewer, found: Vec<Model>) -> Result<Vec<Row>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
@@ -131,26 +132,46 @@ async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Ro
         let author = epic.author_id.and_then(|id| authors.get(&id).cloned());
         Some((groups.get(&epic.namespace_id)?.clone(), author, epic))
     });
-    rows(db, found.collect()).await
+    rows(db, viewer, found.collect()).await
 }
 
-/// Epics with what belongs to them, where their groups and authors are known.
+/// Epics with what belongs to them and is shown to the viewer, where their groups and authors are known.
 ///
 /// # Errors
 /// Whatever the database reports.
 pub(in crate::services) async fn rows(
     db: &impl ConnectionTrait,
+    viewer: Viewer,
     found: Vec<(namespaces::Model, Option<users::Model>, Model)>,
 ) -> Result<Vec<Row>> {
     if found.is_empty() {
         return Ok(Vec::new());
     }
+    let parents = found.iter().filter_map(|(_, _, epic)| epic.parent_id);
+    let parents = seen(db, viewer, parents.collect()).await?;
     let mut labels = epic_labels::of(db, found.iter().map(|(_, _, epic)| epic.id)).await?;
-    let rows = found.into_iter().map(|(group, author, epic)| Row {
-        group,
-        author,
-        labels: labels.remove(&epic.id).unwrap_or_default(),
-        epic,
+    let rows = found.into_iter().map(|(group, author, mut epic)| {
+        epic.parent_id = epic.parent_id.filter(|id| parents.contains(id));
+        Row {
+            group,
+            author,
+            labels: labels.remove(&epic.id).unwrap_or_default(),
+            epic,
+        }
     });
     Ok(rows.collect())
+}
+
+/// Those of some epics that the viewer sees.
+async fn seen(db: &impl ConnectionTrait, viewer: Viewer, ids: Vec<i64>) -> Result<HashSet<i64>> {
+    if ids.is_empty() {
+        return Ok(HashSet::new());
+    }
+    let found = Entity::find()
+        .select_only()
+        .column(Column::Id)
+        .filter(Column::Id.is_in(ids))
+        .filter(epics::visible(viewer, now().date_naive()));
+    let found: Vec<i64> = found.into_tuple().all(db).await?;
+    Ok(found.into_iter().collect())
 }

@@ -9,7 +9,7 @@ use super::telling::{Told, tell_with};
 use super::{find, lock, may_edit};
 use crate::api::types::MaybeUndefined;
 use crate::entities::issues::State;
-use crate::entities::{issues, now};
+use crate::entities::{issues, notes, now};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;
@@ -42,7 +42,36 @@ pub struct Change {
     /// When it was changed, for owners.
     pub updated_at: Option<DateTime<Utc>>,
     /// What it is closed by, where that is not the caller alone.
-    pub via: Option<String>,
+    pub via: Option<Via>,
+}
+
+/// What closes an issue, in the name of a user.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Via {
+    /// How a note names it.
+    pub text: String,
+    /// What that is.
+    pub closer: Closer,
+}
+
+/// What closes issues. Who may not see it is not told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Closer {
+    /// A merge request, by its id.
+    MergeRequest(i64),
+    /// A commit of a project, by the id of that.
+    CommitOf(i64),
+}
+
+impl Via {
+    /// The note that tells of it.
+    fn note(&self, on: Parent, author: i64) -> notes::ActiveModel {
+        let text = format!("closed via {}", self.text);
+        match self.closer {
+            Closer::MergeRequest(id) => system::naming(on, Parent::MergeRequest(id), Some(author), text),
+            Closer::CommitOf(project_id) => system::naming_commit(on, project_id, author, text),
+        }
+    }
 }
 
 /// The fields, as the answer to a change of nothing names them.
@@ -103,7 +132,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
             prepared.hold(transaction, access).await?;
             let before = lock(transaction, access, iid).await?;
             let mut row = before.clone().into_active_model();
-            let mut notes = Vec::new();
+            let (mut notes, mut closed_via) = (Vec::new(), None);
             if let Some(title) = title.filter(|title| *title != before.title) {
                 row.title = Set(title.to_owned());
                 notes.push(system::retitled(&before.title, title));
@@ -125,10 +154,10 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                     row.state = Set(State::Closed);
                     row.closed_at = Set(Some(now()));
                     row.closed_by_id = Set(Some(author));
-                    notes.push(match &change.via {
-                        Some(via) => format!("closed via {via}"),
-                        None => "closed".to_owned(),
-                    });
+                    match &change.via {
+                        Some(via) => closed_via = Some(via.note(Parent::Issue(before.id), author)),
+                        None => notes.push("closed".to_owned()),
+                    }
                 }
                 (Some(StateEvent::Reopen), State::Closed) => {
                     row.state = Set(State::Opened);
@@ -153,6 +182,9 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                 after: &issue,
             };
             tell_with(transaction, told, notes, outcome.changes).await?;
+            if let Some(note) = closed_via {
+                note.insert(transaction).await?;
+            }
             let written = Written::on(&place, Parent::Issue(issue.id), issue.iid, author);
             said.enter(transaction, written, outcome.newly_assigned).await?;
             Ok::<_, Error>(issue)
@@ -162,7 +194,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
 }
 
 /// Closes an issue because of something else that the caller did in a project, if the caller may. What is closed already, and
-/// what cannot be closed, stays as it is. `via` names what was done, from the whole path of the project where the issue is
+/// what cannot be closed, stays as it is. `named` says how the closer is named, from the whole path of the project where the issue is
 /// in another.
 ///
 /// # Errors
@@ -171,8 +203,13 @@ pub(in crate::services) async fn close_from(
     backend: &Backend,
     from: &ProjectAccess,
     issue: &issues::Model,
-    via: impl FnOnce(&str) -> String,
+    closer: Closer,
+    named: impl FnOnce(&str) -> String,
 ) -> Result<()> {
+    let via = |path: &str| Via {
+        text: named(path),
+        closer,
+    };
     if issue.project_id == from.project.id {
         return close(backend, from, issue.iid, via("")).await;
     }
@@ -183,7 +220,7 @@ pub(in crate::services) async fn close_from(
     close(backend, &access, issue.iid, via(&path)).await
 }
 
-async fn close(backend: &Backend, access: &ProjectAccess, iid: i64, via: String) -> Result<()> {
+async fn close(backend: &Backend, access: &ProjectAccess, iid: i64, via: Via) -> Result<()> {
     let open = match find(backend.database.read(), access, iid).await {
         Ok(found) => found.state == State::Opened,
         Err(Error::NotFound(_)) => false,

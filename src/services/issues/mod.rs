@@ -17,7 +17,7 @@ use sea_orm::{ConnectionTrait, QueryFilter};
 pub use create::{NewIssue, create};
 pub use delete::delete;
 pub(in crate::services) use edit::close_from;
-pub use edit::{Change, StateEvent, edit};
+pub use edit::{Change, Closer, StateEvent, edit};
 pub use list::{Filter, Order, list};
 pub use metadata::Metadata;
 pub use moving::move_to;

@@ -14,7 +14,7 @@ use crate::jobs::finish_merge::FinishMerge;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
 use crate::services::commits::committing;
-use crate::services::issues;
+use crate::services::issues::{self, Closer};
 use crate::services::references::{Moved, moving};
 use crate::services::{Backend, push_rules};
 
@@ -105,8 +105,8 @@ async fn close_issues(backend: &Backend, caller: &Caller, found: &Model) -> Resu
         return Ok(());
     };
     for issue in closing_merge_requests::closed_by(backend.database.read(), found.id).await? {
-        let via = |path: &str| format!("merge request {path}!{}", found.iid);
-        issues::close_from(backend, &target, &issue, via).await?;
+        let named = |path: &str| format!("merge request {path}!{}", found.iid);
+        issues::close_from(backend, &target, &issue, Closer::MergeRequest(found.id), named).await?;
     }
     Ok(())
 }

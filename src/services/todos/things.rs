@@ -54,7 +54,7 @@ impl Things {
             .filter_map(|id| Some((id, of_issues.person(Some(id))?)));
         let people: HashMap<i64, users::Model> = people.collect();
         Ok(Self {
-            things: found.things(db, of_issues, of_requests, &people).await?,
+            things: found.things(db, viewer, of_issues, of_requests, &people).await?,
             people,
         })
     }
@@ -112,6 +112,7 @@ impl Found {
     async fn things(
         self,
         db: &impl ConnectionTrait,
+        viewer: Viewer,
         of_issues: Belongings,
         of_requests: Belongings,
         people: &HashMap<i64, users::Model>,
@@ -122,7 +123,7 @@ impl Found {
         });
         let issues = issues_service::rows(self.issues, of_issues).into_iter();
         let requests = merge_requests_service::rows(db, self.merge_requests, of_requests).await?;
-        let epics = epics_service::rows(db, epics.collect()).await?;
+        let epics = epics_service::rows(db, viewer, epics.collect()).await?;
         let issues = issues.map(|row| (Target::Issue(row.issue.id), Thing::Issue(Box::new(row))));
         let requests = requests.into_iter().map(|row| {
             let target = Target::MergeRequest(row.merge_request.id);

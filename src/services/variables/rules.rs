@@ -81,6 +81,9 @@ fn of_value(value: &str, masked: bool) -> Vec<Cow<'static, str>> {
         let text = format!("The value of the provided variable exceeds the {LONGEST_VALUE} character limit");
         texts.push(text.into());
     }
+    if value.contains('\0') {
+        texts.push("can't hold the null character".into());
+    }
     let maskable = |char: char| char.is_ascii_alphanumeric() || "_+=/@:.-".contains(char);
     if masked && (length < SHORTEST_MASKED || !value.chars().all(maskable)) {
         texts.push("is invalid".into());

@@ -193,11 +193,41 @@ scenario! {
         assert_eq!(root.get(&format!("/projects/{}/pipelines", project.id)).await.expect(200).json(), json!([]));
     }
 
+    async fn on_a_protected_branch_report_those_who_push_or_merge_into_it(server) {
+        let root = server.root();
+        let project = Project::filled(&server, "guarded", Visibility::Private).await;
+        let id = project.id;
+        let (main, feature) = (project.id("main"), project.id("feature/x"));
+        let developer = project.member("developer", AccessLevel::Developer).await;
+        let maintainer = project.member("maintainer", AccessLevel::Maintainer).await;
+        let of_main = pipeline(&root, id, "main").await;
+        let of_feature = pipeline(&root, id, "feature/x").await;
+        let on = |sha: &str| format!("/projects/{id}/statuses/{sha}");
+        for (sha, body, status) in [
+            (&main, json!({ "state": "success", "ref": "main" }), 403),
+            (&main, json!({ "state": "success" }), 403),
+            (&main, json!({ "state": "success", "pipeline_id": of_main }), 403),
+            (&feature, json!({ "state": "success", "ref": "main" }), 403),
+            (&feature, json!({ "state": "success", "ref": "feature/x" }), 201),
+            (&feature, json!({ "state": "success" }), 201),
+            (&feature, json!({ "state": "success", "pipeline_id": of_feature }), 201),
+        ] {
+            assert_eq!(developer.post(&on(sha), body.clone()).await.status, status, "{sha} {body}");
+            maintainer.post(&on(sha), body).await.expect(201);
+        }
+        // A branch that is gone is protected as long as its protection is there.
+        project.protect("gone", 40, 40).await;
+        root.post(&format!("/projects/{id}/repository/branches"), json!({ "branch": "gone", "ref": feature })).await.expect(201);
+        root.post(&on(&feature), json!({ "state": "pending", "ref": "gone" })).await.expect(201);
+        project.git(&["update-ref", "-d", "refs/heads/gone"]);
+        developer.post(&on(&feature), json!({ "state": "success", "ref": "gone" })).await.expect(403);
+    }
+
     async fn developers_report_and_who_reads_pipelines_reads(server) {
         let project = Project::filled(&server, "roles", Visibility::Private).await;
-        let sha = project.id("main");
+        let sha = project.id("feature/x");
         let (place, all) = (format!("/projects/{}/statuses/{sha}", project.id), project.url(&format!("/commits/{sha}/statuses")));
-        let body = json!({ "state": "success", "ref": "main" });
+        let body = json!({ "state": "success", "ref": "feature/x" });
         server.anonymous().post(&place, body.clone()).await.expect(401);
         server.anonymous().get(&all).await.expect(404);
         let stranger = server.person("stranger").await.client;

@@ -38,6 +38,22 @@ scenario! {
         assert_eq!(titles(&root, &format!("/groups/{open}/epics")).await, ["Below", "Seen"]);
     }
 
+    async fn a_confidential_parent_is_named_to_those_who_see_it(server) {
+        let root = server.root();
+        let id = group(&server, "family", json!({"visibility": "public"})).await;
+        let reporter = server.person("reporter").await;
+        join(&server, id, reporter.id, 20).await;
+        let (_, parent) = epic(&root, id, "Parent", json!({"confidential": true})).await;
+        let (iid, _) = epic(&root, id, "Child", json!({"parent_id": parent})).await;
+        let stranger = server.person("stranger").await;
+        for (client, told) in [(&root, json!(parent)), (&reporter.client, json!(parent)), (&stranger.client, json!(null))] {
+            let one = client.get(&format!("/groups/{id}/epics/{iid}")).await.expect(200).json();
+            assert_eq!(one["parent_id"], told);
+            let list = client.get(&format!("/groups/{id}/epics?search=Child")).await.expect(200);
+            assert_eq!(list.pluck("parent_id"), [told]);
+        }
+    }
+
     async fn confidential_epics_are_for_reporters_and_their_authors(server) {
         let id = group(&server, "secret", json!({})).await;
         let (ann, guest, reporter, author) = (

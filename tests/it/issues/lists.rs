@@ -154,6 +154,8 @@ scenario! {
             ("search=qu%25ck", &[]),
             ("search=a+four", &[four]),
             ("search=fo", &[]),
+            ("assignee_id=&weight=&milestone=&my_reaction_emoji=+&author_username=", &[one, two, three, four]),
+            ("assignee_username[]=", &[one, two, three, four]),
             ("created_after=2020-01-02T00:00:00Z", &[two, three, four]),
             ("created_before=2020-01-02T00:00:00Z", &[one, two]),
             ("updated_before=2000-01-01T00:00:00Z", &[]),

@@ -110,6 +110,19 @@ scenario! {
         }
         let waiting = outsider.post(&format!("/projects/{id}/issues/1/todo"), json!({})).await.expect(201).json();
         assert_eq!(waiting["target"]["merge_requests_count"], 1);
+        // Nor are they told what closed it.
+        root.put(&format!("/projects/{}/merge_requests/1/merge", hidden.id), json!({})).await.expect(200);
+        server.finish_jobs().await;
+        let notes = format!("/projects/{id}/issues/2/notes");
+        let told = root.get(&notes).await.expect(200).pluck("body");
+        assert!(told.contains(&json!("closed via merge request root/hidden!1")), "{told:?}");
+        assert_eq!(insider.get(&notes).await.expect(200).pluck("body"), told);
+        for client in [&guest, &outsider] {
+            let seen = client.get(&notes).await.expect(200);
+            assert_eq!((seen.json(), seen.header("X-Total")), (json!([]), "0"));
+        }
+        let closed = outsider.get(&format!("/projects/{id}/issues/2")).await.expect(200).json();
+        assert_eq!((&closed["state"], &closed["user_notes_count"]), (&json!("closed"), &json!(0)));
     }
 
     async fn what_is_closed_is_counted_again_when_the_project_decides_otherwise(server) {
