@@ -3,7 +3,7 @@
 use super::{
     Registry, create_repository, delete_group, delete_merged_branches, delete_project, delete_user,
     deliver_hook, finish_merge, fork_repository, keep_merge_request, maintain_repository, merge_waiting,
-    read_messages, recount_closing, run_schedule, sweep_expired_access,
+    read_messages, recount_closing, run_schedule, ship_merge_requests, sweep_expired_access,
 };
 use crate::services::Backend;
 
@@ -14,7 +14,7 @@ pub fn registry(backend: &Backend) -> Registry {
     let (creation, merged, project, user, upkeep) = (own(), own(), own(), own(), own());
     let (group, expired, hooks, forks) = (own(), own(), own(), own());
     let (finished, kept, counted, read) = (own(), own(), own(), own());
-    let (waiting, schedules) = (own(), own());
+    let (waiting, schedules, shipped) = (own(), own(), own());
     Registry::default()
         .handle(move |job, _| create_repository::run(creation.clone(), job))
         .handle(move |job, _| delete_group::run(group.clone(), job))
@@ -30,5 +30,6 @@ pub fn registry(backend: &Backend) -> Registry {
         .handle(move |job, _| read_messages::run(read.clone(), job))
         .handle(move |job, _| recount_closing::run(counted.clone(), job))
         .handle(move |job, _| run_schedule::run(schedules.clone(), job))
+        .handle(move |job, _| ship_merge_requests::run(shipped.clone(), job))
         .handle(move |job, _| sweep_expired_access::run(expired.clone(), job))
 }

@@ -15,10 +15,8 @@ use crate::error::{Error, Result};
 use crate::git;
 use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
-use crate::services::pipelines::progress::settle;
-use crate::services::pipelines::{
-    NewPipeline, Reference, insert, refuse_maker, refuse_reader, resolve, telling,
-};
+use crate::services::pipelines::progress::{job_changed, settle};
+use crate::services::pipelines::{NewPipeline, Reference, insert, refuse_maker, refuse_reader, resolve};
 use crate::services::{Backend, commits};
 
 /// What is reported on when nothing is said of it.
@@ -192,10 +190,7 @@ pub async fn report(
                 }
                 (None, _) => return Err(Error::attribute("ref", "The branch or tag does not exist")),
             };
-            let (job, changed) = enter(transaction, &pipeline, &report, user.id).await?;
-            if changed {
-                telling::job(transaction, &pipeline, &job, Some(user.id)).await?;
-            }
+            let job = enter(transaction, &pipeline, &report, user.id).await?;
             let pipeline = settle(transaction, pipeline, Some(user.id)).await?;
             Ok::<_, Error>((job, pipeline))
         })
@@ -267,14 +262,14 @@ async fn reference(
     }))
 }
 
-/// Changes the status of the name that is not finished, or makes a new one in the place of what is; gives it, and whether it
-/// has another status than before.
+/// Changes the status of the name that is not finished, or makes a new one in the place of what is. What depends on it follows
+/// where it is another than before.
 async fn enter(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,
     report: &Report,
     user_id: i64,
-) -> Result<(Model, bool)> {
+) -> Result<Model> {
     let name = report
         .name
         .as_deref()
@@ -286,7 +281,7 @@ async fn enter(
         .into_iter()
         .partition(|job| job.name == name && job.stage == EXTERNAL);
     let old = same.into_iter().next_back();
-    let before = old.as_ref().map(|job| job.status);
+    let before = old.as_ref().map(|job| (job.id, job.status));
     let mut row = match old {
         Some(job) if !job.status.is_finished() => {
             if (job.status, report.status) == (Status::Running, Status::Pending) {
@@ -319,7 +314,7 @@ async fn enter(
         }
     };
     let is_new = row.id.is_not_set();
-    let began = is_new || before != Some(report.status);
+    let began = is_new || before.map(|(_, status)| status) != Some(report.status);
     if began && report.status == Status::Running {
         row.started_at = Set(Some(now()));
     }
@@ -342,7 +337,11 @@ async fn enter(
         true => row.insert(transaction).await?,
         false => row.update(transaction).await?,
     };
-    Ok((job, began))
+    if began {
+        let replaced = before.map(|(id, _)| id).filter(|_| is_new);
+        job_changed(transaction, pipeline, &job, replaced, Some(user_id)).await?;
+    }
+    Ok(job)
 }
 
 /// Refuses what no status can have.
