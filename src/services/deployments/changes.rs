@@ -129,7 +129,7 @@ async fn check(backend: &Backend, access: &ProjectAccess, new: &NewDeployment) -
     let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     let texts = variables::faults_of_environment(&new.environment);
     if !texts.is_empty() {
-        faults.insert("environment".into(), texts);
+        faults.insert("name".into(), texts);
     }
     let is_id = new.sha.len() >= SHORTEST_ID && new.sha.bytes().all(|byte| byte.is_ascii_hexdigit());
     let commit = match is_id {

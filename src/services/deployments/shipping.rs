@@ -10,7 +10,7 @@ use sea_orm::{
     QueryOrder, QuerySelect, QueryTrait,
 };
 
-use crate::entities::deployments::{self, Column, Entity, Model, Status};
+use crate::entities::deployments::{Column, Entity, Model, Status};
 use crate::entities::{deployment_merge_requests as shipped, environments, merge_requests};
 use crate::error::{Error, Result};
 use crate::git::{self, Oid, RepositoryId, Selection};
@@ -160,7 +160,7 @@ pub(in crate::services) async fn first_to_production(
         .select_only()
         .column(environments::Column::Id)
         .filter(environments::Column::Name.eq(PRODUCTION));
-    let first = deployments::Entity::find()
+    let first = Entity::find()
         .select_only()
         .column(Column::FinishedAt)
         .filter(Column::Id.in_subquery(with.into_query()))
