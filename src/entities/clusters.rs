@@ -1,6 +1,7 @@
 //! Clusters of projects and groups, on which these run: each belongs to exactly one of the two.
 
 use chrono::{DateTime, Utc};
+use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Clusters of projects and groups, on which these run: each belongs to exactly one of the two.
@@ -16,6 +17,14 @@ pub struct Model {
     pub namespace_id: Option<i64>,
     /// What it is called.
     pub name: String,
+    /// The domain below which things in it are reached.
+    pub domain: Option<String>,
+    /// The environments that it is for; unique within the project.
+    pub environment_scope: String,
+    /// Whether it is to be used.
+    pub enabled: bool,
+    /// Whether namespaces in it may be made.
+    pub managed: bool,
     /// When the row was made.
     pub created_at: DateTime<Utc>,
     /// When it was changed last.
@@ -27,3 +36,10 @@ pub struct Model {
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
+
+/// The clusters of a project, the oldest first.
+pub fn of_project(project_id: i64) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::ProjectId.eq(project_id))
+        .order_by_asc(Column::Id)
+}

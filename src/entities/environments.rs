@@ -1,6 +1,7 @@
 //! Environments of projects, into which these are deployed.
 
 use chrono::{DateTime, Utc};
+use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 /// Whether something runs in an environment; the words are those of the interface.
@@ -41,3 +42,10 @@ pub struct Model {
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
+
+/// The environments of a project, the oldest first.
+pub fn of_project(project_id: i64) -> Select<Entity> {
+    Entity::find()
+        .filter(Column::ProjectId.eq(project_id))
+        .order_by_asc(Column::Id)
+}

@@ -20,6 +20,8 @@ pub enum Subject {
     Epics,
     /// Lists of users for feature flags of a project.
     FeatureFlagUserLists,
+    /// Deployments of a project.
+    Deployments,
 }
 
 /// The numbers that were last given out within projects and groups.

@@ -156,6 +156,20 @@ impl Repository {
         self.git2(move |repository| ids.into_iter().map(|id| read(repository, id)).collect())
             .await
     }
+
+    /// Those of many commits that are there, in one trip to the blocking pool.
+    ///
+    /// # Errors
+    /// When the repository cannot be read.
+    pub async fn commits_there(&self, ids: Vec<Oid>) -> Result<Vec<Commit>> {
+        self.git2(move |repository| {
+            let found = ids.into_iter().map(|id| read(repository, id));
+            found
+                .filter(|commit| !matches!(commit, Err(Error::ObjectNotFound)))
+                .collect()
+        })
+        .await
+    }
 }
 
 /// Reads the commit of an id.

@@ -3,13 +3,14 @@
 use crate::api::contract::{
     AddMergeRequestSpentTimeRequest, CreateMergeRequestRequest, DeleteMergeRequestRequest,
     GetMergeRequestRequest, GetMergeRequestTimeStatsRequest, Issue, IssueStateEvent,
-    ListGroupMergeRequestsRequest, ListGroupMilestoneMergeRequestsRequest,
-    ListIssueClosingMergeRequestsRequest, ListIssueRelatedMergeRequestsRequest,
-    ListMergeRequestClosesIssuesRequest, ListMergeRequestParticipantsRequest, ListMergeRequestsRequest,
-    ListProjectMergeRequestsRequest, ListProjectMilestoneMergeRequestsRequest, MergeRequest,
-    MergeRequestOrder, MergeRequestView, MergeRequestsApi, ResetMergeRequestSpentTimeRequest,
-    ResetMergeRequestTimeEstimateRequest, SetMergeRequestTimeEstimateRequest, SubscribeToMergeRequestRequest,
-    TimeStats, UnsubscribeFromMergeRequestRequest, UpdateMergeRequestRequest, UserReference, Wip,
+    ListDeploymentMergeRequestsRequest, ListGroupMergeRequestsRequest,
+    ListGroupMilestoneMergeRequestsRequest, ListIssueClosingMergeRequestsRequest,
+    ListIssueRelatedMergeRequestsRequest, ListMergeRequestClosesIssuesRequest,
+    ListMergeRequestParticipantsRequest, ListMergeRequestsRequest, ListProjectMergeRequestsRequest,
+    ListProjectMilestoneMergeRequestsRequest, MergeRequest, MergeRequestOrder, MergeRequestView,
+    MergeRequestsApi, ResetMergeRequestSpentTimeRequest, ResetMergeRequestTimeEstimateRequest,
+    SetMergeRequestTimeEstimateRequest, SubscribeToMergeRequestRequest, TimeStats,
+    UnsubscribeFromMergeRequestRequest, UpdateMergeRequestRequest, UserReference, Wip,
 };
 use crate::api::types::{MaybeUndefined, Page, PageRequest};
 use crate::app::App;
@@ -22,7 +23,7 @@ use crate::services::issuables::{self, Place, Scope, assignees};
 use crate::services::merge_requests::{
     self, Change, Filter, NewMergeRequest, Order, Row, StateEvent, Wanted, closing, subscriptions, times,
 };
-use crate::services::{milestones, places};
+use crate::services::{deployments, milestones, places};
 use crate::views::issue::{Parts, issue, time_stats};
 use crate::views::merge_request::{merge_request, only, simple};
 use crate::views::users::reference;
@@ -36,6 +37,7 @@ macro_rules! filter {
             target_branch: $request.target_branch,
             source_project_id: $request.source_project_id,
             draft: $request.wip.map(|wip| wip == Wip::Yes),
+            deployment_id: None,
             order: order($request.order_by),
             shared: shared!($request),
         }
@@ -389,6 +391,20 @@ impl MergeRequestsApi for App {
         request: ListGroupMilestoneMergeRequestsRequest,
     ) -> Result<Page<MergeRequest>> {
         self.milestone_merge_requests(access.into(), request.milestone_id, request.page)
+            .await
+    }
+
+    async fn list_deployment_merge_requests(
+        &self,
+        access: ProjectAccess,
+        request: ListDeploymentMergeRequestsRequest,
+    ) -> Result<Page<MergeRequest>> {
+        let deployment = deployments::find(&self.backend, &access, request.deployment_id).await?;
+        let mut filter = filter!(request);
+        filter.deployment_id = Some(deployment.id);
+        let shown = Shown::new(false, request.with_labels_details, request.view);
+        let place = Place::Project(access.project.id);
+        self.merge_requests(&access.caller, place, filter, request.page, shown)
             .await
     }
 

@@ -25,6 +25,7 @@ mod registry;
 pub mod run_schedule;
 mod runner;
 mod scheduler;
+pub mod ship_merge_requests;
 pub mod sweep_expired_access;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use super::{
     Attempt, Failure, Job, Registry, create_repository, delete_group, delete_merged_branches, delete_project,
     delete_user, deliver_hook, finish_merge, fork_repository, keep_merge_request, maintain_repository,
-    merge_waiting, read_messages, recount_closing, run_schedule, sweep_expired_access,
+    merge_waiting, read_messages, recount_closing, run_schedule, ship_merge_requests, sweep_expired_access,
 };
 use crate::services::Backend;
 
@@ -28,6 +28,7 @@ pub fn registry(backend: &Backend) -> Registry {
         .run(read_messages::run)
         .run(recount_closing::run)
         .run(run_schedule::run)
+        .run(ship_merge_requests::run)
         .run(sweep_expired_access::run)
         .registry
 }

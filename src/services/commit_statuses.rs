@@ -15,9 +15,9 @@ use crate::error::{Error, Result};
 use crate::git;
 use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
-use crate::services::pipelines::progress::settle;
+use crate::services::pipelines::progress::{job_changed, settle};
 use crate::services::pipelines::{
-    NewPipeline, Reference, insert, refuse_maker, refuse_reader, refuse_reference, resolve, telling,
+    NewPipeline, Reference, insert, refuse_maker, refuse_reader, refuse_reference, resolve,
 };
 use crate::services::{Backend, commits};
 
@@ -196,10 +196,7 @@ pub async fn report(
                 }
                 (None, _) => return Err(Error::attribute("ref", "The branch or tag does not exist")),
             };
-            let (job, changed) = enter(transaction, &pipeline, &report, user.id).await?;
-            if changed {
-                telling::job(transaction, &pipeline, &job, Some(user.id)).await?;
-            }
+            let job = enter(transaction, &pipeline, &report, user.id).await?;
             let pipeline = settle(transaction, pipeline, Some(user.id)).await?;
             Ok::<_, Error>((job, pipeline))
         })
@@ -291,14 +288,14 @@ async fn reference(
     }))
 }
 
-/// Changes the status of the name that is not finished, or makes a new one in the place of what is; gives it, and whether it
-/// has another status than before.
+/// Changes the status of the name that is not finished, or makes a new one in the place of what is. What depends on it follows
+/// where it is another than before.
 async fn enter(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,
     report: &Report,
     user_id: i64,
-) -> Result<(Model, bool)> {
+) -> Result<Model> {
     let name = report
         .name
         .as_deref()
@@ -310,7 +307,7 @@ async fn enter(
         .into_iter()
         .partition(|job| job.name == name && job.stage == EXTERNAL);
     let old = same.into_iter().next_back();
-    let before = old.as_ref().map(|job| job.status);
+    let before = old.as_ref().map(|job| (job.id, job.status));
     let mut row = match old {
         Some(job) if !job.status.is_finished() => {
             if (job.status, report.status) == (Status::Running, Status::Pending) {
@@ -343,7 +340,7 @@ async fn enter(
         }
     };
     let is_new = row.id.is_not_set();
-    let began = is_new || before != Some(report.status);
+    let began = is_new || before.map(|(_, status)| status) != Some(report.status);
     if began && report.status == Status::Running {
         row.started_at = Set(Some(now()));
     }
@@ -366,7 +363,11 @@ async fn enter(
         true => row.insert(transaction).await?,
         false => row.update(transaction).await?,
     };
-    Ok((job, began))
+    if began {
+        let replaced = before.map(|(id, _)| id).filter(|_| is_new);
+        job_changed(transaction, pipeline, &job, replaced, Some(user_id)).await?;
+    }
+    Ok(job)
 }
 
 /// Refuses what no status can have.

@@ -1,6 +1,9 @@
-//! Addresses that both answers and webhooks tell.
+//! Addresses: those that both answers and webhooks tell, and what those that callers give may be.
+
+use url::Url;
 
 use crate::entities::{namespaces, projects};
+use crate::error::{Error, Result};
 
 /// The address of a picture, when there is one; `kind` is `user`, `group` or `project`.
 #[must_use]
@@ -20,4 +23,56 @@ pub fn ssh_url(base: &str, path: &str) -> String {
     let host = base.split_once("://").map_or(base, |(_, rest)| rest);
     let host = host.split(['/', ':']).next().unwrap_or_default();
     format!("git@{host}:{path}.git")
+}
+
+/// Checks an address of the web. It may have placeholders behind its host.
+///
+/// # Errors
+/// 400 for what is not http or https with a host, or has spaces or control characters.
+pub fn check_web(attribute: &'static str, url: &str) -> Result<()> {
+    let plain = !url
+        .chars()
+        .any(|char| char.is_whitespace() || char.is_control() || "<>\"\\".contains(char));
+    let web = Url::parse(url).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    if plain && web {
+        Ok(())
+    } else {
+        Err(Error::attribute(
+            attribute,
+            "is blocked: Only allowed schemes are http, https",
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_of_the_web() {
+        for good in [
+            "https://h/%{project_path}?a=%{commit_sha}",
+            "http://h:8080",
+            "https://[::1]/x",
+        ] {
+            assert!(check_web("link_url", good).is_ok(), "{good}");
+        }
+        for bad in [
+            "",
+            "h/x",
+            "//h/x",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "ftp://h/x",
+            "https://",
+            "https:///",
+            "http://h/ x",
+            "https://h/\"><script>",
+            "https://h\n/x",
+            "https://%{project_path}/x",
+            "file:///etc/passwd",
+        ] {
+            assert!(check_web("link_url", bad).is_err(), "{bad}");
+        }
+    }
 }

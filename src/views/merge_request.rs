@@ -213,7 +213,7 @@ fn with_details(base: &str, shown: MergeRequest, of: &Model, details: Details) -
         head_pipeline: nullable(
             pipeline.map(|(at, found)| whole(at, found.pipeline.clone(), found.user.clone())),
         ),
-        first_deployed_to_production_at: MaybeUndefined::Null,
+        first_deployed_to_production_at: nullable(details.first_deployed_to_production_at.map(Into::into)),
         diverged_commits_count: details
             .diverged_commits_count
             .map(|count| i64::try_from(count).unwrap_or(i64::MAX)),

@@ -2,8 +2,8 @@
 
 use crate::api::contract;
 use crate::entities::{
-    self, ci_variables, events, hook_deliveries, issues, merge_requests, milestones, namespaces, pipelines,
-    projects, todos,
+    self, ci_variables, cluster_platforms, deployments, environments, events, hook_deliveries, issues,
+    merge_requests, milestones, namespaces, pipelines, projects, todos,
 };
 
 macro_rules! same_words {
@@ -40,6 +40,9 @@ same_words! {
     contract::PipelineStatus = pipelines::Status {
         Created, WaitingForResource, Preparing, Pending, Running, Success, Failed, Canceled, Skipped, Manual, Scheduled
     }
+    contract::DeploymentStatus = deployments::Status { Created, Running, Success, Failed, Canceled }
+    contract::EnvironmentState = environments::State { Available, Stopped }
+    contract::ClusterAuthorization = cluster_platforms::Authorization { UnknownAuthorization, Rbac, Abac }
     contract::NamespaceKind = namespaces::Kind { User, Group }
     contract::ProjectCreationLevel = namespaces::ProjectCreation { Noone, Maintainer, Developer }
     contract::TodoAction = todos::Action {

@@ -86,20 +86,27 @@ impl Commits {
         Ok(node)
     }
 
-    fn load(&mut self, id: Oid) -> Result<Loaded> {
+    /// The bytes of a commit, as Git stores them.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when there is no such commit, [`Error::Timeout`] when the question has taken too long.
+    pub(super) fn data(&mut self, id: Oid) -> Result<&[u8]> {
         self.check_time()?;
         let data = self
             .objects
             .objects
             .try_find(&object_id(id)?, &mut self.buffer)
             .map_err(gix_error)?;
-        let data = data
-            .filter(|data| data.kind == gix::objs::Kind::Commit)
-            .ok_or(Error::ObjectNotFound)?;
-        let mut commit = CommitRefIter::from_bytes(data.data, gix::hash::Kind::Sha1);
+        let data = data.filter(|data| data.kind == gix::objs::Kind::Commit);
+        Ok(data.ok_or(Error::ObjectNotFound)?.data)
+    }
+
+    fn load(&mut self, id: Oid) -> Result<Loaded> {
+        let data = self.data(id)?;
+        let mut commit = CommitRefIter::from_bytes(data, gix::hash::Kind::Sha1);
         let tree = oid(&commit.tree_id().map_err(gix_error)?)?;
         let date = commit.committer().map_err(gix_error)?.seconds().max(0);
-        let commit = CommitRefIter::from_bytes(data.data, gix::hash::Kind::Sha1);
+        let commit = CommitRefIter::from_bytes(data, gix::hash::Kind::Sha1);
         let parents = commit
             .parent_ids()
             .map(|parent| oid(&parent))

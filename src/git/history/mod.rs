@@ -5,6 +5,7 @@
 //! on ids is kept.
 
 mod ancestry;
+mod arrivals;
 mod bloom;
 mod commits;
 mod graph;
@@ -113,11 +114,16 @@ impl Default for History {
 impl History {
     /// The commits of the repository at `path`, as it is now.
     fn commits(&self, path: &Path) -> Result<Commits> {
+        self.commits_within(path, WALK_TIME_LIMIT)
+    }
+
+    /// As [`Self::commits`], for a question that may take longer than most.
+    fn commits_within(&self, path: &Path, time_limit: Duration) -> Result<Commits> {
         let mut graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
         *graph = Graph::load(path, &graph);
         let snapshot = Arc::clone(&graph);
         drop(graph);
-        Ok(Commits::new(snapshot, self.objects(path)?, WALK_TIME_LIMIT))
+        Ok(Commits::new(snapshot, self.objects(path)?, time_limit))
     }
 
     /// Those of `tips` that are `base` or among its ancestors.

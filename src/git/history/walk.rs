@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
+use std::ops::ControlFlow;
 
 use super::ancestry::hide;
 use super::commits::{Commits, Marks, Node};
@@ -165,6 +166,21 @@ pub(super) fn nodes(
         }
     }
     Ok(page)
+}
+
+/// Shows the commits of `selection` one after the other, newest first, until `visit` has seen enough.
+pub(super) fn each(
+    commits: &mut Commits,
+    selection: &Selection,
+    mut visit: impl FnMut(&mut Commits, Node) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    let mut walk = Walk::new(commits, selection)?;
+    while let Some(node) = walk.next()? {
+        if visit(walk.commits, node)?.is_break() {
+            break;
+        }
+    }
+    Ok(())
 }
 
 /// How many commits `selection` has, counting no further than `cap`.

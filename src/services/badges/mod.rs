@@ -14,10 +14,9 @@ use crate::database::Violation;
 use crate::entities::badges::{self, ActiveModel, Column, Entity, Model};
 use crate::entities::{namespaces, now, projects};
 use crate::error::{Error, Result};
-use crate::services::Backend;
 use crate::services::listing::page_of;
 use crate::services::places::Place;
-use crate::services::preconditions;
+use crate::services::{Backend, links, preconditions};
 
 /// How many badges a project or group may have.
 const MOST: u64 = 100;
@@ -86,8 +85,8 @@ pub async fn preview(
     link_url: &str,
     image_url: &str,
 ) -> Result<[String; 2]> {
-    rendering::check("link_url", link_url)?;
-    rendering::check("image_url", image_url)?;
+    links::check_web("link_url", link_url)?;
+    links::check_web("image_url", image_url)?;
     let rendering = Rendering::new(backend, place, [link_url, image_url]).await?;
     Ok([link_url, image_url].map(|url| rendering.render(url)))
 }
@@ -103,8 +102,8 @@ pub async fn create(
     link_url: String,
     image_url: String,
 ) -> Result<Row> {
-    rendering::check("link_url", &link_url)?;
-    rendering::check("image_url", &image_url)?;
+    links::check_web("link_url", &link_url)?;
+    links::check_web("image_url", &image_url)?;
     let scope = place.scope();
     let row = ActiveModel {
         project_id: Set(scope.project_id()),
@@ -153,7 +152,7 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
     }
     for (attribute, url) in [("link_url", &change.link_url), ("image_url", &change.image_url)] {
         url.as_deref()
-            .map_or(Ok(()), |url| rendering::check(attribute, url))?;
+            .map_or(Ok(()), |url| links::check_web(attribute, url))?;
     }
     let transaction = backend.database.transaction(async |transaction| {
         let mut row = lock_own(transaction, place, id).await?.into_active_model();

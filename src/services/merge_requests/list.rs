@@ -15,6 +15,9 @@ use crate::services::issuables::list::{Ordering, Sieve, Sieves, page_of};
 use crate::services::issuables::{self, Kind, Place};
 use crate::services::listing::begins;
 
+/// The table of what was shipped with deployments.
+const SHIPPED: &str = "deployment_merge_requests";
+
 /// What merge requests are ordered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
@@ -45,6 +48,8 @@ pub struct Filter {
     pub source_project_id: Option<i64>,
     /// Those whose titles say that they are not done, or the others.
     pub draft: Option<bool>,
+    /// Those that were shipped with this deployment.
+    pub deployment_id: Option<i64>,
     pub order: Order,
 }
 
@@ -102,6 +107,10 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
             "source_project_id",
             |column| column.eq(id),
         ));
+    }
+    if let Some(id) = filter.deployment_id {
+        let with = Expr::col((SHIPPED, "deployment_id")).eq(id);
+        sieves.add(Sieve::rows(Kind::MergeRequest, SHIPPED, all(with)));
     }
     match filter.draft {
         None => {}

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use chrono::{DateTime, Utc};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
 
 use super::head_pipeline::{self, HeadPipeline};
@@ -13,7 +14,7 @@ use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::subscriptions::is_subscribed;
 use crate::services::issuables::{Belongings, gather};
-use crate::services::{Backend, milestones, push_rules};
+use crate::services::{Backend, deployments, milestones, push_rules};
 
 /// A merge request with what belongs to it.
 #[derive(Debug, Clone)]
@@ -57,6 +58,8 @@ pub struct Details {
     pub rebase_in_progress: Option<bool>,
     /// The newest pipeline of its head, as far as the caller may know of it.
     pub pipeline: Option<HeadPipeline>,
+    /// When it was first deployed to production, as far as the caller may know of it.
+    pub first_deployed_to_production_at: Option<DateTime<Utc>>,
 }
 
 /// What is looked for when it is wanted only.
@@ -117,6 +120,10 @@ pub(super) async fn of_one(
         // Rebases are done within the request that asks for them.
         rebase_in_progress: wanted.rebase.then_some(false),
         pipeline: head_pipeline::seen(backend, access, this).await?,
+        first_deployed_to_production_at: match deployments::may_read(access) {
+            true => deployments::first_to_production(db, this.id).await?,
+            false => None,
+        },
     });
     Ok(row)
 }

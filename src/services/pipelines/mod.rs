@@ -175,7 +175,7 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
             row.finished_at = Set(Some(now()));
             row.updated_at = Set(now());
             let job = row.update(transaction).await?;
-            telling::job(transaction, &pipeline, &job, Some(user)).await?;
+            progress::job_changed(transaction, &pipeline, &job, None, Some(user)).await?;
         }
         progress::settle(transaction, pipeline, Some(user)).await
     })
@@ -209,12 +209,13 @@ pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result
                 updated_at: Set(now()),
                 ..Default::default()
             };
+            let before = Some(job.id);
             let mut old = job.into_active_model();
             old.retried = Set(true);
             old.updated_at = Set(now());
             old.update(transaction).await?;
             let job = row.insert(transaction).await?;
-            telling::job(transaction, &pipeline, &job, Some(user)).await?;
+            progress::job_changed(transaction, &pipeline, &job, before, Some(user)).await?;
         }
         progress::settle(transaction, pipeline, Some(user)).await
     })

@@ -11,6 +11,7 @@ use crate::entities::{ci_jobs, merge_requests, now};
 use crate::error::{Error, Result};
 use crate::jobs;
 use crate::jobs::merge_waiting::MergeWaiting;
+use crate::services::deployments;
 
 /// Brings a pipeline in step with its jobs, in the transaction of the change of one of them; the pipeline is locked. One
 /// without jobs stays as it is.
@@ -41,6 +42,25 @@ pub(in crate::services) async fn settle(
         wake(transaction, &after).await?;
     }
     Ok(after)
+}
+
+/// Has what depends on a job follow one that is new or has another status, in the transaction of that: hooks are told, and its
+/// deployment is what it is. `before` is the job whose place it takes. The project is held.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn job_changed(
+    transaction: &DatabaseTransaction,
+    pipeline: &Model,
+    job: &ci_jobs::Model,
+    before: Option<i64>,
+    author: Option<i64>,
+) -> Result<()> {
+    telling::job(transaction, pipeline, job, author).await?;
+    if let Some(before) = before {
+        deployments::pass_on(transaction, before, job).await?;
+    }
+    deployments::follow(transaction, job).await
 }
 
 /// Gives a pipeline without jobs a status.

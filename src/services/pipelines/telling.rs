@@ -106,7 +106,7 @@ pub(in crate::services) async fn pipeline(
 ///
 /// # Errors
 /// Whatever the database reports.
-pub(in crate::services) async fn job(
+pub(super) async fn job(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,
     job: &ci_jobs::Model,

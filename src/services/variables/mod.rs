@@ -3,7 +3,9 @@
 
 pub(in crate::services) mod rules;
 
-pub(in crate::services) use rules::of_scope as faults_of_environment_scope;
+pub(in crate::services) use rules::{
+    of_environment as faults_of_environment, of_scope as faults_of_environment_scope,
+};
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,

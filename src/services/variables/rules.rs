@@ -59,6 +59,19 @@ pub fn of_scope(scope: &str) -> Vec<Cow<'static, str>> {
     of_name(scope, sound, text)
 }
 
+/// What is wrong with the name of an environment.
+pub fn of_environment(name: &str) -> Vec<Cow<'static, str>> {
+    let sound = |char: char| char.is_ascii_alphanumeric() || "-_/${}. ".contains(char);
+    let text = "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', and spaces, but it cannot start or end \
+                with '/'";
+    let mut texts = of_name(name, sound, text);
+    let folder = name.starts_with('/') || name.ends_with('/');
+    if folder && !texts.iter().any(|other| other == text) {
+        texts.push(text.into());
+    }
+    texts
+}
+
 fn of_name(name: &str, sound: fn(char) -> bool, text: &'static str) -> Vec<Cow<'static, str>> {
     let mut texts = Vec::new();
     let blank = name.trim().is_empty();
@@ -121,6 +134,19 @@ mod tests {
         for bad in ["", " ", "a\n", "ä", "a;b", "a'b", "a,b", &long] {
             assert_eq!(fails("K", "", false, bad), ["environment_scope"], "{bad:?}");
         }
+    }
+
+    #[test]
+    fn environments_have_names_without_outer_slashes() {
+        let long = "e".repeat(255);
+        for good in ["production", "review/a b", "$x.{y}_-", "a//b", &long] {
+            assert_eq!(of_environment(good), [""; 0], "{good:?}");
+        }
+        let longer = "e".repeat(256);
+        for bad in ["", " ", "/a", "a/", "/", "a*", "a\n", "ä", &longer] {
+            assert_ne!(of_environment(bad), [""; 0], "{bad:?}");
+        }
+        assert_eq!(of_environment("/ä").len(), 1);
     }
 
     #[test]

@@ -7,9 +7,9 @@ use serde_json::json;
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, places, scenario};
 use crate::{
-    badges, boards, commit_statuses, deploy_keys, epics, feature_flag_user_lists, feature_flags,
-    feature_gates, freeze_periods, issues, labels, merge_requests, milestones, pipeline_schedules,
-    pipeline_triggers, pipelines, snippets, variables,
+    badges, boards, clusters, commit_statuses, deploy_keys, deployments, environments, epics,
+    feature_flag_user_lists, feature_flags, feature_gates, freeze_periods, issues, labels, merge_requests,
+    milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets, variables,
 };
 
 /// The most that a list may take, with finding out who asks.
@@ -39,6 +39,7 @@ struct Ids {
     project_milestone: i64,
     group_milestone: i64,
     pipeline: i64,
+    deployment: i64,
 }
 
 impl Ids {
@@ -53,6 +54,7 @@ impl Ids {
         let (mut project_board, mut group_board) = (0, 0);
         let mut snippet = (0, 0);
         let mut pipeline = 0;
+        let mut deployment = json!(null);
         let epic = epics::epic(&root, group, "much", json!({})).await;
         for number in 0..MANY {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
@@ -186,7 +188,14 @@ impl Ids {
                 pipeline_schedules::schedule(&root, &in_project).await;
             }
             let status = json!({ "state": "success", "name": title });
-            commit_statuses::report(&root, project.id, &project.id_of("main"), status).await;
+            let main = project.id_of("main");
+            let job = commit_statuses::report(&root, project.id, &main, status).await;
+            environments::environment(&root, &in_project, &title).await;
+            clusters::cluster(&root, &in_project, &title).await;
+            let deploys = json!({
+                "environment": title, "sha": main, "ref": "main", "tag": false, "status": "success", "job_id": job["id"],
+            });
+            deployment = deployments::deploy(&root, project.id, deploys).await;
             for place in ["/admin/ci", &in_project, &format!("/groups/{group}")] {
                 variables::variable(&root, &format!("{place}/variables"), &format!("K{number}")).await;
             }
@@ -195,7 +204,10 @@ impl Ids {
             for kind in ["issues", "merge_requests"] {
                 let path = format!("/projects/{}/{kind}/{iid}", project.id);
                 let change = json!({ "milestone_id": project_milestone });
-                root.put(&path, change).await.expect(200);
+                let changed = root.put(&path, change).await.expect(200).json();
+                if kind == "merge_requests" {
+                    deployments::shipped(server, &deployment, places::id(&changed)).await;
+                }
             }
         }
         places::join(&root, &format!("/groups/{group}"), user, 40).await;
@@ -216,6 +228,7 @@ impl Ids {
             project_milestone,
             group_milestone,
             pipeline,
+            deployment: places::id(&deployment),
         }
     }
 
@@ -242,6 +255,7 @@ impl Ids {
                 ("note_id", _) => self.note.to_string(),
                 ("hook_id", _) => self.hook.to_string(),
                 ("pipeline_id", _) => self.pipeline.to_string(),
+                ("deployment_id", _) => self.deployment.to_string(),
                 ("board_id", On::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),
                 (other, _) => panic!("{}: give {other} a value here", operation.id),

@@ -1,7 +1,7 @@
 //! Times that are marked on dashboards of environments and clusters.
 
 use holdfast::entities::metrics_annotations::Entity;
-use holdfast::entities::{Visibility, clusters, environments, now, projects};
+use holdfast::entities::{Visibility, clusters as rows, now, projects};
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
@@ -11,29 +11,24 @@ use crate::feature_gates::gate;
 use crate::support::client::segment;
 use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, scenario};
+use crate::{clusters, environments};
 
-/// An environment, made behind the API.
+/// An environment of a project.
 async fn environment(server: &TestServer, project_id: i64) -> i64 {
-    let row = environments::ActiveModel {
-        project_id: Set(project_id),
-        name: Set("production".to_owned()),
-        slug: Set("production".to_owned()),
-        state: Set(environments::State::Available),
-        created_at: Set(now()),
-        updated_at: Set(now()),
-        ..Default::default()
-    };
-    row.insert(server.backend.database.write())
-        .await
-        .expect("an environment")
-        .id
+    let place = format!("/projects/{project_id}");
+    environments::environment(&server.root(), &place, "production").await
 }
 
-/// A cluster of a project or a group, made behind the API.
-async fn cluster(server: &TestServer, project_id: Option<i64>, namespace_id: Option<i64>) -> i64 {
-    let row = clusters::ActiveModel {
-        project_id: Set(project_id),
-        namespace_id: Set(namespace_id),
+/// A cluster of a project, for some environments.
+async fn cluster(server: &TestServer, project_id: i64, scope: &str) -> i64 {
+    let place = format!("/projects/{project_id}");
+    clusters::cluster(&server.root(), &place, scope).await
+}
+
+/// A cluster of a group, made behind the API, which has none for groups.
+async fn cluster_of_group(server: &TestServer, namespace_id: i64) -> i64 {
+    let row = rows::ActiveModel {
+        namespace_id: Set(Some(namespace_id)),
         name: Set("cluster".to_owned()),
         created_at: Set(now()),
         updated_at: Set(now()),
@@ -59,8 +54,8 @@ scenario! {
         let (one, _) = with_dashboards(&server, "one", Visibility::Private).await;
         let team = group(&root, "team", json!({})).await;
         let of_environment = environment(&server, one.id).await;
-        let of_project = cluster(&server, Some(one.id), None).await;
-        let of_group = cluster(&server, None, Some(team)).await;
+        let of_project = cluster(&server, one.id, "*").await;
+        let of_group = cluster_of_group(&server, team).await;
         open_gate(&root).await;
         for (path, environment_id, cluster_id) in [
             (format!("/environments/{of_environment}"), json!(of_environment), json!(null)),
@@ -134,8 +129,8 @@ scenario! {
         let stranger = server.person("stranger").await.client;
         for path in [
             all("environments", environment(&server, open).await),
-            all("clusters", cluster(&server, Some(open), None).await),
-            all("clusters", cluster(&server, None, Some(team)).await),
+            all("clusters", cluster(&server, open, "*").await),
+            all("clusters", cluster_of_group(&server, team).await),
         ] {
             for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403), (&developer.client, 201)] {
                 client.post(&path, mark(BUILT_IN)).await.expect(status);
@@ -144,16 +139,16 @@ scenario! {
         let unknown = stranger.post(&all("environments", 4711), mark(BUILT_IN)).await.expect(404);
         for path in [
             all("environments", environment(&server, hidden).await),
-            all("clusters", cluster(&server, Some(hidden), None).await),
-            all("clusters", cluster(&server, None, Some(secret)).await),
+            all("clusters", cluster(&server, hidden, "*").await),
+            all("clusters", cluster_of_group(&server, secret).await),
             all("clusters", 4711),
         ] {
             assert_eq!(stranger.post(&path, mark(BUILT_IN)).await.expect(404).body, unknown.body, "{path}");
         }
         let of_hidden = environment(&server, project(&root, "third", json!({})).await).await;
         root.post(&all("environments", of_hidden), mark(BUILT_IN)).await.expect(201);
+        let archived = cluster(&server, open, "archived").await;
         root.post(&format!("/projects/{open}/archive"), json!({})).await.expect(201);
-        let archived = cluster(&server, Some(open), None).await;
         developer.client.post(&all("clusters", archived), mark(BUILT_IN)).await.expect(403);
     }
 

@@ -10,9 +10,9 @@ use crate::support::code::Project;
 use crate::support::people::Person;
 use crate::support::{Client, TestServer, places};
 use crate::{
-    badges, boards, deploy_keys, epics, feature_flag_user_lists, feature_flags, freeze_periods, issues,
-    labels, merge_requests, milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets,
-    variables,
+    badges, boards, clusters, deploy_keys, deployments, environments, epics, feature_flag_user_lists,
+    feature_flags, freeze_periods, issues, labels, merge_requests, milestones, pipeline_schedules,
+    pipeline_triggers, pipelines, snippets, variables,
 };
 
 /// A group and projects of one visibility.
@@ -66,6 +66,9 @@ pub struct Place<'a> {
     pub pipeline: i64,
     pub pipeline_schedule: i64,
     pub trigger: i64,
+    pub environment: i64,
+    pub deployment: i64,
+    pub cluster: i64,
 }
 
 /// Makes one, with its members.
@@ -161,6 +164,9 @@ pub async fn place<'a>(
         pipeline: pipelines::pipeline(&root, project.id, "main").await,
         pipeline_schedule: pipeline_schedules::schedule(&root, &in_project).await,
         trigger: pipeline_triggers::trigger(&root, &in_project).await.0,
+        environment: environments::environment(&root, &in_project, "there").await,
+        deployment: places::id(&deployments::deployment(&root, &project, "production", "success").await),
+        cluster: clusters::cluster(&root, &in_project, "*").await,
         label,
         group_label,
         issue,

@@ -117,6 +117,9 @@ impl Stage<'_> {
             ("pipeline_id", _) => number(place.pipeline),
             ("pipeline_schedule_id", _) => number(place.pipeline_schedule),
             ("trigger_id", _) => number(place.trigger),
+            ("environment_id", _) => number(place.environment),
+            ("deployment_id", _) => number(place.deployment),
+            ("cluster_id", _) => number(place.cluster),
             ("ref", _) => text("main"),
             ("trigger", _) => "push_events".to_owned(),
             ("format", _) => "zip".to_owned(),
@@ -150,6 +153,9 @@ impl Stage<'_> {
             "update_application_settings" => body = json!({ "max_attachment_size": 10 }),
             // Developers may not push to the other one.
             "create_pipeline" => body["ref"] = json!("feature/x"),
+            "create_environment" => body["name"] = json!(format!("e{number}")),
+            "create_deployment" => body["sha"] = json!(place.commit),
+            "create_cluster" => body["environment_scope"] = json!(format!("e{number}")),
             "create_project" => body = json!({ "path": format!("project-{number}") }),
             "fork_project" => {
                 body = json!({ "path": format!("fork-{number}"), "name": format!("Fork {number}") })

@@ -1,0 +1,79 @@
+//! Deployments of projects.
+
+use crate::api::contract::{
+    CreateDeploymentRequest, Deployment, DeploymentOrder, DeploymentsApi, GetDeploymentRequest,
+    ListDeploymentsRequest, SortDirection, UpdateDeploymentRequest,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::deployments::{self, Filter, NewDeployment, Order};
+use crate::views::deployment::deployment;
+
+fn order(order: Option<DeploymentOrder>) -> Order {
+    match order {
+        Some(DeploymentOrder::Id) | None => Order::Id,
+        Some(DeploymentOrder::Iid) => Order::Iid,
+        Some(DeploymentOrder::CreatedAt) => Order::CreatedAt,
+        Some(DeploymentOrder::UpdatedAt) => Order::UpdatedAt,
+        Some(DeploymentOrder::Ref) => Order::Ref,
+    }
+}
+
+impl DeploymentsApi for App {
+    async fn list_deployments(
+        &self,
+        access: ProjectAccess,
+        request: ListDeploymentsRequest,
+    ) -> Result<Page<Deployment>> {
+        let filter = Filter {
+            environment: request.environment,
+            status: request.status.map(Into::into),
+            updated_after: request.updated_after.map(|time| time.to_utc()),
+            updated_before: request.updated_before.map(|time| time.to_utc()),
+            order: order(request.order_by),
+            descending: matches!(request.sort, Some(SortDirection::Desc)),
+        };
+        let page = deployments::list(&self.backend, &access, filter, &request.page).await?;
+        let path = self.path_of(&access);
+        Ok(page.map(|row| deployment(self.at(&path), row)))
+    }
+
+    async fn create_deployment(
+        &self,
+        access: ProjectAccess,
+        request: CreateDeploymentRequest,
+    ) -> Result<Deployment> {
+        let body = request.body;
+        let new = NewDeployment {
+            environment: body.environment,
+            sha: body.sha,
+            ref_name: body.r#ref,
+            tag: body.tag,
+            status: body.status.into(),
+            job_id: body.job_id,
+        };
+        let made = deployments::create(&self.backend, &access, new).await?;
+        Ok(deployment(self.at(&self.path_of(&access)), made))
+    }
+
+    async fn get_deployment(
+        &self,
+        access: ProjectAccess,
+        request: GetDeploymentRequest,
+    ) -> Result<Deployment> {
+        let found = deployments::get(&self.backend, &access, request.deployment_id).await?;
+        Ok(deployment(self.at(&self.path_of(&access)), found))
+    }
+
+    async fn update_deployment(
+        &self,
+        access: ProjectAccess,
+        request: UpdateDeploymentRequest,
+    ) -> Result<Deployment> {
+        let (id, status) = (request.deployment_id, request.body.status.into());
+        let changed = deployments::update(&self.backend, &access, id, status).await?;
+        Ok(deployment(self.at(&self.path_of(&access)), changed))
+    }
+}

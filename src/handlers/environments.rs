@@ -1,0 +1,92 @@
+//! Environments of projects.
+
+use crate::api::contract::{
+    CreateEnvironmentRequest, DeleteEnvironmentRequest, Environment, EnvironmentsApi, GetEnvironmentRequest,
+    ListEnvironmentsRequest, StopEnvironmentRequest, UpdateEnvironmentRequest,
+};
+use crate::api::types::{MaybeUndefined, Page};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::ProjectAccess;
+use crate::services::environments::{self, Change, Filter};
+use crate::views::environment::{detail, environment, listed};
+use crate::views::project::simple;
+
+impl EnvironmentsApi for App {
+    async fn list_environments(
+        &self,
+        access: ProjectAccess,
+        request: ListEnvironmentsRequest,
+    ) -> Result<Page<Environment>> {
+        let filter = Filter {
+            name: request.name,
+            search: request.search,
+            state: request.states.map(Into::into),
+        };
+        let wanted = request.page;
+        let (page, project) = environments::list(&self.backend, &access, filter, &wanted).await?;
+        let project = project.map(|row| simple(&self.backend.instance, &row));
+        Ok(page.map(|row| listed(row, project.clone())))
+    }
+
+    async fn create_environment(
+        &self,
+        access: ProjectAccess,
+        request: CreateEnvironmentRequest,
+    ) -> Result<Environment> {
+        let body = request.body;
+        let change = Change {
+            name: Some(body.name),
+            external_url: body.external_url.map(Some),
+            slug: body.slug,
+        };
+        let made = environments::create(&self.backend, &access, change).await?;
+        Ok(environment(made))
+    }
+
+    async fn get_environment(
+        &self,
+        access: ProjectAccess,
+        request: GetEnvironmentRequest,
+    ) -> Result<Environment> {
+        let (found, last) = environments::get(&self.backend, &access, request.environment_id).await?;
+        Ok(detail(self.at(&self.path_of(&access)), found, last))
+    }
+
+    async fn update_environment(
+        &self,
+        access: ProjectAccess,
+        request: UpdateEnvironmentRequest,
+    ) -> Result<Environment> {
+        let (id, body) = (request.environment_id, request.body);
+        let change = Change {
+            name: body.name,
+            external_url: match body.external_url {
+                MaybeUndefined::Undefined => None,
+                MaybeUndefined::Null => Some(None),
+                MaybeUndefined::Value(url) => Some(Some(url)),
+            },
+            slug: body.slug,
+        };
+        let changed = environments::update(&self.backend, &access, id, change).await?;
+        Ok(environment(changed))
+    }
+
+    async fn delete_environment(
+        &self,
+        access: ProjectAccess,
+        request: DeleteEnvironmentRequest,
+    ) -> Result<()> {
+        let (id, since) = (request.environment_id, request.if_unmodified_since);
+        environments::delete(&self.backend, &access, id, since.as_deref()).await
+    }
+
+    async fn stop_environment(
+        &self,
+        access: ProjectAccess,
+        request: StopEnvironmentRequest,
+    ) -> Result<Environment> {
+        let stopped = environments::stop(&self.backend, &access, request.environment_id).await?;
+        Ok(environment(stopped))
+    }
+}

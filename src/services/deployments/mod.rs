@@ -1,0 +1,194 @@
+//! Deployments of projects (specification 2.12, 3.5 and 4.11): made and changed in [`changes`], listed in [`listing`], in step
+//! with jobs by [`following`]; what was shipped with them is found by [`shipping`].
+//!
+//! Whoever changes one holds the project first.
+
+mod changes;
+mod following;
+mod listing;
+mod shipping;
+
+use std::collections::HashMap;
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+
+pub use changes::{NewDeployment, create, update};
+pub(in crate::services) use following::{follow, pass_on};
+pub use listing::{Filter, Order, list};
+pub(in crate::services) use shipping::first_to_production;
+pub use shipping::ship;
+
+use crate::entities::deployments::{self, Column, Model, Status};
+use crate::entities::{ci_jobs, environments, pipelines, users};
+use crate::error::{Error, Result};
+use crate::git::{self, Oid};
+use crate::policy::Role;
+use crate::services::access::ProjectAccess;
+use crate::services::pipelines::{may_read as may_read_pipelines, refuse_reader};
+use crate::services::{Backend, commits};
+
+/// A deployment with what belongs to it.
+#[derive(Debug, Clone)]
+pub struct Row {
+    /// The deployment.
+    pub deployment: Model,
+    /// The environment it is to.
+    pub environment: environments::Model,
+    /// Who made it; nobody when the user is gone.
+    pub user: Option<users::Model>,
+    /// The job it is that of.
+    pub job: Option<Job>,
+}
+
+/// A job that deploys, with what belongs to it.
+#[derive(Debug, Clone)]
+pub struct Job {
+    /// The job.
+    pub job: ci_jobs::Model,
+    /// The pipeline it is part of.
+    pub pipeline: pipelines::Model,
+    /// Who reported it; nobody when the user is gone.
+    pub user: Option<users::Model>,
+    /// The commit it runs for; none when that is gone.
+    pub commit: Option<git::Commit>,
+}
+
+/// Whether the caller may know of the deployments of the project.
+#[must_use]
+pub fn may_read(access: &ProjectAccess) -> bool {
+    may_read_pipelines(access) && access.holds(Role::Reporter)
+}
+
+/// One deployment of a project.
+///
+/// # Errors
+/// 404, also for one of another project, and 403 as [`refuse_reader`].
+pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
+    let found = find(backend, access, id).await?;
+    one(backend, access, found).await
+}
+
+/// A deployment of a project, for whoever may know of it.
+///
+/// # Errors
+/// As [`get`].
+pub async fn find(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
+    refuse_reader(access)?;
+    let found = deployments::of_project(access.project.id).filter(Column::Id.eq(id));
+    let found = found.one(backend.database.read()).await?;
+    found.ok_or_else(missing)
+}
+
+/// The last deployment to an environment that succeeded, if there is one.
+///
+/// # Errors
+/// Whatever the database or the repository reports.
+pub(in crate::services) async fn last_to(
+    backend: &Backend,
+    access: &ProjectAccess,
+    environment_id: i64,
+) -> Result<Option<Row>> {
+    let last = deployments::Entity::find()
+        .filter(Column::EnvironmentId.eq(environment_id))
+        .filter(Column::Status.eq(Status::Success))
+        .order_by_desc(Column::Id)
+        .one(backend.database.read())
+        .await?;
+    match last {
+        Some(last) => Ok(Some(one(backend, access, last).await?)),
+        None => Ok(None),
+    }
+}
+
+/// Adds what belongs to one deployment.
+async fn one(backend: &Backend, access: &ProjectAccess, found: Model) -> Result<Row> {
+    let rows = decorate(backend, access, vec![found]).await?;
+    rows.into_iter().next().ok_or_else(missing)
+}
+
+/// Adds what belongs to deployments, for the whole page at once; what went away since they were read is left out.
+async fn decorate(backend: &Backend, access: &ProjectAccess, found: Vec<Model>) -> Result<Vec<Row>> {
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let db = backend.database.read();
+    let places = environments::Entity::find()
+        .filter(environments::Column::Id.is_in(found.iter().map(|row| row.environment_id)))
+        .all(db)
+        .await?;
+    let places: HashMap<i64, _> = places.into_iter().map(|place| (place.id, place)).collect();
+    let (jobs, pipelines) = jobs_of(db, &found).await?;
+    let makers = found.iter().filter_map(|row| row.user_id);
+    let makers = makers.chain(jobs.values().filter_map(|job| job.user_id));
+    let people = users::Entity::find().filter(users::Column::Id.is_in(makers));
+    let people: HashMap<i64, _> = people
+        .all(db)
+        .await?
+        .into_iter()
+        .map(|user| (user.id, user))
+        .collect();
+    let shas = pipelines.values().map(|pipeline| pipeline.sha.as_str());
+    let commits = commits_of(backend, access, shas).await?;
+    let rows = found.into_iter().filter_map(|deployment| {
+        let person = |id: Option<i64>| id.and_then(|id| people.get(&id).cloned());
+        let job = deployment.job_id.and_then(|id| {
+            let job = jobs.get(&id)?;
+            let pipeline = pipelines.get(&job.pipeline_id)?;
+            Some(Job {
+                job: job.clone(),
+                user: person(job.user_id),
+                commit: commits.get(&pipeline.sha).cloned(),
+                pipeline: pipeline.clone(),
+            })
+        });
+        Some(Row {
+            environment: places.get(&deployment.environment_id)?.clone(),
+            user: person(deployment.user_id),
+            job,
+            deployment,
+        })
+    });
+    Ok(rows.collect())
+}
+
+/// The jobs of deployments and the pipelines of these, by their ids.
+async fn jobs_of(
+    db: &impl ConnectionTrait,
+    found: &[Model],
+) -> Result<(HashMap<i64, ci_jobs::Model>, HashMap<i64, pipelines::Model>)> {
+    let ids: Vec<i64> = found.iter().filter_map(|row| row.job_id).collect();
+    if ids.is_empty() {
+        return Ok((HashMap::new(), HashMap::new()));
+    }
+    let jobs = ci_jobs::Entity::find().filter(ci_jobs::Column::Id.is_in(ids));
+    let jobs: HashMap<i64, _> = jobs.all(db).await?.into_iter().map(|job| (job.id, job)).collect();
+    let of = pipelines::Entity::find()
+        .filter(pipelines::Column::Id.is_in(jobs.values().map(|job| job.pipeline_id)))
+        .all(db)
+        .await?;
+    Ok((jobs, of.into_iter().map(|one| (one.id, one)).collect()))
+}
+
+/// Those of some commits that are there, by their ids.
+async fn commits_of(
+    backend: &Backend,
+    access: &ProjectAccess,
+    shas: impl Iterator<Item = &str>,
+) -> Result<HashMap<String, git::Commit>> {
+    let ids: Vec<Oid> = shas.filter_map(|sha| sha.parse().ok()).collect();
+    if ids.is_empty() {
+        return Ok(HashMap::new());
+    }
+    match commits::open(backend, access).commits_there(ids).await {
+        Ok(found) => Ok(found
+            .into_iter()
+            .map(|commit| (commit.id.to_string(), commit))
+            .collect()),
+        Err(git::Error::RepositoryMissing) => Ok(HashMap::new()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn missing() -> Error {
+    Error::not_found("")
+}

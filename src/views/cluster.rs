@@ -1,0 +1,34 @@
+//! Clusters of projects, without their tokens.
+
+use crate::api::contract::{Cluster, ClusterKubernetes};
+use crate::services::clusters::Row;
+use crate::views::users::maker;
+
+/// A cluster.
+#[must_use]
+pub fn cluster(base: &str, row: Row) -> Cluster {
+    let Row {
+        cluster,
+        platform,
+        user,
+    } = row;
+    Cluster {
+        id: cluster.id,
+        name: cluster.name,
+        created_at: cluster.created_at.into(),
+        domain: cluster.domain,
+        provider_type: "user".to_owned(),
+        platform_type: "kubernetes".to_owned(),
+        environment_scope: cluster.environment_scope,
+        cluster_type: "project_type".to_owned(),
+        enabled: cluster.enabled,
+        managed: cluster.managed,
+        user: maker(base, user),
+        platform_kubernetes: ClusterKubernetes {
+            api_url: platform.api_url,
+            namespace: platform.namespace,
+            authorization_type: platform.authorization_type.into(),
+            ca_cert: platform.ca_cert,
+        },
+    }
+}

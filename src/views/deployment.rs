@@ -1,0 +1,67 @@
+//! Deployments, with the jobs that they are of (specification 2.12).
+
+use crate::api::contract::{Deployment, DeploymentJob};
+use crate::services::deployments::{Job, Row};
+use crate::views::pipeline::{At, reference};
+use crate::views::users::maker;
+use crate::views::{commit, environment};
+
+/// A deployment.
+#[must_use]
+pub fn deployment(at: At<'_>, row: Row) -> Deployment {
+    let place = environment::reference(row.environment.clone());
+    Deployment {
+        environment: Some(place),
+        ..within_environment(at, row)
+    }
+}
+
+/// A deployment where its environment is told already.
+#[must_use]
+pub fn within_environment(at: At<'_>, row: Row) -> Deployment {
+    let Row {
+        deployment,
+        user,
+        job,
+        ..
+    } = row;
+    Deployment {
+        id: deployment.id,
+        iid: deployment.iid,
+        r#ref: deployment.ref_name,
+        sha: deployment.sha,
+        created_at: deployment.created_at.into(),
+        updated_at: deployment.updated_at.into(),
+        status: deployment.status.into(),
+        user: maker(at.base, user),
+        environment: None,
+        deployable: job.map(|job| deployable(at, job)),
+    }
+}
+
+/// The job that deploys.
+fn deployable(at: At<'_>, row: Job) -> DeploymentJob {
+    let Job {
+        job,
+        pipeline,
+        user,
+        commit,
+    } = row;
+    let project_url = format!("{}/{}", at.base, at.path);
+    DeploymentJob {
+        id: job.id,
+        status: job.status.into(),
+        stage: job.stage,
+        name: job.name,
+        r#ref: pipeline.ref_name.clone(),
+        tag: pipeline.tag,
+        coverage: job.coverage,
+        created_at: job.created_at.into(),
+        started_at: job.started_at.map(Into::into),
+        finished_at: job.finished_at.map(Into::into),
+        user: maker(at.base, user),
+        commit: commit.map(|found| commit::commit(found, &project_url)),
+        pipeline: reference(at, &pipeline),
+        runner: None,
+    }
+}

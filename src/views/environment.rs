@@ -1,0 +1,52 @@
+//! Environments of projects.
+
+use crate::api::contract::{DeploymentEnvironment, Environment, SimpleProject};
+use crate::api::types::MaybeUndefined;
+use crate::entities::environments::Model;
+use crate::services::deployments;
+use crate::views::deployment;
+use crate::views::pipeline::At;
+
+/// An environment.
+#[must_use]
+pub fn environment(row: Model) -> Environment {
+    Environment {
+        id: row.id,
+        name: row.name,
+        slug: row.slug,
+        external_url: row.external_url,
+        state: row.state.into(),
+        project: None,
+        last_deployment: MaybeUndefined::Undefined,
+    }
+}
+
+/// An environment in a list, with its project.
+#[must_use]
+pub fn listed(row: Model, project: Option<SimpleProject>) -> Environment {
+    Environment {
+        project,
+        ..environment(row)
+    }
+}
+
+/// An environment by itself, with the last deployment to it that succeeded.
+#[must_use]
+pub fn detail(at: At<'_>, row: Model, last: Option<deployments::Row>) -> Environment {
+    let last = last.map(|last| deployment::within_environment(at, last));
+    Environment {
+        last_deployment: last.map_or(MaybeUndefined::Null, MaybeUndefined::Value),
+        ..environment(row)
+    }
+}
+
+/// An environment within other things.
+#[must_use]
+pub fn reference(row: Model) -> DeploymentEnvironment {
+    DeploymentEnvironment {
+        id: row.id,
+        name: row.name,
+        slug: row.slug,
+        external_url: row.external_url,
+    }
+}
