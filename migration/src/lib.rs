@@ -60,6 +60,7 @@ mod m20261121_000053_create_feature_gates;
 mod m20261121_000054_create_feature_flag_user_lists;
 mod m20261121_000055_create_feature_flags;
 mod m20261121_000056_create_dashboards_and_annotations;
+mod m20261121_000060_create_vulnerabilities;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -120,6 +121,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000054_create_feature_flag_user_lists::Migration),
             Box::new(m20261121_000055_create_feature_flags::Migration),
             Box::new(m20261121_000056_create_dashboards_and_annotations::Migration),
+            Box::new(m20261121_000060_create_vulnerabilities::Migration),
         ]
     }
 }
