@@ -64,4 +64,5 @@ mod user_keys;
 mod user_status;
 mod users;
 mod variables;
+mod vulnerabilities;
 mod web;

@@ -147,13 +147,10 @@ impl<'de> Deserialize<'de> for Loose {
                 Ok(Loose::Other)
             }
 
-            // Of what is shown as a severity or a rank, the digits that a double loses are none that count.
-            #[allow(clippy::cast_precision_loss)]
             fn visit_i64<E>(self, number: i64) -> Result<Loose, E> {
                 Ok(Loose::Number(number as f64))
             }
 
-            #[allow(clippy::cast_precision_loss)]
             fn visit_u64<E>(self, number: u64) -> Result<Loose, E> {
                 Ok(Loose::Number(number as f64))
             }

@@ -215,25 +215,28 @@ fn begin(file: &mut File) -> io::Result<()> {
 }
 
 fn refusal(error: serde_json::Error, trail: &Trail) -> Error {
+    let (what, place) = parts(&error);
     match (error.classify(), error.io_error_kind()) {
         // What the guard says.
-        (Category::Io, Some(ErrorKind::InvalidData)) => Error::parameter(error.to_string()),
+        (Category::Io, Some(ErrorKind::InvalidData)) => Error::parameter(what),
         (Category::Io, _) => Error::internal(error),
         (Category::Data, _) => {
-            let fault = format!("{}: {}", trail.pointer(), shortened(&error));
-            Error::attribute(trail.attribute(), fault)
+            let pointer = trail.pointer();
+            let pointer = if pointer.is_empty() { "/" } else { &pointer };
+            Error::attribute(trail.attribute(), format!("{pointer}: {what}{place}"))
         }
         (Category::Syntax | Category::Eof, _) => {
-            Error::parameter(format!("the body is no valid JSON: {}", shortened(&error)))
+            Error::parameter(format!("the body is no valid JSON: {what}{place}"))
         }
     }
 }
 
-fn shortened(error: &serde_json::Error) -> String {
+/// What is wrong, in short, and where.
+fn parts(error: &serde_json::Error) -> (String, String) {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let whole = error.to_string();
     let what = whole.strip_suffix(&place).unwrap_or(&whole);
-    format!("{}{place}", cut(what, LONGEST_FAULT))
+    (cut(what, LONGEST_FAULT), place)
 }
 
 /// Refuses what the parser would hold in memory whatever its size: texts, and the brackets around what is passed over.
