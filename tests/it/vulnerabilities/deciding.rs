@@ -62,7 +62,6 @@ scenario! {
             shown["updated_at"] = decided["updated_at"].clone();
             let dismissed = state == "closed";
             shown["closed_by_id"] = if dismissed { json!(ada.id) } else { json!(null) };
-            shown["closed_at"] = if dismissed { decided["updated_at"].clone() } else { json!(null) };
             assert_eq!(decided["closed_at"].is_string(), dismissed);
             shown["closed_at"] = decided["closed_at"].clone();
             assert_eq!(decided, shown);
@@ -72,11 +71,6 @@ scenario! {
         }
         let tag = root.get(&one).await.expect(200).header("etag").to_owned();
         root.clone().header("If-None-Match", &tag).get(&one).await.expect(304);
-        // Who is gone is told no more.
-        server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
-        server.finish_jobs().await;
-        let left = root.get(&one).await.expect(200).json();
-        assert_eq!((&left["state"], &left["author_id"]), (&json!("closed"), &me));
     }
 
     async fn developers_of_the_project_read_and_decide_and_others_do_not(server) {
@@ -202,14 +196,15 @@ scenario! {
         join(&root, &place, ada.id, 30).await;
         let one = format!("/vulnerabilities/{}", vulnerability(&ada.client, &place, "weak").await);
         decide(&ada.client, &one, "dismiss", 201).await;
-        let db = server.backend.database.write();
-        holdfast::entities::users::Entity::delete_by_id(ada.id).exec(db).await.expect("a removal");
+        root.delete(&format!("/users/{}", ada.id)).await.expect(204);
+        server.finish_jobs().await;
         let left = root.get(&one).await.expect(200).json();
         for name in ["author_id", "updated_by_id", "closed_by_id"] {
             assert_eq!(left[name], json!(null), "{name}");
         }
         assert!(left["closed_at"].is_string());
         assert_eq!(report(&root, &place, &security(&["weak"])).await, [0, 0, 1]);
+        let db = server.backend.database.write();
         holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
         assert_eq!(Entity::find().all(db).await.expect("rows"), []);
     }
