@@ -6,7 +6,7 @@ use holdfast::entities::vulnerabilities::Entity;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 
-use super::{report, security, vulnerability};
+use super::{report, security, send, vulnerability};
 use crate::feature_gates::gate;
 use crate::support::places::{group, join, project};
 use crate::support::{Client, scenario};
@@ -99,7 +99,7 @@ scenario! {
                     decide(client, one, how, status).await;
                 }
                 client.get(&format!("{place}/vulnerabilities")).await.expect(status);
-                super::send(client, place, &security(&["new"])).await.expect(status);
+                send(client, place, &security(&["new"])).await.expect(status);
             }
         }
         let unknown = stranger.get("/vulnerabilities/4711").await.expect(404);
@@ -118,7 +118,7 @@ scenario! {
         decide(&developer.client, &of_open, "confirm", 304).await;
         decide(&developer.client, &of_open, "dismiss", 403).await;
         decide(&reporter.client, &of_open, "confirm", 403).await;
-        super::send(&developer.client, &open, &security(&["new"])).await.expect(403);
+        send(&developer.client, &open, &security(&["new"])).await.expect(403);
         assert_eq!(developer.client.get(&of_open).await.expect(200).json()["state"], "confirmed");
     }
 
@@ -151,7 +151,7 @@ scenario! {
             root.get(path).await.expect(status);
         }
         decide(&root, &one, "confirm", 404).await;
-        super::send(&root, &place, &security(&["weak"])).await.expect(404);
+        send(&root, &place, &security(&["weak"])).await.expect(404);
         // Whoever may not know what is there is told that first.
         server.person("stranger").await.client.get(&one).await.expect(404);
         gate(&root, name, json!({"value": true, "project": "root/work"})).await;
@@ -178,7 +178,7 @@ scenario! {
         let mut answers = vec![
             root.get("/vulnerabilities/1").await,
             root.get(&format!("{place}/vulnerabilities")).await,
-            super::send(&root, &place, &security(&["weak"])).await,
+            send(&root, &place, &security(&["weak"])).await,
         ];
         for (how, _) in DECISIONS {
             answers.push(root.post(&format!("/vulnerabilities/1/{how}"), json!({})).await);

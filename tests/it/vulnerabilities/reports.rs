@@ -4,7 +4,7 @@ use futures_util::future::join_all;
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use super::{all, report, security};
+use super::{all, report, security, send};
 use crate::support::places::{join, project};
 use crate::support::{Client, scenario};
 
@@ -162,7 +162,7 @@ scenario! {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let mut broken = security(&names);
         broken["vulnerabilities"][1_199]["location"] = json!("nowhere");
-        let fault = super::send(&root, &place, &broken).await.expect(400).json();
+        let fault = send(&root, &place, &broken).await.expect(400).json();
         let text = fault["message"]["vulnerabilities"][0].as_str().expect("a text").to_owned();
         assert!(text.starts_with("/vulnerabilities/1199: invalid type: string \"nowhere\", expected a location at line 1"), "{text}");
         assert_eq!(all(&root, &place).await, Vec::<Value>::new());
