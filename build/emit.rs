@@ -323,13 +323,11 @@ fn method(operation: &Operation) -> TokenStream {
         let ident = request_ident(operation);
         quote!(, request: #ident)
     });
-    let file = operation.file.as_ref().map(|file| {
-        if file.required {
-            quote!(, file: UploadedFile)
-        } else {
-            quote!(, file: Option<UploadedFile>)
-        }
-    });
+    let file = match takes_file(operation) {
+        None => quote!(),
+        Some(true) => quote!(, file: UploadedFile),
+        Some(false) => quote!(, file: Option<UploadedFile>),
+    };
     let (answer, ..) = success(&operation.success, operation.page);
     quote!(#docs fn #name(&self, access: #context #request #file) -> impl Future<Output = Result<#answer>> + Send;)
 }
@@ -349,15 +347,15 @@ fn route(operation: &Operation) -> TokenStream {
     } else {
         (quote!(NoRequest), quote!(_), quote!())
     };
-    let call = match &operation.file {
+    let call = match takes_file(operation) {
         None => quote!(self.0.handler().#name(access #argument).await),
-        Some(file) if file.required => quote! {
+        Some(true) => quote! {
             match exchange.required_file() {
                 Ok(file) => self.0.handler().#name(access #argument, file).await,
                 Err(error) => Err(error),
             }
         },
-        Some(_) => quote!(self.0.handler().#name(access #argument, exchange.file()).await),
+        Some(false) => quote!(self.0.handler().#name(access #argument, exchange.file()).await),
     };
     let admit = quote! {
         match self.0.admit::<_, #request>(&mut exchange).await {
@@ -384,6 +382,14 @@ fn route(operation: &Operation) -> TokenStream {
     }
 }
 
+/// Whether the handler gets a file, and then whether it always does.
+fn takes_file(operation: &Operation) -> Option<bool> {
+    match &operation.file {
+        Some(file) => Some(file.required),
+        None => operation.raw_body.map(|_| true),
+    }
+}
+
 /// Whether the answer follows from the address and the database alone: what is read as JSON or as bytes.
 fn is_memorable(operation: &Operation) -> bool {
     operation.method == "get" && matches!(operation.success.content, Content::Json(_) | Content::Download)
@@ -405,7 +411,10 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
     let (scopes, jobs, statuses) = (&operation.scopes, operation.jobs, &operation.statuses);
     let status = operation.success.status;
     let flag = match &operation.flag {
-        Some((name, default)) => quote!(Some(Flag { name: #name, default: #default })),
+        Some(gate) => {
+            let (name, default, later) = (&gate.name, gate.default, gate.later);
+            quote!(Some(Flag { name: #name, default: #default, later: #later }))
+        }
         None => quote!(None),
     };
     let paging = format_ident!(
@@ -435,7 +444,8 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
     };
     let of_body = operation.body.as_ref().map(|body| body.limit);
     let of_file = operation.file.as_ref().map(|file| file.limit);
-    let limit: u64 = of_body.or(of_file).unwrap_or(1 << 20);
+    let limit: u64 = of_body.or(of_file).or(operation.raw_body).unwrap_or(1 << 20);
+    let raw_body = operation.raw_body.is_some();
     let one_of = operation.one_of.iter().map(|names| quote!(&[#(#names),*]));
     let docs = format!(" The contract's line on `{id}`.");
     quote! {
@@ -455,6 +465,7 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
             body: #body,
             one_of: &[#(#one_of),*],
             file: #file,
+            raw_body: #raw_body,
             body_limit: #limit,
             success: #status,
             statuses: &[#(#statuses),*],

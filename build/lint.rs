@@ -423,6 +423,8 @@ impl Linter<'_> {
     fn extensions(&mut self, pointer: &str, operation: &Value) {
         self.job_token(pointer, operation);
         self.one_of(pointer, operation);
+        self.raw_body(pointer, operation);
+        self.flag(pointer, operation);
         let tier = operation["x-tier"].as_str().unwrap_or("free");
         let known = matches!(tier, "free" | "starter" | "premium" | "ultimate");
         self.require(
@@ -485,6 +487,35 @@ impl Linter<'_> {
         let holds = said.is_null() || said.as_array().is_some_and(|lists| lists.iter().all(good));
         let message = "x-one-of: lists of at least two attributes of the JSON body that are not required";
         self.require(holds, pointer, "one-of", message);
+    }
+
+    /// What is handed over as it comes is JSON alone, and nothing is said of what stands in it that somebody would check.
+    fn raw_body(&mut self, pointer: &str, operation: &Value) {
+        let said = &operation["x-raw-body"];
+        let content = operation.pointer("/requestBody/content");
+        let alone = content
+            .and_then(Value::as_object)
+            .is_some_and(|content| content.len() == 1 && content.contains_key("application/json"));
+        let good = *said == Value::Bool(true) && alone && operation["x-one-of"].is_null();
+        let message =
+            "x-raw-body is `true`, for a body of application/json alone and without x-one-of, or not there";
+        self.require(said.is_null() || good, pointer, "raw-body", message);
+    }
+
+    /// A gate is asked by the guard, or by the service of an operation that names no project.
+    fn flag(&mut self, pointer: &str, operation: &Value) {
+        let said = &operation["x-flag"];
+        let mut keys = said
+            .as_object()
+            .into_iter()
+            .flatten()
+            .map(|(key, _)| key.as_str());
+        let known = keys.all(|key| matches!(key, "name" | "default" | "of"));
+        let whole = said["name"].is_string() && said["default"].is_boolean();
+        let of_project = said["of"] == "project" && operation["x-access"]["on"] == "instance";
+        let good = known && whole && (said["of"].is_null() || of_project);
+        let message = "x-flag has `name`, `default` and, on the instance alone, `of: project`";
+        self.require(said.is_null() || good, pointer, "flag", message);
     }
 
     fn components(&mut self) {

@@ -7,8 +7,8 @@ use serde_json::Value;
 use crate::contract::imply::IF_NONE_MATCH;
 use crate::contract::load::{Document, Fault, escape};
 use crate::contract::model::{
-    Access, Body, Content, Contract, FilePart, Form, Operation, Paging, Parameter, Property, Schema, Success,
-    Tag, Type,
+    Access, Body, Content, Contract, FilePart, Flag, Form, Operation, Paging, Parameter, Property, Schema,
+    Success, Tag, Type,
 };
 
 /// The methods an operation may have.
@@ -137,10 +137,16 @@ impl Lowering<'_> {
             .get("x-body-limit")
             .and_then(Value::as_u64)
             .unwrap_or(DEFAULT_BODY_LIMIT);
-        let (body, file) = self.body(operation, limit);
-        let flag_gate = operation
-            .get("x-flag")
-            .map(|gate| (text(gate, "name"), flag(gate, "default")));
+        let raw = flag(operation, "x-raw-body");
+        let (body, file) = match raw {
+            true => (None, None),
+            false => self.body(operation, limit),
+        };
+        let flag_gate = operation.get("x-flag").map(|gate| Flag {
+            name: text(gate, "name"),
+            default: flag(gate, "default"),
+            later: gate.get("of").is_some(),
+        });
         let responses = operation["responses"].as_object().cloned().unwrap_or_default();
         Operation {
             id: text(operation, "operationId"),
@@ -151,6 +157,7 @@ impl Lowering<'_> {
             parameters: self.parameters(pointer, item, operation, page),
             body,
             file,
+            raw_body: raw.then_some(limit),
             success: self.success(pointer, &responses),
             statuses: responses
                 .keys()

@@ -38,6 +38,8 @@ pub struct Operation {
     pub body: Option<Body>,
     /// The file that a form may carry.
     pub file: Option<FilePart>,
+    /// The largest size in bytes of a body that is handed over as it comes.
+    pub raw_body: Option<u64>,
     /// The documented success.
     pub success: Success,
     /// Every documented status.
@@ -50,12 +52,22 @@ pub struct Operation {
     pub jobs: bool,
     /// The lowest plan that has it.
     pub tier: String,
-    /// Feature gate and its default.
-    pub flag: Option<(String, bool)>,
+    /// The feature gate.
+    pub flag: Option<Flag>,
     /// How it pages.
     pub page: Paging,
     /// Of each of these lists of attributes, exactly one must be sent.
     pub one_of: Vec<Vec<String>>,
+}
+
+/// `x-flag`.
+pub struct Flag {
+    /// The name of the gate.
+    pub name: String,
+    /// Whether it is open when nobody set it.
+    pub default: bool,
+    /// The service asks it, for the project that it finds.
+    pub later: bool,
 }
 
 /// How an operation pages.

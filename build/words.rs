@@ -26,6 +26,7 @@ const EXTENSIONS: &[&str] = &[
     "x-flag",
     "x-page",
     "x-body-limit",
+    "x-raw-body",
 ];
 const PARAMETER: &[&str] = &[
     "name",

@@ -62,6 +62,7 @@ mod m20261121_000055_create_feature_flags;
 mod m20261121_000056_create_dashboards_and_annotations;
 mod m20261121_000057_create_deployments;
 mod m20261121_000058_describe_clusters;
+mod m20261121_000060_create_vulnerabilities;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -124,6 +125,7 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000056_create_dashboards_and_annotations::Migration),
             Box::new(m20261121_000057_create_deployments::Migration),
             Box::new(m20261121_000058_describe_clusters::Migration),
+            Box::new(m20261121_000060_create_vulnerabilities::Migration),
         ]
     }
 }

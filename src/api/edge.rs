@@ -1,13 +1,14 @@
 //! What happens around every handler: who calls, what was sent, may they, and how the outcome is answered.
 //!
 //! The order of answers is 401, 400, 404, 403 (docs/API-DESIGN.md). Operations that say `first: true` in the contract
-//! answer 404 and 403 before 400, and so do forms that may carry a file; what stands in the path is checked before all.
+//! answer 404 and 403 before 400, and so do forms that may carry a file and bodies that become one; what stands in the path is checked before all.
 
 use std::sync::Arc;
 
 use poem::http::StatusCode;
 use poem_openapi::Object;
 use poem_openapi::types::ParseFromJSON;
+use serde_json::{Map, Value};
 
 use crate::api::answers::{Answers, Memorable};
 use crate::api::credentials;
@@ -18,6 +19,7 @@ use crate::api::operation::{On, Operation};
 use crate::api::parameters::{self, Sent};
 use crate::api::reply::{Reply, Success};
 use crate::api::revalidation;
+use crate::api::spool;
 use crate::api::types::PageRequest;
 use crate::error::{Error, Result};
 use crate::services::Backend;
@@ -115,7 +117,8 @@ impl<H> Edge<H> {
         let path = exchange.path()?;
         let key = container_key(operation, &path);
         // Nobody's bytes are kept who may not send them.
-        let carries_file = operation.file.is_some() && form::is_form(exchange.headers());
+        let is_form = operation.file.is_some() && form::is_form(exchange.headers());
+        let carries_file = is_form || operation.raw_body;
         if operation.access.first || carries_file {
             parameters::check_path(operation, &path)?;
             let access = self.look_up::<A>(operation, caller, key).await?;
@@ -133,11 +136,16 @@ impl<H> Edge<H> {
         caller: Caller,
         key: Option<&str>,
     ) -> Result<A> {
+        let gate = |later| {
+            let gate = operation.flag.as_ref().filter(|gate| gate.later == later);
+            gate.map(|gate| (gate.name, gate.default))
+        };
         let rule = Rule {
             access: operation.access,
             scopes: operation.scopes,
             tier: operation.tier,
-            flag: operation.flag.as_ref().map(|flag| (flag.name, flag.default)),
+            flag: gate(false),
+            later: gate(true),
             jobs: operation.jobs,
             read: operation.is_read(),
         };
@@ -148,10 +156,14 @@ impl<H> Edge<H> {
         &self,
         exchange: &mut Exchange<'_>,
         path: &[(&'static str, String)],
-        query: serde_json::Map<String, serde_json::Value>,
+        query: Map<String, Value>,
     ) -> Result<R> {
         let operation = exchange.operation();
-        let body = if operation.file.is_some() && form::is_form(exchange.headers()) {
+        let body = if operation.raw_body {
+            let file = self.inner.backend.objects.spool().map_err(Error::internal)?;
+            spool::json(exchange, file).await?;
+            Map::new()
+        } else if operation.file.is_some() && form::is_form(exchange.headers()) {
             let backend = &self.inner.backend;
             let largest = settings::read(backend).await?.max_attachment_bytes();
             let limit = operation.body_limit.min(largest.saturating_add(AROUND_A_FILE));

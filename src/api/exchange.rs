@@ -147,7 +147,7 @@ impl<'a> Exchange<'a> {
         Ok(values)
     }
 
-    /// The file that a form carried; to be asked once.
+    /// The file that a form carried, or that the body became; to be asked once.
     pub fn file(&mut self) -> Option<UploadedFile> {
         self.file.take()
     }
@@ -206,15 +206,20 @@ impl<'a> Exchange<'a> {
         reader
             .read_to_end(&mut bytes)
             .await
-            .map_err(|error| match error.kind() {
-                ErrorKind::TimedOut => Error::TimedOut,
-                ErrorKind::InvalidData => Error::parameter("the body comes in too many too small pieces"),
-                _ => Error::parameter("the body ended too soon"),
-            })?;
+            .map_err(|error| broken(&error))?;
         if bytes.len() as u64 > limit {
             Err(Error::TooLarge)
         } else {
             Ok(bytes)
         }
+    }
+}
+
+/// What is told of a body that does not arrive.
+pub(super) fn broken(error: &std::io::Error) -> Error {
+    match error.kind() {
+        ErrorKind::TimedOut => Error::TimedOut,
+        ErrorKind::InvalidData => Error::parameter("the body comes in too many too small pieces"),
+        _ => Error::parameter("the body ended too soon"),
     }
 }

@@ -9,11 +9,11 @@ use poem::http::header::CONTENT_TYPE;
 use poem::web::{Field, Multipart};
 use poem::{Body, FromRequest, RequestBody};
 use serde_json::{Map, Value};
-use tokio::fs::File;
-use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
+use tokio::io::AsyncReadExt;
 
 use crate::api::exchange::Exchange;
 use crate::api::parameters::{MAX_PARTS, insert};
+use crate::api::spool;
 use crate::error::{Error, Result};
 use crate::services::uploads::UploadedFile;
 
@@ -23,13 +23,14 @@ pub const MOST_TEXT: u64 = 1 << 20;
 /// Whether a body is a form.
 #[must_use]
 pub fn is_form(headers: &HeaderMap) -> bool {
+    essence(headers) == "multipart/form-data"
+}
+
+/// The type of a body without its parameters, in lower case.
+pub(super) fn essence(headers: &HeaderMap) -> String {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
-    let essence = content_type
-        .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default();
-    essence.trim().eq_ignore_ascii_case("multipart/form-data")
+    let essence = content_type.unwrap_or_default().split(';').next();
+    essence.unwrap_or_default().trim().to_ascii_lowercase()
 }
 
 /// Reads a form: the file goes to what `spool` opens and is kept on the exchange, the rest are attributes.
@@ -94,26 +95,14 @@ fn cut() -> Error {
     Error::parameter("the multipart body is cut")
 }
 
-/// Writes the bytes of a part to a file, which is at its start again then.
+/// Writes the bytes of a part to a file.
 async fn receive(part: Field, name: &str, file: std::fs::File) -> Result<UploadedFile> {
     let file_name = part
         .file_name()
         .map(str::to_owned)
         .ok_or_else(|| Error::parameter(format!("{name} is invalid")))?;
-    let mut file = File::from_std(file);
-    let mut reader = Box::pin(part.into_async_read());
-    let mut buffer = vec![0; 64 << 10];
-    let mut size = 0;
-    loop {
-        let read = reader.read(&mut buffer).await.map_err(|_| cut())?;
-        if read == 0 {
-            break;
-        }
-        size += read as u64;
-        file.write_all(&buffer[..read]).await.map_err(Error::internal)?;
-    }
-    file.flush().await.map_err(Error::internal)?;
-    file.rewind().await.map_err(Error::internal)?;
+    let reader = Box::pin(part.into_async_read());
+    let (file, size) = spool::receive(reader, file, |_| cut()).await?;
     Ok(UploadedFile {
         file_name,
         size,

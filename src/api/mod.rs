@@ -14,6 +14,7 @@ pub mod paging;
 pub(crate) mod parameters;
 pub mod reply;
 pub mod revalidation;
+mod spool;
 pub mod types;
 
 /// The bundled OpenAPI document as JSON, exactly as published.

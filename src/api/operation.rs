@@ -33,6 +33,8 @@ pub struct Operation {
     pub one_of: &'static [&'static [&'static str]],
     /// The file that a form may carry.
     pub file: Option<FilePart>,
+    /// The body is handed over as it comes, as a file.
+    pub raw_body: bool,
     /// Largest body in bytes.
     pub body_limit: u64,
     /// The status of a success.
@@ -56,6 +58,8 @@ pub struct Flag {
     pub name: &'static str,
     /// Whether it is open when nobody set it.
     pub default: bool,
+    /// The service asks it, for the project that it finds.
+    pub later: bool,
 }
 
 /// How an operation pages.

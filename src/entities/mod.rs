@@ -94,6 +94,7 @@ pub mod user_keys;
 pub mod user_statuses;
 pub mod users;
 mod visibility;
+pub mod vulnerabilities;
 
 #[cfg(test)]
 pub(crate) mod tests;

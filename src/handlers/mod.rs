@@ -57,3 +57,4 @@ mod user_keys;
 mod user_status;
 mod users;
 mod variables;
+mod vulnerabilities;

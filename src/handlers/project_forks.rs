@@ -40,6 +40,7 @@ impl ProjectForksApi for App {
         };
         let access = InstanceAccess {
             caller: access.caller,
+            gate: None,
         };
         self.projects(access, filter, request.page, parts).await
     }

@@ -168,6 +168,7 @@ impl ProjectsApi for App {
         };
         let access = InstanceAccess {
             caller: access.caller,
+            gate: None,
         };
         self.projects(access, filter, request.page, parts).await
     }

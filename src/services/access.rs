@@ -28,6 +28,8 @@ pub struct Rule<'a> {
     pub tier: Tier,
     /// `x-flag`: name and default.
     pub flag: Option<(&'a str, bool)>,
+    /// The same of an operation whose service asks it.
+    pub later: Option<(&'static str, bool)>,
     /// `x-job-token`.
     pub jobs: bool,
     /// The operation only reads.
@@ -53,6 +55,8 @@ pub trait Admission: Sized + Send {
 pub struct InstanceAccess {
     /// Who calls.
     pub caller: Caller,
+    /// The gate that is to be asked for the project of what is called on: name and default.
+    pub gate: Option<(&'static str, bool)>,
 }
 
 /// Access to a user.
@@ -192,6 +196,32 @@ impl ProjectAccess {
     }
 }
 
+impl InstanceAccess {
+    /// Lets whoever holds a role in a project in to what belongs to it and is named without it. What is hidden answers as what
+    /// is not there: the project is not named.
+    ///
+    /// # Errors
+    /// 404 when it is not there for this caller or behind a gate that is closed, 403 below the role.
+    pub async fn in_project(self, backend: &Backend, project_id: i64, least: Role) -> Result<ProjectAccess> {
+        let found = ProjectAccess::if_admitted(backend, &self.caller, project_id).await?;
+        let found = found.ok_or_else(|| Error::not_found(""))?;
+        if !found.holds(least) {
+            return Err(Error::forbidden());
+        }
+        let actors = Actors {
+            caller: &self.caller,
+            project_id: Some(project_id),
+            namespace_id: Some(found.namespace.id),
+        };
+        match self.gate {
+            Some((name, default)) if !feature_gates::is_open(backend, name, default, actors).await? => {
+                Err(Error::not_found(""))
+            }
+            _ => Ok(found),
+        }
+    }
+}
+
 impl GroupAccess {
     /// Finds a group and the caller's role in it; what the caller may not see is not there.
     ///
@@ -246,7 +276,10 @@ impl Admission for InstanceAccess {
             namespace_id: None,
         };
         decide(backend, actors, rule, None, Visibility::Public, false).await?;
-        Ok(Self { caller })
+        Ok(Self {
+            caller,
+            gate: rule.later,
+        })
     }
 }
 

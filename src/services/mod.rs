@@ -77,6 +77,7 @@ pub mod todos;
 pub mod uploads;
 pub mod users;
 pub mod variables;
+pub mod vulnerabilities;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -47,4 +47,5 @@ pub mod tree;
 pub mod upload;
 pub mod users;
 pub mod variable;
+pub mod vulnerability;
 pub mod words;

@@ -3,7 +3,7 @@
 use crate::api::contract;
 use crate::entities::{
     self, ci_variables, cluster_platforms, deployments, environments, events, hook_deliveries, issues,
-    merge_requests, milestones, namespaces, pipelines, projects, todos,
+    merge_requests, milestones, namespaces, pipelines, projects, todos, vulnerabilities,
 };
 
 macro_rules! same_words {
@@ -50,4 +50,13 @@ same_words! {
     }
     contract::TodoState = todos::State { Pending, Done }
     contract::SubgroupCreationLevel = namespaces::SubgroupCreation { Owner, Maintainer }
+    contract::VulnerabilityState = vulnerabilities::State { Opened, Confirmed, Resolved, Closed }
+    contract::VulnerabilitySeverity = vulnerabilities::Severity { Info, Unknown, Low, Medium, High, Critical }
+    contract::VulnerabilityConfidence = vulnerabilities::Confidence {
+        Ignore, Unknown, Experimental, Low, Medium, High, Confirmed
+    }
+    contract::VulnerabilityReportType = vulnerabilities::ReportType {
+        Sast, DependencyScanning, ContainerScanning, Dast, SecretDetection, CoverageFuzzing, ApiFuzzing,
+        ClusterImageScanning, Generic
+    }
 }

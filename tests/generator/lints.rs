@@ -95,6 +95,14 @@ lints! {
     page_kinds_are_known: "paths/keys.yaml", "x-page: offset" => "x-page: cursor", "page";
     extensions_are_known: "paths/keys.yaml", "x-tier: premium" => "x-teir: premium", "extension";
     tiers_are_known: "paths/keys.yaml", "x-tier: premium" => "x-tier: gold", "tier";
+    raw_bodies_are_said_by_true: "paths/keys.yaml", "x-raw-body: true" => "x-raw-body: json", "raw-body";
+    raw_bodies_are_json_alone: "paths/keys.yaml", "    x-body-limit: 4096\n" => "    x-body-limit: 4096\n    x-raw-body: true\n", "raw-body";
+    raw_bodies_are_not_looked_into: "paths/keys.yaml", "    x-one-of: [[kind, parts]]\n" =>
+        "    x-one-of: [[kind, parts]]\n    x-raw-body: true\n", "raw-body";
+    gates_have_a_default: "paths/keys.yaml", "{name: keys, default: true}" => "{name: keys}", "flag";
+    gates_have_known_fields: "paths/keys.yaml", "{name: keys, default: true}" => "{name: keys, default: true, fro: project}", "flag";
+    gates_are_asked_for_a_project_where_the_path_names_none: "paths/keys.yaml",
+        "{name: keys, default: true}" => "{name: keys, default: true, of: project}", "flag";
     required_properties_exist: "schemas/keys.yaml", "required: [self]" => "required: [self, other]", "required-known";
     schemas_are_not_composed: "schemas/keys.yaml", "KeyLinks:\n" => "KeyLinks:\n  oneOf: []\n", "composition";
     objects_are_named: "schemas/keys.yaml",

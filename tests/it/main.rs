@@ -67,4 +67,5 @@ mod user_keys;
 mod user_status;
 mod users;
 mod variables;
+mod vulnerabilities;
 mod web;

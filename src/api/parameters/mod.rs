@@ -9,10 +9,10 @@ mod coerce;
 mod json;
 
 use poem::http::HeaderMap;
-use poem::http::header::CONTENT_TYPE;
 use poem::{FromRequest, Request, RequestBody};
 use serde_json::{Map, Value, json};
 
+use crate::api::form::essence;
 use crate::api::operation::{Operation, Paging, Parameter, Place, Shape};
 use crate::error::{Error, Result};
 use coerce::{Faults, Slot};
@@ -45,17 +45,7 @@ fn form(text: &[u8]) -> Result<Map<String, Value>> {
 /// # Errors
 /// [`Error::InvalidParameters`] when the body is not what its type says.
 pub async fn body(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value>> {
-    let content_type = request
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .unwrap_or("");
-    let essence = content_type
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_ascii_lowercase();
+    let essence = essence(request.headers());
     // Clients send the JSON type with an empty body on GET and DELETE; that is no error.
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());

@@ -103,20 +103,19 @@ async fn admit(backend: &Backend, access: InstanceAccess, subject: Subject) -> R
             (found.project_id, found.namespace_id)
         }
     };
+    if let Some(id) = project {
+        let found = access.in_project(backend, id, Role::Developer).await?;
+        return match found.project.archived {
+            true => Err(Error::forbidden()),
+            false => Ok(Some(found)),
+        };
+    }
+    let id = group.ok_or_else(missing)?;
     // What is hidden answers as what is not there: its name is not told.
     let hidden = |error| match error {
         Error::NotFound(_) => missing(),
         other => other,
     };
-    if let Some(id) = project {
-        let found = ProjectAccess::find(backend, access.caller, &id.to_string()).await;
-        let found = found.map_err(hidden)?;
-        if !found.holds(Role::Developer) || found.project.archived {
-            return Err(Error::forbidden());
-        }
-        return Ok(Some(found));
-    }
-    let id = group.ok_or_else(missing)?;
     let found = GroupAccess::find(backend, access.caller, &id.to_string()).await;
     match found.map_err(hidden)?.holds(Role::Developer) {
         true => Ok(None),

@@ -9,7 +9,7 @@ use crate::support::{Client, TestServer, places, scenario};
 use crate::{
     badges, boards, clusters, commit_statuses, deploy_keys, deployments, environments, epics,
     feature_flag_user_lists, feature_flags, feature_gates, freeze_periods, issues, labels, merge_requests,
-    milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets, variables,
+    milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets, variables, vulnerabilities,
 };
 
 /// The most that a list may take, with finding out who asks.
@@ -177,6 +177,7 @@ impl Ids {
             }
             hook = places::id(&root.post(&hooks, address).await.expect(201).json());
             freeze_periods::freeze_period(&root, &in_project).await;
+            vulnerabilities::vulnerability(&root, &in_project, &title).await;
             let (_, list) = feature_flag_user_lists::user_list(&root, &in_project, &title).await;
             feature_flags::flag(&root, &in_project, &title, list).await;
             let gate = json!({ "value": true, "user": "ann", "group": "many", "feature_group": "bots" });

@@ -26,8 +26,9 @@ use crate::{snippets, variables};
 /// A public key.
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOCd0UGsSsNvg8JqKvMAgu";
 
-/// Reads of the caller's own things, of which most callers here have none: that is 404.
-const OWN_THINGS: [&str; 2] = ["get_own_email", "get_own_key"];
+/// Reads of the caller's own things, of which most callers here have none, and of what a project has that the path does not
+/// name, which tests of its own try: that is 404.
+const OWN_THINGS: [&str; 3] = ["get_own_email", "get_own_key", "get_vulnerability"];
 
 /// The id of nothing.
 const MISSING: i64 = 999_999_999;

@@ -51,7 +51,7 @@ impl Stage<'_> {
         if operation.statuses.contains(&412) {
             request = request.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
         }
-        if operation.body.is_some() {
+        if operation.body.is_some() || operation.raw_body {
             request = request.json(&self.body(operation, place));
         }
         if let Some(file) = operation.file.as_ref().filter(|_| operation.body.is_none()) {

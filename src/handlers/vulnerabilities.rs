@@ -1,0 +1,86 @@
+//! Vulnerabilities of projects.
+
+use crate::api::contract::{
+    ConfirmVulnerabilityRequest, DismissVulnerabilityRequest, GetVulnerabilityRequest,
+    ListProjectVulnerabilitiesRequest, ResolveVulnerabilityRequest, VulnerabilitiesApi, Vulnerability,
+    VulnerabilityReportOutcome, VulnerabilityState,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::uploads::UploadedFile;
+use crate::services::vulnerabilities::{self, Filter, reports};
+use crate::views::vulnerability::{outcome, vulnerability};
+
+impl App {
+    async fn decide(
+        &self,
+        access: InstanceAccess,
+        id: i64,
+        state: VulnerabilityState,
+    ) -> Result<Vulnerability> {
+        let row = vulnerabilities::decide(&self.backend, access, id, state.into()).await?;
+        Ok(vulnerability(row))
+    }
+}
+
+impl VulnerabilitiesApi for App {
+    async fn get_vulnerability(
+        &self,
+        access: InstanceAccess,
+        request: GetVulnerabilityRequest,
+    ) -> Result<Vulnerability> {
+        let row = vulnerabilities::get(&self.backend, access, request.id).await?;
+        Ok(vulnerability(row))
+    }
+
+    async fn confirm_vulnerability(
+        &self,
+        access: InstanceAccess,
+        request: ConfirmVulnerabilityRequest,
+    ) -> Result<Vulnerability> {
+        self.decide(access, request.id, VulnerabilityState::Confirmed)
+            .await
+    }
+
+    async fn resolve_vulnerability(
+        &self,
+        access: InstanceAccess,
+        request: ResolveVulnerabilityRequest,
+    ) -> Result<Vulnerability> {
+        self.decide(access, request.id, VulnerabilityState::Resolved)
+            .await
+    }
+
+    async fn dismiss_vulnerability(
+        &self,
+        access: InstanceAccess,
+        request: DismissVulnerabilityRequest,
+    ) -> Result<Vulnerability> {
+        self.decide(access, request.id, VulnerabilityState::Closed).await
+    }
+
+    async fn list_project_vulnerabilities(
+        &self,
+        access: ProjectAccess,
+        request: ListProjectVulnerabilitiesRequest,
+    ) -> Result<Page<Vulnerability>> {
+        let filter = Filter {
+            state: request.state.map(Into::into),
+            severity: request.severity.map(Into::into),
+            report_type: request.report_type.map(Into::into),
+        };
+        let page = vulnerabilities::list(&self.backend, &access, filter, &request.page).await?;
+        Ok(page.map(vulnerability))
+    }
+
+    async fn create_vulnerability_report(
+        &self,
+        access: ProjectAccess,
+        file: UploadedFile,
+    ) -> Result<VulnerabilityReportOutcome> {
+        let taken = reports::take(&self.backend, &access, file).await?;
+        Ok(outcome(taken))
+    }
+}

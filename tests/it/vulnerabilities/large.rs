@@ -1,0 +1,118 @@
+//! Reports as large as they may be, in a server of their own.
+
+use std::fmt::Write as _;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::process::{Process, Site, TOKEN};
+use crate::support::server::Kind;
+use crate::support::{Client, places};
+
+/// How many results the report has.
+const RESULTS: usize = 20_000;
+/// How large it is, in bytes.
+const SIZE: usize = 50_000_000;
+/// How much more memory the server may take for it than before, in kilobytes.
+const MEMORY: u64 = 32 * 1024;
+
+/// The most memory that a process ever had, in kilobytes.
+fn peak(server: &Process) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let figure = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    figure.expect("a figure")
+}
+
+/// A document of so many results, with the rules behind them, and with much around them that nobody asks for.
+fn document(results: usize, size: usize) -> String {
+    let mut text = r#"{"version": "2.1.0", "runs": [{"results": ["#.to_owned();
+    let noise = "x".repeat(size / results - 220);
+    for number in 0..results {
+        let comma = if number == 0 { "" } else { "," };
+        write!(
+            text,
+            r#"{comma}{{"ruleId": "r{}", "message": {{"text": "Result {number}"}}, "codeFlows": [{{"note": "{noise}"}}],
+            "locations": [{{"physicalLocation": {{"artifactLocation": {{"uri": "f{number}"}}, "region": {{"startLine": {number}}}}}}}]}}"#,
+            number % 50,
+        )
+        .expect("a text");
+    }
+    let rules: Vec<Value> = (0..50)
+        .map(|number| json!({"id": format!("r{number}"), "name": format!("Rule {number}")}))
+        .collect();
+    write!(
+        text,
+        r#"], "tool": {{"driver": {{"name": "t", "rules": {}}}}}}}]}}"#,
+        json!(rules)
+    )
+    .expect("a text");
+    text
+}
+
+async fn send(client: &Client, place: &str, body: String) -> Value {
+    let request = client.request(Method::POST, &format!("{place}/vulnerability_reports"));
+    let request = request.header("Content-Type", "application/json").body(body);
+    client.send(request).await.expect(201).json()
+}
+
+#[tokio::test]
+async fn a_report_of_fifty_megabytes_takes_little_memory() {
+    let site = Site::new(&Kind::Sqlite).await;
+    // A server that was not built for speed has more time.
+    let server = site
+        .serve(&["--plan", "ultimate", "--request-timeout", "300"])
+        .await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    let place = format!("/projects/{}", places::project(&client, "work", json!({})).await);
+    // What a first, small exchange takes is not the question.
+    send(&client, &place, document(1_000, 1_000_000)).await;
+    let before = peak(&server);
+    let whole = document(RESULTS, SIZE);
+    assert!(
+        whole.len() > 49_000_000 && whole.len() <= 52_428_800,
+        "{}",
+        whole.len()
+    );
+    assert_eq!(
+        send(&client, &place, whole).await,
+        json!({"created": RESULTS - 1_000, "updated": 0, "unchanged": 1_000})
+    );
+    let after = peak(&server);
+    assert!(
+        after - before < MEMORY,
+        "the server took {before} kB before and {after} kB after"
+    );
+    let last = client
+        .get(&format!("{place}/vulnerabilities?per_page=1"))
+        .await
+        .expect(200);
+    assert_eq!(last.json()[0]["title"], "Rule 0");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn what_reports_say_does_not_come_into_the_log() {
+    let site = Site::new(&Kind::Sqlite).await;
+    let log = site.beside("log");
+    let server = site.serve_logging(&log).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    let place = format!("/projects/{}", places::project(&client, "work", json!({})).await);
+    let told = json!({"name": "hushhush", "description": "hushhush", "location": {"file": "hushhush"}});
+    send(&client, &place, json!({"vulnerabilities": [told]}).to_string()).await;
+    let path = format!("{place}/vulnerability_reports");
+    client
+        .post(&path, json!({"vulnerabilities": [told, "hushhush"]}))
+        .await
+        .expect(400);
+    client
+        .post(
+            &path,
+            json!({"vulnerabilities": [told], "scan": {"type": ["hushhush"]}}),
+        )
+        .await
+        .expect(400);
+    server.stop().await;
+    let text = std::fs::read_to_string(&log).expect("a log");
+    assert!(!text.is_empty() && !text.contains("hushhush"), "{text}");
+}

@@ -1,0 +1,54 @@
+//! Vulnerabilities of projects (specification 2.13, 3.1 and 4.12), and the reports that bring them.
+
+mod deciding;
+mod hostile;
+mod large;
+mod lists;
+mod reports;
+mod sarif;
+
+use serde_json::{Value, json};
+
+use crate::support::places::id;
+use crate::support::{Answer, Client};
+
+/// A security report with a vulnerability of each of these names.
+pub fn security(names: &[&str]) -> Value {
+    let all = names.iter().map(|name| {
+        json!({
+            "category": "sast", "name": name, "description": format!("What {name} is"), "severity": "High",
+            "confidence": "Medium", "identifiers": [{"type": "rule", "name": name, "value": name}],
+            "location": {"file": "src/main.rs", "start_line": 7},
+        })
+    });
+    json!({"version": "15.0.0", "scan": {"type": "sast"}, "vulnerabilities": all.collect::<Vec<_>>()})
+}
+
+/// Sends a report to `/projects/:id`.
+pub async fn send(client: &Client, place: &str, report: &Value) -> Answer {
+    client
+        .post(&format!("{place}/vulnerability_reports"), report.clone())
+        .await
+}
+
+/// Sends a report that is taken, and gives how many vulnerabilities are new, changed and as they were.
+pub async fn report(client: &Client, place: &str, report: &Value) -> [i64; 3] {
+    let outcome = send(client, place, report).await.expect(201).json();
+    ["created", "updated", "unchanged"].map(|name| outcome[name].as_i64().expect("a number"))
+}
+
+/// Brings a vulnerability into `/projects/:id` and gives its id.
+pub async fn vulnerability(client: &Client, place: &str, name: &str) -> i64 {
+    assert_eq!(report(client, place, &security(&[name])).await, [1, 0, 0]);
+    let all = all(client, place).await;
+    id(all
+        .iter()
+        .find(|one| one["title"] == name)
+        .expect("the vulnerability"))
+}
+
+/// All vulnerabilities of `/projects/:id`.
+pub async fn all(client: &Client, place: &str) -> Vec<Value> {
+    let list = client.get(&format!("{place}/vulnerabilities?per_page=100")).await;
+    list.expect(200).json().as_array().expect("a list").clone()
+}
