@@ -188,4 +188,6 @@ fn reached(found: Result<DateTime<Utc>, CronError>) -> Option<i64> {
 #[cfg(test)]
 mod compared;
 #[cfg(test)]
+mod generated;
+#[cfg(test)]
 mod tests;
