@@ -61,17 +61,20 @@ impl Expression {
         if text.len() > LONGEST || !GRAMMAR.as_ref()?.is_match(text) {
             return None;
         }
-        let fields: Vec<&str> = text.split_ascii_whitespace().map(plain).collect();
+        let mut fields: Vec<String> = text.split_ascii_whitespace().map(plain).collect();
+        if let Some(days) = fields.last_mut() {
+            *days = within_the_week(days);
+        }
         let parser = CronParser::builder()
             .seconds(Seconds::Disallowed)
             .year(Year::Disallowed)
             // `5/15` is `5-59/15`, as everywhere else.
             .sloppy_ranges(true)
             .build();
-        let read = Self {
-            pattern: parser.parse(&fields.join(" ")).ok()?,
-            every_hour: fields.get(1) == Some(&"*"),
-        };
+        let pattern = parser.parse(&fields.join(" ")).ok()?;
+        // However that is said: `0-23` and `*/1` are every hour, too.
+        let every_hour = pattern.pattern.hours.values().len() == 24;
+        let read = Self { pattern, every_hour };
         read.next(SAMPLE, true).map(|_| read)
     }
 
@@ -153,11 +156,24 @@ impl Recurrence {
 }
 
 /// A field that allows everything, in one way of saying so.
-fn plain(field: &str) -> &str {
+fn plain(field: &str) -> String {
     match field.split(',').any(|item| matches!(item, "*" | "*/1")) {
-        true => "*",
-        false => field,
+        true => "*".to_owned(),
+        false => field.to_owned(),
     }
+}
+
+/// Days of the week in which steps without an end go on to Saturday, as those of `*` do. The parser takes the other name of
+/// Sunday for the end of the week, and `1/3` for Monday, Thursday and Sunday.
+fn within_the_week(field: &str) -> String {
+    let items = field.split(',').map(|item| match item.split_once('/') {
+        Some((day, step)) if !day.contains(['*', '-']) => {
+            let first = if day.parse() == Ok(7) { "0" } else { day };
+            format!("{first}-6/{step}")
+        }
+        _ => item.to_owned(),
+    });
+    items.collect::<Vec<_>>().join(",")
 }
 
 /// An instant, or a time on the wall as if it were one in a zone whose clocks never move.
@@ -169,5 +185,9 @@ fn reached(found: Result<DateTime<Utc>, CronError>) -> Option<i64> {
     found.ok().map(|time| time.timestamp())
 }
 
+#[cfg(test)]
+mod compared;
+#[cfg(test)]
+mod generated;
 #[cfg(test)]
 mod tests;

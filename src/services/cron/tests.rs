@@ -87,12 +87,14 @@ fn what_comes_every_hour_comes_in_every_hour_there_is() {
         "2026-03-08T03:17:00-04:00",
         "2026-03-08T04:17:00-04:00",
     ];
-    follows(
-        "17 * * * *",
-        "America/New_York",
-        "2026-03-08T01:00:00-05:00",
-        &forward,
-    );
+    for expression in ["17 * * * *", "17 0-23 * * *", "17 0-11,12/1 * * *"] {
+        follows(
+            expression,
+            "America/New_York",
+            "2026-03-08T01:00:00-05:00",
+            &forward,
+        );
+    }
     let back = [
         "2026-11-01T01:17:00-04:00",
         "2026-11-01T01:17:00-05:00",
@@ -161,6 +163,31 @@ fn a_day_of_the_month_or_of_the_week_will_do() {
         "2026-11-20T12:00:00Z",
         &["2026-11-22T00:00:00Z", "2026-11-29T00:00:00Z"],
     );
+}
+
+#[test]
+fn steps_of_days_end_on_saturday() {
+    let thursdays = [
+        "2026-11-23T05:00:00Z",
+        "2026-11-26T05:00:00Z",
+        "2026-11-30T05:00:00Z",
+    ];
+    for week in ["1/3", "mon/3", "1-6/3"] {
+        let expression = format!("0 5 * * {week}");
+        follows(&expression, "UTC", "2026-11-20T12:00:00Z", &thursdays);
+    }
+    let sundays = [
+        "2026-11-22T05:00:00Z",
+        "2026-11-25T05:00:00Z",
+        "2026-11-28T05:00:00Z",
+        "2026-11-29T05:00:00Z",
+    ];
+    for week in ["*/3", "0/3", "7/3", "07/3", "SUN/3", "0-7/3"] {
+        let expression = format!("0 5 * * {week}");
+        follows(&expression, "UTC", "2026-11-21T12:00:00Z", &sundays);
+    }
+    let saturdays = ["2026-11-21T05:00:00Z", "2026-11-28T05:00:00Z"];
+    follows("0 5 * * 6/2", "UTC", "2026-11-20T12:00:00Z", &saturdays);
 }
 
 #[test]

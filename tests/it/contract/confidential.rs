@@ -12,10 +12,36 @@ use serde_json::{Value, json};
 use crate::support::code::Project;
 use crate::support::places::{self, group};
 use crate::support::{Client, TestServer, scenario};
-use crate::{boards, epics, issues, labels, merge_requests, milestones};
+use crate::{
+    boards, epics, feature_flag_user_lists, issues, labels, merge_requests, milestones, pipeline_schedules,
+};
 
 /// A word that stands in nothing but what is confidential.
 const SECRET: &str = "hushhush";
+
+/// A deploy key.
+const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
+
+/// What tells of pipelines and deployments, and the lowest role on the project that is told; 60 is an administrator.
+const OF_PIPELINES: [(&str, u8); 17] = [
+    ("list_pipeline_variables", 30),
+    ("list_feature_flags", 30),
+    ("get_feature_flag", 30),
+    ("list_feature_flag_user_lists", 30),
+    ("get_feature_flag_user_list", 30),
+    ("get_pipeline_schedule", 30),
+    ("list_pipeline_triggers", 40),
+    ("get_pipeline_trigger", 40),
+    ("list_project_deploy_keys", 40),
+    ("get_deploy_key", 40),
+    ("list_project_variables", 40),
+    ("get_project_variable", 40),
+    ("list_group_variables", 60),
+    ("get_group_variable", 60),
+    ("list_instance_variables", 60),
+    ("get_instance_variable", 60),
+    ("list_deploy_keys", 60),
+];
 
 /// Queries that find things, or show more of them.
 const QUERIES: [&str; 5] = [
@@ -99,6 +125,30 @@ impl Scene {
         .expect(201);
         let words = json!({"body": format!("{SECRET} of the epic")});
         let on_epic = Self::write(&root, &format!("{of_group}/epics/{}/notes", epic.1), words).await;
+        let variable = json!({"key": "K", "value": format!("{SECRET}-value")});
+        for place in ["/admin/ci", &of_project, &of_group] {
+            root.post(&format!("{place}/variables"), variable.clone())
+                .await
+                .expect(201);
+        }
+        let words = json!({"ref": "main", "variables": [variable]});
+        let pipeline = Self::write(&root, &format!("{of_project}/pipeline"), words).await;
+        let schedule = pipeline_schedules::schedule(&root, &of_project).await;
+        root.post(
+            &format!("{of_project}/pipeline_schedules/{schedule}/variables"),
+            variable,
+        )
+        .await
+        .expect(201);
+        let words = json!({"description": format!("{SECRET} trigger")});
+        let trigger = Self::write(&root, &format!("{of_project}/triggers"), words).await;
+        let words = json!({"title": format!("{SECRET} key"), "key": KEY});
+        let key = Self::write(&root, &format!("{of_project}/deploy_keys"), words).await;
+        let (list, _) = feature_flag_user_lists::user_list(&root, &of_project, SECRET).await;
+        let words = json!({"name": "flag", "description": SECRET});
+        root.post(&format!("{of_project}/feature_flags"), words)
+            .await
+            .expect(201);
         Self {
             project: id,
             group: in_group,
@@ -113,6 +163,11 @@ impl Scene {
                 ("board_id", vec![board]),
                 ("epic_iid", vec![epic.0, shown.0]),
                 ("epic_id", vec![epic.1, shown.1]),
+                ("pipeline_id", vec![pipeline]),
+                ("pipeline_schedule_id", vec![schedule]),
+                ("trigger_id", vec![trigger]),
+                ("key_id", vec![key]),
+                ("iid", vec![list]),
             ],
         }
     }
@@ -163,6 +218,8 @@ impl Scene {
             "id" | "user_id" => self.author,
             "sha" | "branch" => return vec!["main".to_owned()],
             "file_path" => return vec!["README.md".to_owned()],
+            "key" => return vec!["K".to_owned()],
+            "feature_flag_name" => return vec!["flag".to_owned()],
             _ => {
                 let known = self.values.iter().find(|(known, _)| *known == name);
                 let all = known.map_or(vec![1], |(_, values)| values.clone());
@@ -231,6 +288,17 @@ scenario! {
             "list_epics", "list_epic_notes", "list_project_events", "list_todos",
         ] {
             assert!(told.contains(expected), "{expected} tells nobody: {told:?}");
+        }
+        // What pipelines are given is for other roles.
+        let developer = server.person("developer").await;
+        server.enrol(scene.project, developer.id, AccessLevel::Developer).await;
+        let maintainer = server.person("maintainer").await;
+        server.enrol(scene.project, maintainer.id, AccessLevel::Maintainer).await;
+        for (role, client) in [(20, &reporter.client), (30, &developer.client), (40, &maintainer.client), (60, &server.root())] {
+            let told: BTreeSet<&str> = scene.told(client).await.into_iter().map(|(id, _)| id).collect();
+            for (operation, least) in OF_PIPELINES {
+                assert_eq!(told.contains(operation), role >= least, "{operation} to {role}: {told:?}");
+            }
         }
     }
 }

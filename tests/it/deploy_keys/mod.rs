@@ -1,5 +1,7 @@
 //! Deploy keys of projects (specification 2.9 and 4.8).
 
+mod garbage;
+
 use holdfast::entities::{deploy_keys, project_deploy_keys, taken_fingerprints};
 use holdfast::services::projects;
 use sea_orm::EntityTrait;

@@ -1,5 +1,6 @@
 //! Pipeline schedules of projects (specification 2.7, 3.4 and 4.6).
 
+mod garbage;
 mod nodes;
 mod running;
 mod variables;

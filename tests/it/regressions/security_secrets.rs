@@ -1,11 +1,18 @@
-//! Whatever is said in secret stays out of the log, even of one that tells a lot.
+//! Whatever is said in secret stays out of the log, even of one that tells a lot; what is kept in secret is kept encrypted, and
+//! told to no hook and in no refusal.
 
+use holdfast::entities::Visibility;
 use reqwest::Method;
-use serde_json::json;
+use sea_orm::{ConnectionTrait, DatabaseBackend, QueryResult, Statement};
+use serde_json::{Value, json};
 
-use crate::support::Client;
+use crate::commit_statuses::report;
+use crate::support::code::Project;
 use crate::support::git::{self, Work};
+use crate::support::places::group;
 use crate::support::process::{TOKEN, site_scenario};
+use crate::support::receiver::Receiver;
+use crate::support::{Client, TestServer, scenario};
 
 const PASSWORD: &str = "planted-pass-word-1";
 const WRONG: &str = "planted-wrong-token-2";
@@ -13,7 +20,179 @@ const QUERIED: &str = "planted-query-token-3";
 const TYPED: &str = "planted-typed-password-4";
 const BASIC: &str = "planted-basic-password-5";
 const COOKIE: &str = "planted-cookie-6";
+/// What the values of all variables begin with.
 const VARIABLE: &str = "planted-variable-7";
+const TRIGGER: &str = "planted-trigger-token-8";
+const PRIVATE_KEY: &str = "planted-private-key-9";
+
+/// Sends secrets to a project and a group in every way that takes them, and in some that are refused; gives the token of the
+/// trigger of the project. No refusal repeats what it refuses.
+async fn plant(root: &Client, nobody: &Client, project: &str, group: &str) -> String {
+    let refused = async |client: &Client, path: String, body: Value| {
+        let answer = client.post(&path, body).await;
+        assert!((400..500).contains(&answer.status), "{path}: {}", answer.status);
+        assert!(!answer.text().contains("planted"), "{path}: {}", answer.text());
+    };
+    for (number, all) in ["/admin/ci", project, group].into_iter().enumerate() {
+        let all = format!("{all}/variables");
+        let body = json!({ "key": "K", "value": format!("{VARIABLE}-{number}"), "masked": true });
+        root.post(&all, body.clone()).await.expect(201);
+        refused(root, all.clone(), body).await;
+        let unmaskable = json!({ "key": "X", "value": format!("{VARIABLE} with blanks"), "masked": true });
+        refused(root, all.clone(), unmaskable).await;
+        let body = json!({ "value": format!("{VARIABLE}-changed-{number}") });
+        root.put(&format!("{all}/K"), body).await.expect(200);
+        root.get(&all).await.expect(200);
+    }
+    let variable = json!({ "key": "K", "value": format!("{VARIABLE}-of-pipeline") });
+    let pipeline = json!({ "ref": "main", "variables": [variable] });
+    let made = root
+        .post(&format!("{project}/pipeline"), pipeline)
+        .await
+        .expect(201)
+        .json();
+    let variables = format!("{project}/pipelines/{}/variables", made["id"]);
+    assert_eq!(
+        root.get(&variables).await.expect(200).json()[0]["value"],
+        variable["value"]
+    );
+    let twice = json!({ "ref": "main", "variables": [variable, variable] });
+    refused(root, format!("{project}/pipeline"), twice).await;
+    let nowhere = json!({ "ref": "nowhere", "variables": [variable] });
+    refused(root, format!("{project}/pipeline"), nowhere).await;
+
+    let schedule = crate::pipeline_schedules::schedule(root, project).await;
+    let schedule = format!("{project}/pipeline_schedules/{schedule}");
+    let variable = json!({ "key": "K", "value": format!("{VARIABLE}-of-schedule") });
+    root.post(&format!("{schedule}/variables"), variable.clone())
+        .await
+        .expect(201);
+    refused(root, format!("{schedule}/variables"), variable).await;
+    let body = json!({ "value": format!("{VARIABLE}-of-schedule-changed") });
+    root.put(&format!("{schedule}/variables/K"), body)
+        .await
+        .expect(200);
+    root.post(&format!("{schedule}/play"), json!({}))
+        .await
+        .expect(201);
+
+    let (_, token) = crate::pipeline_triggers::trigger(root, project).await;
+    let run = format!("{project}/trigger/pipeline");
+    let variables = json!({ "K": format!("{VARIABLE}-of-trigger") });
+    let body = json!({ "token": token, "ref": "main", "variables": variables });
+    nobody.post(&run, body).await.expect(201);
+    let form = [
+        ("token", token.as_str()),
+        ("ref", "main"),
+        ("variables[K]", "planted-variable-7-in-form"),
+    ];
+    nobody.post_form(&run, &form).await.expect(201);
+    nobody
+        .post(&format!("{run}?token={token}&ref=main"), json!({}))
+        .await
+        .expect(201);
+    let of_ref = format!("{project}/ref/main/trigger/pipeline");
+    nobody
+        .post(
+            &format!("{of_ref}?token={token}&variables[K]={VARIABLE}-in-query"),
+            json!({}),
+        )
+        .await
+        .expect(201);
+    for body in [
+        json!({ "token": TRIGGER, "ref": "main", "variables": variables }),
+        json!({ "token": token, "ref": "nowhere", "variables": variables }),
+        json!({ "token": token, "ref": "main", "variables": { "a-b": format!("{VARIABLE}-refused") } }),
+    ] {
+        refused(nobody, run.clone(), body).await;
+    }
+    refused(nobody, format!("{of_ref}?token={TRIGGER}"), json!({})).await;
+
+    // Whoever takes the wrong one of the two files.
+    let key =
+        format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{PRIVATE_KEY}\n-----END OPENSSH PRIVATE KEY-----\n");
+    let body = json!({ "title": "deployer", "key": key });
+    refused(root, format!("{project}/deploy_keys"), body.clone()).await;
+    refused(root, "/user/keys".to_owned(), body).await;
+    token
+}
+
+/// Every row of every table, as text.
+async fn everything_kept(server: &TestServer) -> String {
+    let db = server.backend.database.read();
+    let backend = db.get_database_backend();
+    let texts = async |sql: String| -> Vec<String> {
+        let rows = db
+            .query_all_raw(Statement::from_string(backend, sql))
+            .await
+            .expect("rows");
+        let text = |row: &QueryResult| row.try_get::<Option<String>>("", "line").expect("a text");
+        rows.iter().filter_map(text).collect()
+    };
+    let mut kept = String::new();
+    if backend == DatabaseBackend::Postgres {
+        for table in
+            texts("SELECT tablename::text AS line FROM pg_tables WHERE schemaname = 'public'".to_owned())
+                .await
+        {
+            kept.push_str(
+                &texts(format!("SELECT t::text AS line FROM \"{table}\" t"))
+                    .await
+                    .join("\n"),
+            );
+        }
+    } else {
+        for table in texts("SELECT name AS line FROM sqlite_master WHERE type = 'table'".to_owned()).await {
+            let columns = texts(format!(
+                "SELECT 'quote(\"' || name || '\")' AS line FROM pragma_table_info('{table}')"
+            ))
+            .await;
+            kept.push_str(
+                &texts(format!(
+                    "SELECT {} AS line FROM \"{table}\"",
+                    columns.join(" || ")
+                ))
+                .await
+                .join("\n"),
+            );
+        }
+    }
+    kept
+}
+
+scenario! {
+    async fn no_secret_of_pipelines_is_kept_in_the_clear_or_told_to_hooks(server) {
+        let root = server.root();
+        let project = Project::filled(&server, "planted", Visibility::Private).await;
+        let (place, team) = (format!("/projects/{}", project.id), format!("/groups/{}", group(&root, "team", json!({})).await));
+        let mut receiver = Receiver::start().await;
+        let hook = json!({
+            "url": receiver.url, "push_events": true, "tag_push_events": true, "issues_events": true, "note_events": true,
+            "merge_requests_events": true, "job_events": true, "pipeline_events": true,
+        });
+        root.post(&format!("{place}/hooks"), hook).await.expect(201);
+        let token = plant(&root, &server.anonymous(), &place, &team).await;
+        report(&root, project.id, &project.id("main"), json!({ "state": "failed", "ref": "main", "name": "planned-build" })).await;
+        server.finish_jobs().await;
+        let told = receiver.rest();
+        assert!(told.len() >= 7, "{}", told.len());
+        let told = format!("{told:?}");
+        assert!(told.contains("planned-build"));
+        let mut listed = String::new();
+        for path in ["/events", "/users/1/events", &format!("{place}/events"), &format!("{place}/pipelines"), "/deploy_keys"] {
+            listed.push_str(&root.get(path).await.expect(200).text());
+        }
+        let kept = everything_kept(&server).await;
+        assert!(kept.contains("planned-build") && kept.contains("nightly"));
+        for secret in [VARIABLE, TRIGGER, PRIVATE_KEY, &token] {
+            for (place, text) in [("the hooks", &told), ("lists", &listed), ("the database", &kept)] {
+                assert!(!text.contains(secret), "{secret} is in {place}");
+            }
+            // Nor as the bytes of it.
+            assert!(!kept.to_lowercase().contains(&hex::encode(secret)), "{secret} is in the database");
+        }
+    }
+}
 
 site_scenario! {
     async fn no_secret_reaches_the_log(site, _kind) {
@@ -28,11 +207,6 @@ site_scenario! {
             .expect(201);
         let given = made.json()["token"].as_str().expect("a token").to_owned();
         Client::new(&server.base, Some(&given)).get("/user").await.expect(200);
-        for (method, path) in [(Method::POST, "/admin/ci/variables"), (Method::POST, "/admin/ci/variables"), (Method::PUT, "/admin/ci/variables/K")] {
-            let body = json!({ "key": "K", "value": VARIABLE, "masked": true });
-            root.send(root.request(method, path).json(&body)).await;
-        }
-        root.get("/admin/ci/variables").await.expect(200);
         let nobody = Client::new(&server.base, None);
         Client::new(&server.base, Some(WRONG)).get("/user").await.expect(401);
         for name in ["private_token", "access_token"] {
@@ -51,10 +225,12 @@ site_scenario! {
         work.git(&["push", "--quiet", &server.address("p"), "main:other"]).await;
         let address = git::address(&server.base, "root", BASIC, "root/p");
         work.fails(&["push", "--quiet", &address, "main:more"]).await;
+        let team = group(&root, "team", json!({})).await;
+        let trigger = plant(&root, &nobody, "/projects/root%2Fp", &format!("/groups/{team}")).await;
         server.stop().await;
         let said = std::fs::read_to_string(&log).expect("a log");
         assert!(said.contains("/api/v4/users"), "the log tells of the requests");
-        for secret in [TOKEN, PASSWORD, WRONG, QUERIED, TYPED, BASIC, COOKIE, VARIABLE, &given] {
+        for secret in [TOKEN, PASSWORD, WRONG, QUERIED, TYPED, BASIC, COOKIE, VARIABLE, TRIGGER, PRIVATE_KEY, &trigger, &given] {
             let leak = said.lines().find(|line| line.contains(secret));
             assert_eq!(leak, None, "{secret} is in the log");
         }

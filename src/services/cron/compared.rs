@@ -1,0 +1,84 @@
+//! Another implementation, croniter, of which `compared.tsv` is what it says of times. `tests/clients/python/cron.py` tells what
+//! the table is, makes it, and holds it to croniter.
+
+use super::*;
+
+const TABLE: &str = include_str!("compared.tsv");
+
+/// Every time after one instant and up to another, found by going forward.
+fn forward(recurrence: &Recurrence, since: DateTime<Utc>, until: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+    let next = |time: &DateTime<Utc>| recurrence.next_after(*time);
+    std::iter::successors(next(&since), next)
+        .take_while(|time| *time <= until)
+        .collect()
+}
+
+/// The same times, found by going back.
+fn backward(recurrence: &Recurrence, since: DateTime<Utc>, until: DateTime<Utc>) -> Vec<DateTime<Utc>> {
+    let previous = |time: &DateTime<Utc>| recurrence.last_until(*time - chrono::TimeDelta::seconds(1));
+    let mut times: Vec<_> = std::iter::successors(recurrence.last_until(until), previous)
+        .take_while(|time| *time > since)
+        .collect();
+    times.reverse();
+    times
+}
+
+#[test]
+fn a_year_of_times_is_what_another_implementation_says() {
+    let mut lines = 0;
+    for line in TABLE.lines() {
+        let [zone, expression, since, until, count, sum] = line.split('\t').collect::<Vec<_>>()[..] else {
+            panic!("{line:?} is no line of the table");
+        };
+        let number = |text: &str| text.parse::<i64>().expect("a number");
+        let [since, until] = [since, until].map(|text| clock(number(text)).expect("an instant"));
+        let recurrence = Recurrence::read(expression, zone).unwrap_or_else(|| panic!("{line:?} is refused"));
+        let times = forward(&recurrence, since, until);
+        let total = |total: i64, time: &DateTime<Utc>| (total * 31 + time.timestamp()) % (1 << 32);
+        let found = (times.len().to_string(), times.iter().fold(0, total).to_string());
+        assert_eq!(found, (count.to_owned(), sum.to_owned()), "{line:?}: {times:?}");
+        assert_eq!(backward(&recurrence, since, until), times, "{line:?}");
+        lines += 1;
+    }
+    assert!(lines > 500, "{lines}");
+}
+
+/// Where croniter does not do as crontab(5) says; see there for what it says.
+#[test]
+fn what_another_implementation_says_otherwise_is_as_the_rules_are() {
+    for (expression, zone, since, next) in [
+        (
+            "5-5 * * * *",
+            "UTC",
+            "2026-01-01T00:30:00Z",
+            "2026-01-01T01:05:00Z",
+        ),
+        (
+            "0 0 */1 * 1",
+            "UTC",
+            "2026-01-01T00:00:00Z",
+            "2026-01-05T00:00:00Z",
+        ),
+        (
+            "0 0 */13 * 1-7",
+            "UTC",
+            "2026-01-01T00:00:00Z",
+            "2026-01-02T00:00:00Z",
+        ),
+        (
+            "*/20 * * * *",
+            "Australia/Lord_Howe",
+            "2026-04-05T01:40:00+11:00",
+            "2026-04-05T01:40:00+10:30",
+        ),
+    ] {
+        let recurrence = Recurrence::read(expression, zone).expect("an expression");
+        let [since, next] =
+            [since, next].map(|time| DateTime::parse_from_rfc3339(time).expect("a time").to_utc());
+        assert_eq!(
+            recurrence.next_after(since),
+            Some(next),
+            "{expression} in {zone} after {since}"
+        );
+    }
+}
