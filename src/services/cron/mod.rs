@@ -72,6 +72,10 @@ impl Expression {
             .sloppy_ranges(true)
             .build();
         let pattern = parser.parse(&fields.join(" ")).ok()?;
+        // Asked where the days of the week say nothing: the search below goes through all calendars that there are.
+        if fields.last()?.starts_with('*') && !has_a_day(&pattern) {
+            return None;
+        }
         // However that is said: `0-23` and `*/1` are every hour, too.
         let every_hour = pattern.pattern.hours.values().len() == 24;
         let read = Self { pattern, every_hour };
@@ -86,6 +90,22 @@ impl Expression {
     /// The last time on the wall up to another.
     fn previous(&self, wall: i64) -> Option<i64> {
         reached(self.pattern.find_previous_occurrence(&clock(wall)?, true))
+    }
+}
+
+/// Whether one of the months has one of the days.
+fn has_a_day(pattern: &Cron) -> bool {
+    let first = pattern.pattern.days.values().into_iter().min();
+    let months = pattern.pattern.months.values();
+    first.is_some_and(|day| months.iter().any(|month| day <= days_of(*month)))
+}
+
+/// How many days a month has at most.
+fn days_of(month: u16) -> u16 {
+    match month {
+        2 => 29,
+        4 | 6 | 9 | 11 => 30,
+        _ => 31,
     }
 }
 

@@ -246,6 +246,8 @@ fn expressions_have_five_fields() {
         "1- * * * *",
         "0 0 31 2 *",
         "0 0 30 feb *",
+        "0 0 31 4,6,9,11 *",
+        "0 0 30,31 2 */1",
         "* * * * *; ls",
         "*\n* * * *",
         "\u{661} * * * *",
@@ -256,12 +258,25 @@ fn expressions_have_five_fields() {
     assert!(Expression::parse(&format!("{}1 * * * *", "1,".repeat(200))).is_none());
 }
 
+/// It is a matter of the months alone: to look for it through all years takes most of a second.
+#[test]
+fn what_never_comes_is_not_looked_for() {
+    let pattern = |text: &str| text.parse::<Cron>().expect("a pattern");
+    for never in ["0 0 31 2 *", "0 0 31 4,6,9,11 *", "0 0 30,31 2 *"] {
+        assert!(!has_a_day(&pattern(never)), "{never}");
+    }
+    for there in ["0 0 29 2 *", "0 0 31 4,5 *", "0 0 * * *", "0 0 30,1 2 *"] {
+        assert!(has_a_day(&pattern(there)), "{there}");
+    }
+}
+
 #[test]
 fn zones_are_named_as_people_do() {
     for (name, same) in [
         ("UTC", "Etc/UTC"),
         ("Istanbul", "Europe/Istanbul"),
         ("Hong Kong", "Asia/Hong_Kong"),
+        ("Newfoundland", "America/St_Johns"),
         ("Buenos Aires", "America/Argentina/Buenos_Aires"),
         ("Pacific Time (US & Canada)", "America/Los_Angeles"),
         ("Wellington", "Pacific/Auckland"),

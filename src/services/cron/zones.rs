@@ -15,7 +15,7 @@ const REGIONS: [&str; 8] = [
 ];
 
 /// Names that people use for zones and that are not the name of the zone's city.
-pub(super) const COMMON: [(&str, &str); 47] = [
+pub(super) const COMMON: [(&str, &str); 48] = [
     ("Abu Dhabi", "Asia/Muscat"),
     ("Alaska", "America/Juneau"),
     ("American Samoa", "Pacific/Pago_Pago"),
@@ -49,6 +49,7 @@ pub(super) const COMMON: [(&str, &str); 47] = [
     ("Mumbai", "Asia/Kolkata"),
     ("New Caledonia", "Pacific/Noumea"),
     ("New Delhi", "Asia/Kolkata"),
+    ("Newfoundland", "America/St_Johns"),
     ("Nuku'alofa", "Pacific/Tongatapu"),
     ("Osaka", "Asia/Tokyo"),
     ("Pacific Time (US & Canada)", "America/Los_Angeles"),
