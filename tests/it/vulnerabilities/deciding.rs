@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use holdfast::config::Options;
+use holdfast::entities::Visibility;
 use holdfast::entities::vulnerabilities::Entity;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
@@ -190,7 +191,7 @@ scenario! {
 
     async fn vulnerabilities_go_with_their_project_and_stay_without_their_users(server) {
         let root = server.root();
-        let work = project(&root, "work", json!({})).await;
+        let work = server.project_at("ours/work", Visibility::Private).await.id;
         let place = format!("/projects/{work}");
         let ada = server.person("ada").await;
         join(&root, &place, ada.id, 30).await;
