@@ -163,7 +163,7 @@ scenario! {
         let made = scene.deploy(&scene.work.id("main"), json!({})).await;
         for (query, found) in [
             ("", &["two", "one"][..]), ("?sort=asc", &["one", "two"]), ("?state=merged", &["two", "one"]), ("?state=opened", &[]),
-            ("?source_branch=one", &["one"]), ("?search=tw", &["two"]), ("?iids[]=1", &["one"]), ("?per_page=1&page=2", &["one"]),
+            ("?source_branch=one", &["one"]), ("?search=two", &["two"]), ("?iids[]=1", &["one"]), ("?per_page=1&page=2", &["one"]),
             ("?scope=assigned_to_me", &[]), ("?author_username=root&view=simple", &["two", "one"]), ("?not[iids][]=1", &["two"]),
         ] {
             assert_eq!(scene.shipped(&made, query).await, titles(found), "{query}");
