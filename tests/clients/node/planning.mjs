@@ -5,6 +5,7 @@ import { equal, go, holds, lists, names, refused } from "./checks.mjs";
 import { deploying } from "./deploying.mjs";
 import { mergeRequests } from "./merging.mjs";
 import { pipelines } from "./pipelines.mjs";
+import { shipping } from "./shipping.mjs";
 import { awards, notes, subscriptions, times } from "./things.mjs";
 
 const [host, token] = process.argv.slice(2);
@@ -375,5 +376,5 @@ async function theEnd({ api, group, project, milestone }) {
 
 await go({}, [
   people, labels, milestones, boards, badges, issues, listsOfIssues, thingsOfIssues, movesOfIssues, todos, snippets, projectSnippets,
-  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, otherForms, theEnd,
+  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, ...shipping, otherForms, theEnd,
 ]);

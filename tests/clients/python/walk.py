@@ -22,6 +22,7 @@ from checks import equal, go, refused, until
 from deploying import Deploying
 from pipelines import Pipelines
 from planning import Planning
+from shipping import Shipping
 
 CANNOT = """
 - Starring or subscribing twice, or taking back what is not there: the answer is 304, which the client raises as an error.
@@ -450,6 +451,9 @@ class Walk:
     def deploying(self):
         go(Deploying(self), Deploying.STEPS)
 
+    def shipping(self):
+        go(Shipping(self), Shipping.STEPS)
+
     def custom_attributes(self):
         for thing in [self.root.projects.get(self.project.id), self.root.groups.get(self.engines.id), self.root.users.get(self.ada.id)]:
             thing.customattributes.set("place", "London")
@@ -511,7 +515,7 @@ class Walk:
 STEPS = [
     "signing_in", "users", "paging", "things_of_users", "groups", "members", "projects", "changes_of_place",
     "deletion_and_return", "forks", "files", "commits", "tags_and_archives", "uploads", "hooks", "events", "planning",
-    "pipelines", "deploying", "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
+    "pipelines", "deploying", "shipping", "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
 ]
 
 if __name__ == "__main__":
