@@ -15,10 +15,10 @@ fn garbage(random: &mut StdRng) -> String {
     let letters: Vec<char> = "AZ09+/= \t\r\n\0-@'\"\\<\u{e4}\u{202e}\u{1f4a5}"
         .chars()
         .collect();
-    let mut text: Vec<char> = [KEY, RSA, "ssh-rsa AAAA", ""][random.random_range(0..4)]
-        .chars()
-        .collect();
-    for _ in 0..random.random_range(1..5) {
+    let commented = format!("{KEY} ada@laptop");
+    let models = [KEY, RSA, &commented, "ssh-rsa AAAA"];
+    let mut text: Vec<char> = models[random.random_range(0..models.len())].chars().collect();
+    for _ in 0..random.random_range(0..3) {
         let letter = letters[random.random_range(0..letters.len())];
         let at = random.random_range(0..=text.len());
         match random.random_range(0..4) {
@@ -58,6 +58,6 @@ scenario! {
             }
             assert_eq!(root.get(all).await.expect(200).json(), json!([]));
         }
-        assert!(sound > 5 && refused > 60, "{sound} and {refused}");
+        assert!(sound > 20 && refused > 40, "{sound} and {refused}");
     }
 }
