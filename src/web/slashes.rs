@@ -1,12 +1,16 @@
-//! The one kind of path that the specification writes with a slash at its end (4.15): it may be there, or not.
+//! The paths that are written with a slash too many: those of annotations, by the specification (4.15), and those of feature
+//! gates, by a client that many use. The slash may be there, or not.
 
 use poem::http::Uri;
 use poem::{Request, Result};
 
-/// How such a path ends.
-const ENDING: &str = "/metrics_dashboard/annotations/";
+/// How the path of annotations ends.
+const ANNOTATIONS: &str = "/metrics_dashboard/annotations/";
 
-/// Takes the last slash from such a path. Others are told apart by theirs, as everywhere.
+/// How the paths of feature gates begin.
+const GATES: &str = "/api/v4/features/";
+
+/// Takes the slash too many from such a path. Others are told apart by theirs, as everywhere.
 ///
 /// # Errors
 /// Never.
@@ -19,7 +23,15 @@ pub async fn trim(mut request: Request) -> Result<Request> {
 
 fn trimmed(uri: &Uri) -> Option<Uri> {
     let path = uri.path();
-    let path = path.ends_with(ENDING).then(|| path.strip_suffix('/'))??;
+    let path = match path.strip_prefix(GATES) {
+        // The list, and a gate behind two slashes.
+        Some("") => path.strip_suffix('/')?.to_owned(),
+        Some(rest) => format!("{GATES}{}", rest.strip_prefix('/')?),
+        None => path
+            .strip_suffix('/')
+            .filter(|_| path.ends_with(ANNOTATIONS))?
+            .to_owned(),
+    };
     let mut parts = uri.clone().into_parts();
     let query = uri.query().map(|query| format!("?{query}")).unwrap_or_default();
     parts.path_and_query = Some(format!("{path}{query}").parse().ok()?);
@@ -30,15 +42,42 @@ fn trimmed(uri: &Uri) -> Option<Uri> {
 mod tests {
     use super::*;
 
+    fn after(uri: &str) -> Option<String> {
+        trimmed(&uri.parse().expect("a path")).map(|uri| uri.to_string())
+    }
+
     #[test]
-    fn only_annotations_lose_their_slash() {
-        let after = |uri: &str| trimmed(&uri.parse().expect("a path")).map(|uri| uri.to_string());
+    fn annotations_lose_the_slash_at_the_end() {
         let path = "/api/v4/environments/1/metrics_dashboard/annotations";
         assert_eq!(after(&format!("{path}/")).as_deref(), Some(path));
         let expected = format!("{path}?a=%2F");
         assert_eq!(after(&format!("{path}/?a=%2F")), Some(expected));
-        for other in [path, "/api/v4/projects/", "/", "/api/v4/projects/1/variables/"] {
-            assert_eq!(after(other), None, "{other}");
+    }
+
+    #[test]
+    fn feature_gates_lose_the_slash_before_their_names() {
+        for (sent, meant) in [
+            ("/api/v4/features/", "/api/v4/features"),
+            ("/api/v4/features/?page=2", "/api/v4/features?page=2"),
+            ("/api/v4/features//walk", "/api/v4/features/walk"),
+            ("/api/v4/features//walk?value=1", "/api/v4/features/walk?value=1"),
+        ] {
+            assert_eq!(after(sent).as_deref(), Some(meant), "{sent}");
+        }
+    }
+
+    #[test]
+    fn others_keep_theirs() {
+        for path in [
+            "/api/v4/environments/1/metrics_dashboard/annotations",
+            "/api/v4/features",
+            "/api/v4/features/walk",
+            "/api/v4/features/walk/",
+            "/api/v4/projects/",
+            "/",
+            "/api/v4/projects/1/variables/",
+        ] {
+            assert_eq!(after(path), None, "{path}");
         }
     }
 }

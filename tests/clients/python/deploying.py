@@ -153,18 +153,20 @@ class Deploying:
         equal(self.project.feature_flags_user_lists.list(), [])
 
     def feature_gates(self):
-        """The class of the client has a slash too many in its addresses, so that it is asked for the right ones."""
         root = self.walk.root
-        made = root.http_post("/features/walk_gate", post_data={"value": True, "user": "ada"})
-        equal((made["name"], made["state"]), ("walk_gate", "conditional"))
-        equal(made["gates"], [{"key": "boolean", "value": False}, {"key": "actors", "value": [f"User:{self.walk.ada.id}"]}])
-        made = root.http_post("/features/walk_gate", post_data={"value": 30})
-        equal([each for each in made["gates"] if each["key"] == "percentage_of_time"], [{"key": "percentage_of_time", "value": 30}])
-        on = root.http_post("/features/walk_gate", post_data={"value": "true"})
-        equal(([each for each in root.http_list("/features") if each["name"] == "walk_gate"], on["state"]), ([on], "on"))
-        refused(403, self.walk.her.http_list, "/features")
-        root.http_delete("/features/walk_gate")
-        equal([each["name"] for each in root.http_list("/features") if each["name"] == "walk_gate"], [])
+        made = root.features.set("walk_gate", True, user="ada")
+        equal((made.name, made.state), ("walk_gate", "conditional"))
+        equal(made.gates, [{"key": "boolean", "value": False}, {"key": "actors", "value": [f"User:{self.walk.ada.id}"]}])
+        made = root.features.set("walk_gate", 30)
+        equal([each for each in made.gates if each["key"] == "percentage_of_time"], [{"key": "percentage_of_time", "value": 30}])
+        on = root.features.set("walk_gate", "true")
+        listed = [each.attributes for each in root.features.list() if each.name == "walk_gate"]
+        equal((listed, on.state), ([on.attributes], "on"))
+        # With the slashes where they belong, too.
+        equal([each["state"] for each in root.http_list("/features") if each["name"] == "walk_gate"], ["on"])
+        refused(403, self.walk.her.features.list)
+        root.features.delete("walk_gate")
+        equal([each.name for each in root.features.list() if each.name == "walk_gate"], [])
 
     def the_rest(self):
         self.project.delete()

@@ -33,7 +33,6 @@ CANNOT = """
 - `path=` of a list is the client's own word for another address; the commits of a file take `query_parameters`.
 - Forks ask for `namespace` alone; the newer `namespace_id` and `namespace_path` go through as further attributes.
 - A list is iterated by keyset only with `order_by="id"`; the server refuses anything else with 405.
-- `features` asks for `/features/` and `/features//name`, which the server does not put right: `http_list` and `http_post` do.
 - Freeze periods have no class, and their addresses are asked for.
 - `pipelines.latest()` is of a later version of the interface: 400, as `latest` is no number.
 - `variables` of a schedule is the client's manager; what the answer says is in `attributes["variables"]`.
@@ -498,8 +497,6 @@ class Walk:
         except gitlab.GitlabError as error:
             equal(error.response_code, 304)
         refused(405, self.her.projects.list, pagination="keyset", get_all=False)
-        refused(404, self.root.features.list)
-        refused(404, self.root.features.set, "gate", True)
         refused(400, self.project.pipelines.latest)
 
     def the_end(self):
