@@ -39,6 +39,7 @@ pub mod project_hooks;
 pub mod share;
 pub mod snippet;
 pub mod tag;
+pub mod template;
 pub mod todo;
 pub mod tree;
 pub mod upload;

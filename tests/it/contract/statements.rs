@@ -242,6 +242,7 @@ impl Ids {
                 ("note_id", _) => self.note.to_string(),
                 ("hook_id", _) => self.hook.to_string(),
                 ("pipeline_id", _) => self.pipeline.to_string(),
+                ("type", _) => "dockerfiles".to_owned(),
                 ("board_id", On::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),
                 (other, _) => panic!("{}: give {other} a value here", operation.id),
