@@ -195,8 +195,8 @@ pub fn list_licenses(popular: bool, page: &PageRequest) -> Page<License> {
 pub fn built_in(caller: &Caller, kind: Kind, key: &str, said: &Said) -> Result<Template> {
     let found = match kind {
         Kind::Licenses => {
-            let all = licenses::all().iter();
-            let license = all.clone().find(|license| license.key.eq_ignore_ascii_case(key));
+            let mut all = licenses::all().iter();
+            let license = all.find(|license| license.key.eq_ignore_ascii_case(key));
             license.map(|license| {
                 Template::License(License {
                     content: filled(&license.content, caller, said),
@@ -231,16 +231,17 @@ fn entries(kind: Kind) -> impl Iterator<Item = Entry> {
     }))
 }
 
+fn not_blank(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.trim().is_empty())
+}
+
 /// The text of a licence as it is this year for whoever asks.
 fn filled(text: &str, caller: &Caller, said: &Said) -> String {
-    fn said_at_all(text: &Option<String>) -> Option<&str> {
-        text.as_deref().filter(|text| !text.trim().is_empty())
-    }
     let own = caller.as_user().map(|user| user.name.as_str());
     let meant = Meant {
         year: now().year(),
-        project: said_at_all(&said.project),
-        full_name: said_at_all(&said.full_name).or(own),
+        project: not_blank(said.project.as_deref()),
+        full_name: not_blank(said.full_name.as_deref()).or(own),
     };
     licenses::fill_in(text, meant)
 }

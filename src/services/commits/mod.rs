@@ -55,9 +55,9 @@ pub(in crate::services) async fn tip(
     let Some(branch) = project.default_branch.as_deref() else {
         return Ok(None);
     };
-    match repository.resolve_commit(&format!("refs/heads/{branch}")).await {
-        Ok(commit) => Ok(Some(commit)),
-        Err(git::Error::RevisionNotFound | git::Error::RepositoryMissing) => Ok(None),
+    match repository.targets(vec![format!("refs/heads/{branch}")]).await {
+        Ok(targets) => Ok(targets.into_iter().flatten().next()),
+        Err(git::Error::RepositoryMissing) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }

@@ -1,8 +1,9 @@
-// Walks through labels, milestones, boards, badges, issues, notes, emoji, snippets, epics and merge requests with an
+// Walks through labels, milestones, boards, badges, issues, notes, emoji, snippets, epics, merge requests and templates with an
 // unchanged client of the interface. Usage: node planning.mjs BASE TOKEN
 import { AccessLevel, Gitlab } from "@gitbeaker/rest";
 import { equal, go, holds, lists, names, refused } from "./checks.mjs";
 import { mergeRequests } from "./merging.mjs";
+import { templates } from "./templates.mjs";
 import { awards, notes, subscriptions, times } from "./things.mjs";
 
 const [host, token] = process.argv.slice(2);
@@ -373,5 +374,5 @@ async function theEnd({ api, group, project, milestone }) {
 
 await go({}, [
   people, labels, milestones, boards, badges, issues, listsOfIssues, thingsOfIssues, movesOfIssues, todos, snippets, projectSnippets,
-  epics, issuesOfEpics, ...mergeRequests, otherForms, theEnd,
+  epics, issuesOfEpics, ...mergeRequests, ...templates, otherForms, theEnd,
 ]);

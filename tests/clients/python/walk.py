@@ -20,6 +20,7 @@ import requests
 
 from checks import equal, go, refused, until
 from planning import Planning
+from templates import Templates
 
 CANNOT = """
 - Starring or subscribing twice, or taking back what is not there: the answer is 304, which the client raises as an error.
@@ -438,6 +439,9 @@ class Walk:
     def planning(self):
         go(Planning(self), Planning.STEPS)
 
+    def templates(self):
+        go(Templates(self), Templates.STEPS)
+
     def custom_attributes(self):
         for thing in [self.root.projects.get(self.project.id), self.root.groups.get(self.engines.id), self.root.users.get(self.ada.id)]:
             thing.customattributes.set("place", "London")
@@ -496,7 +500,7 @@ class Walk:
 STEPS = [
     "signing_in", "users", "paging", "things_of_users", "groups", "members", "projects", "changes_of_place",
     "deletion_and_return", "forks", "files", "commits", "tags_and_archives", "uploads", "hooks", "events", "planning",
-    "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
+    "templates", "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
 ]
 
 if __name__ == "__main__":

@@ -144,6 +144,9 @@ scenario! {
             let key = segment(key);
             let one = nobody.get(&format!("{older}/{key}")).await.expect(200).json();
             assert_eq!(one, root.get(&format!("{of_project}/{key}")).await.expect(200).json());
+            // Clients end the path of a list with a slash.
+            let slashed = nobody.get(&format!("{older}/?per_page=100")).await.expect(200);
+            assert_eq!(slashed.pluck("key").len(), keys(&nobody, &older).await.len());
             assert_eq!(nobody.get(&format!("{older}/no-such")).await.expect(404).message(), "404 Template Not Found");
         }
         let all = nobody.get("/templates/licenses?per_page=100").await.expect(200).json();
