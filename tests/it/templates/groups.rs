@@ -1,18 +1,23 @@
 //! Templates that groups keep in a project of theirs.
 
 use holdfast::config::Options;
-use holdfast::entities::{AccessLevel, Visibility, namespaces, projects};
+use holdfast::entities::{Visibility, namespaces, projects};
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
 
 use super::{content, keys};
-use crate::support::code::file;
 use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, scenario};
 
 /// A project in a group, with these files.
-async fn kept_in(server: &TestServer, path: &str, group: i64, visibility: &str, files: &[(&str, &str)]) -> i64 {
+async fn kept_in(
+    server: &TestServer,
+    path: &str,
+    group: i64,
+    visibility: &str,
+    files: &[(&str, &str)],
+) -> i64 {
     let root = server.root();
     let made = project(
         &root,
@@ -51,7 +56,12 @@ async fn tree(server: &TestServer) -> Tree {
     let root = server.root();
     let top = group(&root, "top", json!({ "visibility": "public" })).await;
     let low = group(&root, "low", json!({ "visibility": "public", "parent_id": top })).await;
-    let work = project(&root, "work", json!({ "namespace_id": low, "visibility": "public" })).await;
+    let work = project(
+        &root,
+        "work",
+        json!({ "namespace_id": low, "visibility": "public" }),
+    )
+    .await;
     let of_top = [
         ("Dockerfile/Own.dockerfile", "FROM top\n"),
         ("Dockerfile/Rust.dockerfile", "FROM rusty\n"),
@@ -65,12 +75,21 @@ async fn tree(server: &TestServer) -> Tree {
         ("LICENSE/mit.txt", "Ours.\n"),
         (".service/issue_templates/Bug.md", "Not of others.\n"),
     ];
-    let of_low = [("Dockerfile/Own.dockerfile", "FROM low\n"), ("Dockerfile/Low.dockerfile", "FROM low\n")];
+    let of_low = [
+        ("Dockerfile/Own.dockerfile", "FROM low\n"),
+        ("Dockerfile/Low.dockerfile", "FROM low\n"),
+    ];
     let of_top = kept_in(server, "templates", top, "public", &of_top).await;
     let of_low = kept_in(server, "templates", low, "public", &of_low).await;
     assert_eq!(name(&root, top, of_top).await, of_top);
     assert_eq!(name(&root, low, of_low).await, of_low);
-    Tree { top, low, work, of_top, of_low }
+    Tree {
+        top,
+        low,
+        work,
+        of_top,
+        of_low,
+    }
 }
 
 scenario! {
@@ -186,7 +205,7 @@ scenario! {
         for (client, text) in clients.iter().zip(["FROM rust:", "FROM rust:", "FROM rust:", "FROM rusty"]) {
             assert!(content(client, &format!("{dockerfiles}/Rust")).await.starts_with(text));
         }
-        change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::MembersOnly)).await;
+        change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Private)).await;
         assert_eq!(sees("Low").await, [false, false, false, true]);
         change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Disabled)).await;
         assert_eq!(sees("Low").await, [false; 4]);

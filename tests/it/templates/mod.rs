@@ -25,7 +25,10 @@ const BUILT_IN: [(&str, &str); 5] = [
 async fn keys(client: &Client, path: &str) -> Vec<String> {
     let mut found = Vec::new();
     for page in 1.. {
-        let answer = client.get(&format!("{path}?per_page=100&page={page}")).await.expect(200);
+        let answer = client
+            .get(&format!("{path}?per_page=100&page={page}"))
+            .await
+            .expect(200);
         let read = answer.pluck("key");
         if read.is_empty() {
             break;

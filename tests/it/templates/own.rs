@@ -88,7 +88,7 @@ scenario! {
             client.get(&format!("{issues}/Bug")).await.expect(if seen { 200 } else { 404 });
         }
         let issues = format!("/projects/{}/templates/issues", open.id);
-        open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::MembersOnly)).await;
+        open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Private)).await;
         assert_eq!(keys(&nobody, &issues).await, [""; 0]);
         nobody.get(&format!("{issues}/Bug")).await.expect(404);
         open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Disabled)).await;
