@@ -266,6 +266,24 @@ pub async fn rename_below(db: &impl ConnectionTrait, former: &Model, full_path: 
     Ok(())
 }
 
+/// Takes a project that is being removed from the groups at or above a namespace that have it for their templates.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn forget_file_templates(
+    db: &impl ConnectionTrait,
+    namespace_id: i64,
+    project_id: i64,
+) -> Result<(), DbErr> {
+    Entity::update_many()
+        .col_expr(Column::FileTemplateProjectId, Expr::value(None::<i64>))
+        .filter(Column::Id.in_subquery(ancestors::at_or_above(namespace_id)))
+        .filter(Column::FileTemplateProjectId.eq(project_id))
+        .exec(db)
+        .await?;
+    Ok(())
+}
+
 /// Whether a namespace or a project has this path, without regard to case; also one that is being removed,
 /// which keeps its path until it is gone.
 ///

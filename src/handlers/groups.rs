@@ -215,6 +215,7 @@ impl GroupsApi for App {
             name: body.name,
             path: body.path,
             visibility: body.visibility.map(Into::into),
+            file_template_project_id: body.file_template_project_id,
         };
         let mut changed = groups::edit(&self.backend, access, change).await?;
         if pictured {

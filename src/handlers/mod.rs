@@ -51,6 +51,7 @@ mod repositories;
 mod repository_files;
 mod snippets;
 mod tags;
+mod templates;
 mod todos;
 mod user_emails;
 mod user_keys;

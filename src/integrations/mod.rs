@@ -4,5 +4,6 @@
 pub mod languages;
 pub mod licenses;
 pub mod object_storage;
+pub mod templates;
 mod tls;
 pub mod webhooks;

@@ -71,6 +71,7 @@ pub mod setup;
 pub mod snippets;
 pub mod ssh_keys;
 pub mod tags;
+pub mod templates;
 pub mod texts;
 pub mod throttle;
 pub mod todos;

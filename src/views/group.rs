@@ -38,11 +38,8 @@ pub fn group(instance: &Instance, row: Row, custom_attributes: Option<Vec<Model>
         full_path: group.full_path,
         created_at: group.created_at.into(),
         membership_lock: (instance.plan >= Tier::Starter).then_some(group.membership_lock),
-        marked_for_deletion_on: if instance.plan >= Tier::Premium {
-            MaybeUndefined::from_opt_null(group.marked_for_deletion_on)
-        } else {
-            MaybeUndefined::Undefined
-        },
+        marked_for_deletion_on: on_premium(instance, group.marked_for_deletion_on),
+        file_template_project_id: on_premium(instance, group.file_template_project_id),
         parent_id: group.parent_id,
         statistics: row.sizes.map(statistics),
         shared_with_groups: None,
@@ -50,6 +47,14 @@ pub fn group(instance: &Instance, row: Row, custom_attributes: Option<Vec<Model>
         projects: None,
         shared_projects: None,
         custom_attributes: custom_attributes.map(|rows| rows.iter().map(custom_attribute).collect()),
+    }
+}
+
+/// What is told on plans from Premium on.
+fn on_premium<T>(instance: &Instance, told: Option<T>) -> MaybeUndefined<T> {
+    match instance.plan >= Tier::Premium {
+        true => MaybeUndefined::from_opt_null(told),
+        false => MaybeUndefined::Undefined,
     }
 }
 

@@ -42,6 +42,7 @@ pub mod project_hooks;
 pub mod share;
 pub mod snippet;
 pub mod tag;
+pub mod template;
 pub mod todo;
 pub mod tree;
 pub mod upload;

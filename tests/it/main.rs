@@ -61,6 +61,7 @@ mod sign_in;
 mod snippets;
 mod support;
 mod tags;
+mod templates;
 mod todos;
 mod user_emails;
 mod user_keys;

@@ -9,8 +9,9 @@ pub mod messages;
 mod start;
 pub mod transplanting;
 
+use crate::entities::projects;
 use crate::error::{Error, Result};
-use crate::git::{self, RepositoryId};
+use crate::git::{self, Oid, RepositoryId};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
@@ -44,4 +45,19 @@ pub fn repository(backend: &Backend, access: &ProjectAccess) -> Result<git::Repo
 pub(in crate::services) fn open(backend: &Backend, access: &ProjectAccess) -> git::Repository {
     let id = RepositoryId::of_project(access.project.id);
     backend.repositories.repository(&id)
+}
+
+/// What the default branch of a project stands at; nothing where there is no such branch.
+pub(in crate::services) async fn tip(
+    repository: &git::Repository,
+    project: &projects::Model,
+) -> Result<Option<Oid>> {
+    let Some(branch) = project.default_branch.as_deref() else {
+        return Ok(None);
+    };
+    match repository.targets(vec![format!("refs/heads/{branch}")]).await {
+        Ok(targets) => Ok(targets.into_iter().flatten().next()),
+        Err(git::Error::RepositoryMissing) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }

@@ -7,9 +7,11 @@ use sea_orm::{
 };
 
 use super::rules::{self, Settings, word};
+use crate::api::types::MaybeUndefined;
 use crate::entities::access::group_level;
 use crate::entities::{AccessLevel, Visibility, fold, namespace_ancestors, namespaces, now, projects};
 use crate::error::{Error, Result};
+use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::access::GroupAccess;
 use crate::services::authentication::Caller;
@@ -23,6 +25,8 @@ pub struct Change {
     pub path: Option<String>,
     /// Who may see it.
     pub visibility: Option<Visibility>,
+    /// The project whose files are templates for all below the group, on plans that have that.
+    pub file_template_project_id: MaybeUndefined<i64>,
     /// All else.
     pub settings: Settings,
 }
@@ -105,6 +109,16 @@ async fn changed(
         }
         _ => {}
     }
+    if backend.instance.plan >= Tier::Premium {
+        match change.file_template_project_id {
+            MaybeUndefined::Undefined => {}
+            MaybeUndefined::Null => row.file_template_project_id = Set(None),
+            MaybeUndefined::Value(id) => {
+                refuse_project_elsewhere(transaction, current.id, id).await?;
+                row.file_template_project_id = Set(Some(id));
+            }
+        }
+    }
     change.settings.apply(backend, &mut row)?;
     row.updated_at = Set(now());
     let group = row.update(transaction).await.map_err(rules::taken)?;
@@ -141,6 +155,20 @@ async fn refuse_wider_inside(db: &impl ConnectionTrait, group_id: i64, wanted: V
         return refused("this group contains projects");
     }
     Ok(())
+}
+
+/// Refuses a project that does not lie in the group, however deep, as one that has templates for it.
+async fn refuse_project_elsewhere(db: &impl ConnectionTrait, group_id: i64, project_id: i64) -> Result<()> {
+    let inside = projects::live()
+        .filter(projects::Column::Id.eq(project_id))
+        .filter(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)));
+    match inside.count(db).await? {
+        0 => Err(Error::attribute(
+            "file_template_project_id",
+            "is not a project of the group",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Sets the lock on sharing on everything below a group.

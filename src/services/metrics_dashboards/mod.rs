@@ -11,7 +11,7 @@ use crate::database::Violation;
 use crate::entities::now;
 use crate::entities::starred_dashboards::{ActiveModel, Column, Entity, Model};
 use crate::error::{Error, Result};
-use crate::git::{self, EntryKind};
+use crate::git::EntryKind;
 use crate::services::access::ProjectAccess;
 use crate::services::{Backend, commits};
 
@@ -94,15 +94,12 @@ async fn is_there(backend: &Backend, access: &ProjectAccess, path: &str) -> Resu
     if path == BUILT_IN {
         return Ok(true);
     }
-    let branch = access.project.default_branch.as_deref();
-    let Some(branch) = branch.filter(|_| names_a_file(path) && commits::may_read_code(access)) else {
+    if !names_a_file(path) || !commits::may_read_code(access) {
         return Ok(false);
-    };
+    }
     let repository = commits::open(backend, access);
-    let commit = match repository.resolve_commit(&format!("refs/heads/{branch}")).await {
-        Ok(commit) => commit,
-        Err(git::Error::RevisionNotFound | git::Error::RepositoryMissing) => return Ok(false),
-        Err(error) => return Err(error.into()),
+    let Some(commit) = commits::tip(&repository, &access.project).await? else {
+        return Ok(false);
     };
     let found = repository.locate(commit, path).await?.entry;
     Ok(found.is_some_and(|entry| entry.kind == EntryKind::Blob && entry.path == path))

@@ -4,7 +4,7 @@ use chrono::{Days, NaiveDate};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect};
 
-use crate::entities::{now, project_bots, projects, users};
+use crate::entities::{namespaces, now, project_bots, projects, users};
 use crate::error::{Error, Result};
 use crate::git::RepositoryId;
 use crate::jobs::{self, delete_project::DeleteProject};
@@ -143,6 +143,7 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
     backend
         .database
         .transaction(async |transaction| {
+            namespaces::forget_file_templates(transaction, project.namespace_id, project.id).await?;
             let bots = project_bots::of_project(project.id);
             let bots = users::live().filter(users::Column::Id.in_subquery(bots));
             let bots: Vec<i64> = bots

@@ -1,11 +1,12 @@
-// Walks through labels, milestones, boards, badges, issues, notes, emoji, snippets, epics, merge requests,
-// pipelines and what deployments go by with an unchanged client of the interface. Usage: node planning.mjs BASE TOKEN
+// Walks through labels, milestones, boards, badges, issues, notes, emoji, snippets, epics, merge requests, pipelines, what
+// deployments go by, what is shipped, and templates with an unchanged client of the interface. Usage: node planning.mjs BASE TOKEN
 import { AccessLevel, Gitlab } from "@gitbeaker/rest";
 import { equal, go, holds, lists, names, refused } from "./checks.mjs";
 import { deploying } from "./deploying.mjs";
 import { mergeRequests } from "./merging.mjs";
 import { pipelines } from "./pipelines.mjs";
 import { shipping } from "./shipping.mjs";
+import { templates } from "./templates.mjs";
 import { awards, notes, subscriptions, times } from "./things.mjs";
 
 const [host, token] = process.argv.slice(2);
@@ -376,5 +377,5 @@ async function theEnd({ api, group, project, milestone }) {
 
 await go({}, [
   people, labels, milestones, boards, badges, issues, listsOfIssues, thingsOfIssues, movesOfIssues, todos, snippets, projectSnippets,
-  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, ...shipping, otherForms, theEnd,
+  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, ...shipping, ...templates, otherForms, theEnd,
 ]);

@@ -23,6 +23,7 @@ from deploying import Deploying
 from pipelines import Pipelines
 from planning import Planning
 from shipping import Shipping
+from templates import Templates
 
 CANNOT = """
 - Starring or subscribing twice, or taking back what is not there: the answer is 304, which the client raises as an error.
@@ -453,6 +454,9 @@ class Walk:
     def shipping(self):
         go(Shipping(self), Shipping.STEPS)
 
+    def templates(self):
+        go(Templates(self), Templates.STEPS)
+
     def custom_attributes(self):
         for thing in [self.root.projects.get(self.project.id), self.root.groups.get(self.engines.id), self.root.users.get(self.ada.id)]:
             thing.customattributes.set("place", "London")
@@ -512,7 +516,8 @@ class Walk:
 STEPS = [
     "signing_in", "users", "paging", "things_of_users", "groups", "members", "projects", "changes_of_place",
     "deletion_and_return", "forks", "files", "commits", "tags_and_archives", "uploads", "hooks", "events", "planning",
-    "pipelines", "deploying", "shipping", "custom_attributes", "namespaces", "project_tokens", "settings", "cannot", "the_end",
+    "pipelines", "deploying", "shipping", "templates", "custom_attributes", "namespaces", "project_tokens", "settings", "cannot",
+    "the_end",
 ]
 
 if __name__ == "__main__":

@@ -257,6 +257,7 @@ impl Ids {
                 ("hook_id", _) => self.hook.to_string(),
                 ("pipeline_id", _) => self.pipeline.to_string(),
                 ("deployment_id", _) => self.deployment.to_string(),
+                ("type", _) => "dockerfiles".to_owned(),
                 ("board_id", On::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),
                 (other, _) => panic!("{}: give {other} a value here", operation.id),

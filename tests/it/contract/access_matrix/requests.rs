@@ -124,6 +124,9 @@ impl Stage<'_> {
             ("trigger", _) => "push_events".to_owned(),
             ("format", _) => "zip".to_owned(),
             ("iid", _) => number(1),
+            ("type", _) => "dockerfiles".to_owned(),
+            ("key", _) if operation.id == "get_license_template" => text("mit"),
+            ("key", _) if operation.id.ends_with("_template") => text("Rust"),
             ("key" | "feature_flag_name", _) | ("name", On::Instance) => text("there"),
             // A project cannot be its own fork, so nothing changes.
             ("forked_from_id", _) => place.project.id.to_string(),

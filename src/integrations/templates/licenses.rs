@@ -1,0 +1,388 @@
+//! Licences to choose from: their texts, what they mean in short, and the words in them that stand for others.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use spdx::text::LICENSE_TEXTS;
+
+use crate::integrations::licenses;
+
+/// How many words of a text are replaced.
+const MOST_REPLACED: usize = 1_000;
+
+/// A licence to choose.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct License {
+    /// The short name in lower case, such as `gpl-3.0`.
+    pub key: String,
+    /// The name.
+    pub name: String,
+    /// What people call it, where that differs.
+    pub nickname: Option<&'static str>,
+    /// Whether it is among those that most choose.
+    pub popular: bool,
+    /// Where it is described.
+    pub html_url: Option<String>,
+    /// Where its authors keep the text.
+    pub source_url: Option<&'static str>,
+    /// What it is about.
+    pub description: Option<&'static str>,
+    /// What whoever uses the work has to do.
+    pub conditions: &'static [&'static str],
+    /// What they may do.
+    pub permissions: &'static [&'static str],
+    /// What they do not get.
+    pub limitations: &'static [&'static str],
+    /// The whole text.
+    pub content: String,
+}
+
+/// What there is to say of a licence beside its names and its text.
+struct Facts {
+    id: &'static str,
+    popular: bool,
+    description: &'static str,
+    conditions: &'static [&'static str],
+    permissions: &'static [&'static str],
+    limitations: &'static [&'static str],
+}
+
+const COMMERCE: &str = "commercial-use";
+const CHANGES: &str = "modifications";
+const SPREADING: &str = "distribution";
+const PATENTS: &str = "patent-use";
+const PRIVACY: &str = "private-use";
+const NOTICE: &str = "include-copyright";
+const NOTICE_WITH_SOURCE: &str = "include-copyright--source";
+const CHANGES_TOLD: &str = "document-changes";
+const SOURCE: &str = "disclose-source";
+const SOURCE_TO_NETWORK: &str = "network-use-disclose";
+const SAME: &str = "same-license";
+const SAME_FOR_FILES: &str = "same-license--file";
+const SAME_FOR_LIBRARY: &str = "same-license--library";
+const NO_LIABILITY: &str = "liability";
+const NO_WARRANTY: &str = "warranty";
+const NO_TRADEMARKS: &str = "trademark-use";
+const NO_PATENTS: &str = "patent-use";
+
+/// What nearly all licences permit.
+const FREE: &[&str] = &[COMMERCE, CHANGES, SPREADING, PRIVACY];
+/// The same, with patents.
+const FREE_WITH_PATENTS: &[&str] = &[COMMERCE, CHANGES, SPREADING, PATENTS, PRIVACY];
+/// What nearly all licences refuse.
+const NO_PROMISES: &[&str] = &[NO_LIABILITY, NO_WARRANTY];
+
+/// By key.
+const LICENSES: [Facts; 16] = [
+    Facts {
+        id: "AGPL-3.0-only",
+        popular: false,
+        description: "As the GPL, and whoever lets others use the work over a network offers them its source as well.",
+        conditions: &[NOTICE, CHANGES_TOLD, SOURCE, SOURCE_TO_NETWORK, SAME],
+        permissions: FREE_WITH_PATENTS,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "Apache-2.0",
+        popular: true,
+        description: "Lets everybody do nearly everything as long as notices are kept and changes are told, and grants \
+                      patents of those who contribute.",
+        conditions: &[NOTICE, CHANGES_TOLD],
+        permissions: FREE_WITH_PATENTS,
+        limitations: &[NO_TRADEMARKS, NO_LIABILITY, NO_WARRANTY],
+    },
+    Facts {
+        id: "BSD-2-Clause",
+        popular: false,
+        description: "Lets everybody do nearly everything as long as the notice and the disclaimer are kept.",
+        conditions: &[NOTICE],
+        permissions: FREE,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "BSD-3-Clause",
+        popular: false,
+        description: "As the BSD licence with two clauses, and nobody advertises with the names of those who \
+                      contributed.",
+        conditions: &[NOTICE],
+        permissions: FREE,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "BSL-1.0",
+        popular: false,
+        description: "Lets everybody do nearly everything; the notice stays with the source and need not come with \
+                      what is compiled from it.",
+        conditions: &[NOTICE_WITH_SOURCE],
+        permissions: FREE,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "CC0-1.0",
+        popular: false,
+        description: "Gives up all rights that can be given up, everywhere, except patents and trademarks.",
+        conditions: &[],
+        permissions: FREE,
+        limitations: &[NO_LIABILITY, NO_TRADEMARKS, NO_PATENTS, NO_WARRANTY],
+    },
+    Facts {
+        id: "EPL-2.0",
+        popular: false,
+        description: "Changed parts stay under this licence with their source, what stands beside them need not. It can \
+                      be made to get along with the GPL.",
+        conditions: &[SOURCE, NOTICE, SAME],
+        permissions: FREE_WITH_PATENTS,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "EUPL-1.2",
+        popular: false,
+        description: "A licence of the European Union in all its languages. What is made of the work stays under it, or \
+                      under one of those that it names.",
+        conditions: &[NOTICE, SOURCE, CHANGES_TOLD, SOURCE_TO_NETWORK, SAME],
+        permissions: FREE_WITH_PATENTS,
+        limitations: &[NO_LIABILITY, NO_TRADEMARKS, NO_WARRANTY],
+    },
+    Facts {
+        id: "GPL-2.0-only",
+        popular: false,
+        description: "Whoever passes the work on, changed or not, passes on its source under this licence, too.",
+        conditions: &[NOTICE, CHANGES_TOLD, SOURCE, SAME],
+        permissions: FREE,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "GPL-3.0-only",
+        popular: true,
+        description: "Whoever passes the work on, changed or not, passes on its source under this licence, with the \
+                      patents that it takes and without locks that keep users from changing it.",
+        conditions: &[NOTICE, CHANGES_TOLD, SOURCE, SAME],
+        permissions: FREE_WITH_PATENTS,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "ISC",
+        popular: false,
+        description: "Says what the MIT licence says, in fewer words.",
+        conditions: &[NOTICE],
+        permissions: FREE,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "LGPL-2.1-only",
+        popular: false,
+        description: "For libraries: changes of the library stay under this licence with their source; programs that \
+                      use it may have any.",
+        conditions: &[NOTICE, SOURCE, CHANGES_TOLD, SAME_FOR_LIBRARY],
+        permissions: FREE,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "LGPL-3.0-only",
+        popular: false,
+        description: "For libraries: the third GPL, with the permission to use the library in programs under any \
+                      licence.",
+        conditions: &[NOTICE, SOURCE, CHANGES_TOLD, SAME_FOR_LIBRARY],
+        permissions: FREE_WITH_PATENTS,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "MIT",
+        popular: true,
+        description: "Short. Lets everybody do nearly everything as long as the notice is kept.",
+        conditions: &[NOTICE],
+        permissions: FREE,
+        limitations: NO_PROMISES,
+    },
+    Facts {
+        id: "MPL-2.0",
+        popular: false,
+        description: "Changed files stay under this licence with their source; files beside them may have any.",
+        conditions: &[SOURCE, NOTICE, SAME_FOR_FILES],
+        permissions: FREE_WITH_PATENTS,
+        limitations: &[NO_LIABILITY, NO_TRADEMARKS, NO_WARRANTY],
+    },
+    Facts {
+        id: "Unlicense",
+        popular: false,
+        description: "Gives the work to the public, without conditions.",
+        conditions: &[],
+        permissions: FREE,
+        limitations: NO_PROMISES,
+    },
+];
+
+static ALL: LazyLock<Vec<License>> = LazyLock::new(|| LICENSES.iter().filter_map(license).collect());
+
+/// Words in brackets of any kind that stand for others.
+static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let years = "(?<year>year|yyyy)";
+    let projects = r"(?<project>project|program|description|one\s+line\s[^<>{}\[\]]*does\.)";
+    let names =
+        r"(?<name>fullname|owner|name\s+of\s+(?:author|copyright\s+owner)|copyright\s+(?:owner|holders?))";
+    let brackets = format!(r"(?i)[<{{\[]\s*(?:{years}|{projects}|{names})\s*[>}}\]]");
+    Regex::new(&brackets).ok()
+});
+
+/// All licences, by key.
+#[must_use]
+pub fn all() -> &'static [License] {
+    &ALL
+}
+
+fn license(facts: &Facts) -> Option<License> {
+    let described = licenses::describe(facts.id)?;
+    let (_, text) = LICENSE_TEXTS.iter().find(|(id, _)| *id == facts.id)?;
+    Some(License {
+        key: described.key,
+        name: described.name,
+        nickname: described.nickname,
+        popular: facts.popular,
+        html_url: Some(described.html_url),
+        source_url: described.source_url,
+        description: Some(facts.description),
+        conditions: facts.conditions,
+        permissions: facts.permissions,
+        limitations: facts.limitations,
+        content: (*text).to_owned(),
+    })
+}
+
+/// What the words in a text stand for; absent ones stay as they are.
+#[derive(Debug, Clone, Copy)]
+pub struct Meant<'a> {
+    /// The current year.
+    pub year: i32,
+    /// What the work is called.
+    pub project: Option<&'a str>,
+    /// Who has the rights.
+    pub full_name: Option<&'a str>,
+}
+
+/// A text with its words replaced. What is put in is not looked at again.
+#[must_use]
+pub fn fill_in(text: &str, meant: Meant<'_>) -> String {
+    let Some(words) = WORDS.as_ref() else {
+        return text.to_owned();
+    };
+    let replaced = words.replacen(text, MOST_REPLACED, |found: &Captures<'_>| {
+        let whole = found.get(0).map_or("", |whole| whole.as_str());
+        if found.name("year").is_some() {
+            return meant.year.to_string();
+        }
+        let other = match found.name("project") {
+            Some(_) => meant.project,
+            None => meant.full_name,
+        };
+        other.unwrap_or(whole).to_owned()
+    });
+    replaced.into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MEANT: Meant<'static> = Meant {
+        year: 1843,
+        project: Some("Analytical Engine"),
+        full_name: Some("Ada $1 Lovelace"),
+    };
+
+    fn text_of(key: &str) -> &'static str {
+        let license = all().iter().find(|license| license.key == key);
+        &license.expect("a licence").content
+    }
+
+    #[test]
+    fn every_licence_has_a_text_and_all_facts() {
+        let keys: Vec<&str> = all().iter().map(|license| license.key.as_str()).collect();
+        assert_eq!(keys.len(), LICENSES.len());
+        assert!(keys.is_sorted());
+        for key in [
+            "agpl-3.0",
+            "apache-2.0",
+            "bsd-2-clause",
+            "bsd-3-clause",
+            "epl-2.0",
+            "gpl-2.0",
+            "gpl-3.0",
+            "lgpl-2.1",
+            "mit",
+            "mpl-2.0",
+            "unlicense",
+        ] {
+            assert!(keys.contains(&key), "{key}");
+        }
+        for license in all() {
+            assert!(
+                license.content.len() > 500 && license.permissions.contains(&COMMERCE),
+                "{}",
+                license.key
+            );
+            assert!(license.limitations.contains(&NO_WARRANTY), "{}", license.key);
+        }
+        let popular: Vec<&str> = all()
+            .iter()
+            .filter(|license| license.popular)
+            .map(|license| license.key.as_str())
+            .collect();
+        assert_eq!(popular, ["apache-2.0", "gpl-3.0", "mit"]);
+    }
+
+    #[test]
+    fn words_are_replaced_where_they_stand_in_brackets() {
+        let mit = fill_in(text_of("mit"), MEANT);
+        assert!(mit.contains("Copyright (c) 1843 Ada $1 Lovelace\n"));
+        let apache = fill_in(text_of("apache-2.0"), MEANT);
+        assert!(apache.contains("Copyright 1843 Ada $1 Lovelace"));
+        for key in ["bsd-2-clause", "bsd-3-clause", "isc"] {
+            assert!(
+                fill_in(text_of(key), MEANT).contains("1843 Ada $1 Lovelace"),
+                "{key}"
+            );
+        }
+        for key in ["gpl-3.0", "agpl-3.0"] {
+            let text = fill_in(text_of(key), MEANT);
+            assert!(
+                text.contains("     Analytical Engine\n     Copyright (C) 1843  Ada $1 Lovelace\n"),
+                "{key}"
+            );
+        }
+        assert_eq!(
+            fill_in("{YEAR} [Project] <FullName> [ description ] year project", MEANT),
+            "1843 Analytical Engine Ada $1 Lovelace Analytical Engine year project"
+        );
+    }
+
+    #[test]
+    fn what_nobody_said_stays_and_what_is_put_in_is_not_looked_at() {
+        let nothing = Meant {
+            project: None,
+            full_name: None,
+            ..MEANT
+        };
+        let text = "<year> [project] {fullname} <https://example.com> [none] <one line, by which it\ndoes.>";
+        assert_eq!(
+            fill_in(text, nothing),
+            "1843 [project] {fullname} <https://example.com> [none] <one line, by which it\ndoes.>"
+        );
+        let circle = Meant {
+            project: Some("[fullname]"),
+            full_name: Some("<project>"),
+            ..MEANT
+        };
+        assert_eq!(
+            fill_in("[project] by [fullname]", circle),
+            "[fullname] by <project>"
+        );
+        // In none of our texts anything else is taken for such a word.
+        for license in all() {
+            let filled = fill_in(&license.content, nothing);
+            let years = filled.matches("1843").count();
+            assert!(years < 3, "{}", license.key);
+        }
+        let many = "[year]".repeat(MOST_REPLACED + 1);
+        assert!(fill_in(&many, MEANT).ends_with("1843[year]"));
+    }
+}
