@@ -207,10 +207,10 @@ scenario! {
             (&main, json!({ "state": "success", "ref": "main" }), 403),
             (&main, json!({ "state": "success" }), 403),
             (&main, json!({ "state": "success", "pipeline_id": of_main }), 403),
-            (&feature, json!({ "state": "success", "ref": "main" }), 403),
             (&feature, json!({ "state": "success", "ref": "feature/x" }), 201),
             (&feature, json!({ "state": "success" }), 201),
             (&feature, json!({ "state": "success", "pipeline_id": of_feature }), 201),
+            (&feature, json!({ "state": "success", "ref": "main" }), 403),
         ] {
             assert_eq!(developer.post(&on(sha), body.clone()).await.status, status, "{sha} {body}");
             maintainer.post(&on(sha), body).await.expect(201);
