@@ -73,7 +73,7 @@ impl Expression {
             .build();
         let pattern = parser.parse(&fields.join(" ")).ok()?;
         // Asked where the days of the week say nothing: the search below goes through all calendars that there are.
-        if fields.last()?.starts_with('*') && !has_a_day(&pattern) {
+        if pattern.pattern.is_dow_wildcard() && !has_a_day(&pattern) {
             return None;
         }
         // However that is said: `0-23` and `*/1` are every hour, too.
