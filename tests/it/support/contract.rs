@@ -53,7 +53,10 @@ pub fn check(method: &str, path: &str, answer: &Answer) {
             .collect::<String>()
     };
     assert_ne!(answer.status, 500, "{method} {path} failed: {}", body());
-    let Some(operation) = operation(method, path) else {
+    // Some paths may have a slash too many.
+    let meant = path.replace("//", "/");
+    let meant = meant.strip_suffix('/').unwrap_or(&meant);
+    let Some(operation) = operation(method, path).or_else(|| operation(method, meant)) else {
         assert!(
             matches!(answer.status, 404 | 405 | 410),
             "{method} {path} is no operation but {}",
