@@ -131,8 +131,13 @@ impl<'a> Exchange<'a> {
     pub fn path(&self) -> Result<Vec<(&'static str, String)>> {
         let sent = self.call.request.original_uri().path().split('/');
         let template = self.operation.path.split('/');
+        // A slash too many was overlooked on the way here, and stands between no values.
+        let overlooked = sent.clone().count() > template.clone().count();
+        let sent = sent
+            .enumerate()
+            .filter(|(index, segment)| *index == 0 || !overlooked || !segment.is_empty());
         let mut values = Vec::new();
-        for (pattern, segment) in template.zip(sent) {
+        for (pattern, (_, segment)) in template.zip(sent) {
             let Some((prefix, name)) = pattern.split_once('{') else {
                 continue;
             };

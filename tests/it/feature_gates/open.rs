@@ -181,6 +181,17 @@ scenario! {
             assert!(!open_for(&server, name, &Caller::anonymous(), (None, None)).await);
         }
     }
+
+    async fn a_slash_too_many_does_not_matter(server) {
+        let root = server.root();
+        let made = root.post("/features//walk", json!({"value": true})).await.expect(201).json();
+        assert_eq!((&made["name"], &made["state"]), (&json!("walk"), &json!("on")));
+        for path in ["/features", "/features/"] {
+            assert_eq!(root.get(path).await.expect(200).pluck("name"), ["walk"], "{path}");
+        }
+        root.delete("/features//walk").await.expect(204);
+        assert_eq!(root.get("/features/").await.expect(200).json(), json!([]));
+    }
 }
 
 site_scenario! {
