@@ -39,7 +39,7 @@ class Templates:
             refused(404, older.get, "no-such")
             refused(404, newer.get, "no-such")
         # Clients expect that these do not fit on a page.
-        equal(len(root.gitlabciymls.list(get_all=False)), 20)
+        equal(len(root.gitlabciymls.list(per_page=20, get_all=False)), 20)
         assert "script" in root.gitlabciymls.get("Nodejs").content
 
     def licenses(self):
