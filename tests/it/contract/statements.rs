@@ -7,9 +7,10 @@ use serde_json::json;
 use crate::support::repository::Sample;
 use crate::support::{Client, TestServer, places, scenario};
 use crate::{
-    badges, boards, clusters, commit_statuses, deploy_keys, deployments, environments, epics,
-    feature_flag_user_lists, feature_flags, feature_gates, freeze_periods, issues, labels, merge_requests,
-    milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets, variables, vulnerabilities,
+    badges, boards, clusters, commit_statuses, container_registry, deploy_keys, deployments, environments,
+    epics, feature_flag_user_lists, feature_flags, feature_gates, freeze_periods, issues, labels,
+    merge_requests, milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets, variables,
+    vulnerabilities,
 };
 
 /// The most that a list may take, with finding out who asks.
@@ -40,6 +41,8 @@ struct Ids {
     group_milestone: i64,
     pipeline: i64,
     deployment: i64,
+    /// Of images, with many tags.
+    registry_repository: i64,
 }
 
 impl Ids {
@@ -55,6 +58,7 @@ impl Ids {
         let mut snippet = (0, 0);
         let mut pipeline = 0;
         let mut deployment = json!(null);
+        let mut registry_repository = 0;
         let epic = epics::epic(&root, group, "much", json!({})).await;
         for number in 0..MANY {
             let below = places::group(&root, &format!("below-{number}"), json!({ "parent_id": group })).await;
@@ -193,6 +197,13 @@ impl Ids {
             let job = commit_statuses::report(&root, project.id, &main, status).await;
             environments::environment(&root, &in_project, &title).await;
             clusters::cluster(&root, &in_project, &title).await;
+            for (place, name, tag) in [
+                (project.id, title.as_str(), "v1"),
+                (made, "", "v1"),
+                (project.id, "many", title.as_str()),
+            ] {
+                registry_repository = container_registry::image(server, place, name, tag, None).await;
+            }
             let deploys = json!({
                 "environment": title, "sha": main, "ref": "main", "tag": false, "status": "success", "job_id": job["id"],
             });
@@ -230,6 +241,7 @@ impl Ids {
             group_milestone,
             pipeline,
             deployment: places::id(&deployment),
+            registry_repository,
         }
     }
 
@@ -257,6 +269,7 @@ impl Ids {
                 ("hook_id", _) => self.hook.to_string(),
                 ("pipeline_id", _) => self.pipeline.to_string(),
                 ("deployment_id", _) => self.deployment.to_string(),
+                ("repository_id", _) => self.registry_repository.to_string(),
                 ("type", _) => "dockerfiles".to_owned(),
                 ("board_id", On::Project) => self.project_board.to_string(),
                 ("board_id", _) => self.group_board.to_string(),

@@ -6,7 +6,7 @@ use std::sync::{LazyLock, Mutex};
 use holdfast::api::DOCUMENT_JSON;
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::Operation;
-use jsonschema::Validator;
+use jsonschema::{Draft, Registry, Validator};
 use serde_json::{Value, json};
 
 use super::Answer;
@@ -14,34 +14,42 @@ use super::Answer;
 /// The published document.
 pub static DOCUMENT: LazyLock<Value> = LazyLock::new(|| serde_json::from_str(DOCUMENT_JSON).expect("JSON"));
 
+/// The operations of each method and number of segments, with the segments of their templates.
+static ROUTES: LazyLock<HashMap<(&str, usize), Vec<Route>>> = LazyLock::new(|| {
+    let mut routes: HashMap<_, Vec<Route>> = HashMap::new();
+    for operation in OPERATIONS {
+        let segments: Vec<&str> = operation.path.split('/').collect();
+        let route = (operation.method, segments.len());
+        routes.entry(route).or_default().push((*operation, segments));
+    }
+    routes
+});
+
+/// An operation and the segments of its template.
+type Route = (&'static Operation, Vec<&'static str>);
+
 /// The operation that a method and raw path reach.
 pub fn operation(method: &str, path: &str) -> Option<&'static Operation> {
-    let fits = |operation: &&&Operation| operation.method == method && matches(operation.path, path);
-    // HEAD of a path that documents none is answered by its GET.
-    let found = OPERATIONS
-        .iter()
-        .filter(fits)
-        .min_by_key(|operation| operation.path.matches('{').count());
-    let read = || {
-        OPERATIONS
-            .iter()
-            .find(|operation| operation.method == "GET" && matches(operation.path, path))
+    let sent: Vec<&str> = path.split('/').collect();
+    let found = |method: &str| {
+        let routes = ROUTES.get(&(method, sent.len())).into_iter().flatten();
+        routes
+            .filter(|(_, template)| matches(template, &sent))
+            .map(|(operation, _)| *operation)
+            .min_by_key(|operation| operation.path.matches('{').count())
     };
-    found
-        .or_else(|| if method == "HEAD" { read() } else { None })
-        .copied()
+    // HEAD of a path that documents none is answered by its GET.
+    found(method).or_else(|| if method == "HEAD" { found("GET") } else { None })
 }
 
-fn matches(template: &str, path: &str) -> bool {
-    let (pattern, sent): (Vec<&str>, Vec<&str>) = (template.split('/').collect(), path.split('/').collect());
-    pattern.len() == sent.len()
-        && pattern
-            .iter()
-            .zip(sent)
-            .all(|(pattern, segment)| match pattern.split_once('{') {
-                Some((prefix, _)) => segment.starts_with(prefix) && segment.len() > prefix.len(),
-                None => *pattern == segment,
-            })
+fn matches(template: &[&str], sent: &[&str]) -> bool {
+    template
+        .iter()
+        .zip(sent)
+        .all(|(pattern, segment)| match pattern.split_once('{') {
+            Some((prefix, _)) => segment.starts_with(prefix) && segment.len() > prefix.len(),
+            None => pattern == segment,
+        })
 }
 
 /// Panics when an answer is not what the contract says.
@@ -107,13 +115,9 @@ pub fn check(method: &str, path: &str, answer: &Answer) {
         operation.id,
         content.keys()
     );
-    if essence == "application/json" {
-        validate(
-            operation.id,
-            answer.status,
-            &content[&essence]["schema"],
-            &answer.json(),
-        );
+    if essence == "application/json" || essence.ends_with("+json") {
+        let schema = &content[&essence]["schema"];
+        validate((operation.id, answer.status, essence), schema, &answer.json());
     }
 }
 
@@ -125,20 +129,21 @@ pub fn deref(value: &'static Value) -> &'static Value {
     }
 }
 
+/// An operation, a status of it, and the media type of the answer.
+type Documented = (&'static str, u16, String);
+
 /// Panics when a value breaks its schema.
-fn validate(id: &'static str, status: u16, schema: &Value, value: &Value) {
-    static VALIDATORS: LazyLock<Mutex<HashMap<(&'static str, u16), Validator>>> =
-        LazyLock::new(Mutex::default);
+fn validate(answer: Documented, schema: &Value, value: &Value) {
+    static VALIDATORS: LazyLock<Mutex<HashMap<Documented, Validator>>> = LazyLock::new(Mutex::default);
     let mut validators = VALIDATORS
         .lock()
         .unwrap_or_else(std::sync::PoisonError::into_inner);
-    let validator = validators.entry((id, status)).or_insert_with(|| {
-        let mut root = json!({ "allOf": [schema], "components": DOCUMENT["components"] });
-        to_json_schema(&mut root);
-        jsonschema::options()
-            .with_draft(jsonschema::Draft::Draft4)
-            .build(&root)
-            .expect("a schema")
+    let validator = validators.entry(answer.clone()).or_insert_with(|| {
+        let mut schema = schema.clone();
+        to_json_schema(&mut schema);
+        let options = jsonschema::options().with_draft(Draft::Draft4);
+        let options = options.with_registry(&COMPONENTS);
+        options.build(&schema).expect("a schema")
     });
     let faults: Vec<String> = validator
         .iter_errors(value)
@@ -146,17 +151,31 @@ fn validate(id: &'static str, status: u16, schema: &Value, value: &Value) {
         .collect();
     assert!(
         faults.is_empty(),
-        "{id} {status} breaks its schema:\n{}\n{value:#}",
+        "{answer:?} breaks its schema:\n{}\n{value:#}",
         faults.join("\n")
     );
 }
 
-/// OpenAPI's `nullable` in the terms of JSON Schema; objects may carry no property that is not documented.
+/// Where the validators find what schemas refer to.
+const WHOLE: &str = "urn:contract";
+
+/// The parts of the document that schemas refer to: once, for they are large and the validators many.
+static COMPONENTS: LazyLock<Registry<'static>> = LazyLock::new(|| {
+    let mut whole = json!({ "components": DOCUMENT["components"] });
+    to_json_schema(&mut whole);
+    let registry = Registry::new().draft(Draft::Draft4).add(WHOLE, whole);
+    registry.expect("an address").prepare().expect("components")
+});
+
+/// OpenAPI's `nullable` in the terms of JSON Schema, references into the whole; objects may carry no property that is not documented.
 fn to_json_schema(schema: &mut Value) {
     match schema {
         Value::Array(items) => items.iter_mut().for_each(to_json_schema),
         Value::Object(entries) => {
             entries.values_mut().for_each(to_json_schema);
+            if let Some(Value::String(reference)) = entries.get_mut("$ref") {
+                reference.insert_str(0, WHOLE);
+            }
             if entries.get("properties").is_some_and(Value::is_object)
                 && entries.get("type") == Some(&json!("object"))
                 && !entries.contains_key("additionalProperties")

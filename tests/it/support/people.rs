@@ -118,7 +118,8 @@ impl TestServer {
                 if backlog.waiting + backlog.running == 0 {
                     break;
                 }
-                tokio::task::yield_now().await;
+                // Asked again at once, it would take the processor from the jobs it waits for.
+                tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
         let registry = jobs::registry(&self.backend);

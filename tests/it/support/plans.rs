@@ -32,13 +32,14 @@ pub async fn plan(server: &TestServer, sql: &str, value: Option<&str>) -> Vec<St
 }
 
 async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&str>) -> Vec<String> {
-    // How many rows are wanted is said, so that the order counts.
-    let sql = match sql.split_once(" LIMIT ") {
+    // How many rows are wanted is said, so that the order counts. What is tried row by row has limits of its own, before that.
+    let limited = sql.rsplit_once(" LIMIT ").map(|(head, limit)| {
+        let tail = limit.find(')').map_or("", |end| &limit[end..]);
+        (head, tail)
+    });
+    let sql = match limited.filter(|(_, tail)| !tail.contains('$')) {
         None => sql.to_owned(),
-        Some((head, limit)) => {
-            let tail = limit.find(')').map_or("", |end| &limit[end..]);
-            format!("{head} LIMIT 21{tail}")
-        }
+        Some((head, tail)) => format!("{head} LIMIT 21{tail}"),
     };
     let values = (1..).take_while(|number| sql.contains(&format!("${number}")));
     let value_text = value.map_or("NULL".to_owned(), |value| format!("'{value}'"));

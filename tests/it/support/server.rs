@@ -57,7 +57,8 @@ pub struct TestServer {
 #[derive(Default)]
 struct Statements {
     count: AtomicUsize,
-    texts: Mutex<Vec<String>>,
+    /// Those that ran since somebody asked for the count. Until then none are kept, which long tests have no memory for.
+    texts: Mutex<Option<(usize, Vec<String>)>>,
 }
 
 impl TestServer {
@@ -91,7 +92,9 @@ impl TestServer {
         let seen = Arc::clone(&statements);
         let observer: holdfast::database::Observer = Arc::new(move |sql, _| {
             seen.count.fetch_add(1, Ordering::Relaxed);
-            seen.texts.lock().expect("texts").push(sql.to_owned());
+            if let Some((_, texts)) = &mut *seen.texts.lock().expect("texts") {
+                texts.push(sql.to_owned());
+            }
         });
         let chosen = Chosen {
             token: Some(Secret::new(ROOT_TOKEN.to_owned())),
@@ -141,12 +144,17 @@ impl TestServer {
     /// How many statements the database has run so far; from here on nothing is remembered of it.
     pub fn statements(&self) -> usize {
         self.backend.database.forget();
-        self.statements.count.load(Ordering::Relaxed)
+        let count = self.statements.count.load(Ordering::Relaxed);
+        let mut texts = self.statements.texts.lock().expect("texts");
+        texts.get_or_insert_with(|| (count, Vec::new()));
+        count
     }
 
     /// The texts of the statements from the given one on.
     pub fn statement_texts(&self, from: usize) -> Vec<String> {
-        self.statements.texts.lock().expect("texts")[from..].to_vec()
+        let texts = self.statements.texts.lock().expect("texts");
+        let (first, texts) = texts.as_ref().expect("a count of statements before");
+        texts[from - first..].to_vec()
     }
 
     /// A caller without credentials.
