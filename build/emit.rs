@@ -120,15 +120,18 @@ fn schema(schema: &Schema) -> TokenStream {
             let variants = values.iter().map(|value| {
                 let variant = format_ident!("{}", variant(value));
                 let text = format!(" `{value}`.");
-                quote!(#[doc = #text] #[oai(rename = #value)] #[serde(rename = #value)] #variant)
+                let (oai, serde) = renames(schema.input, schema.output, value, &quote!());
+                quote!(#[doc = #text] #oai #serde #variant)
             });
             let arms = values.iter().map(|value| {
                 let variant = format_ident!("{}", variant(value));
                 quote!(Self::#variant => #value)
             });
+            let parse = schema.input.then(|| quote!(, Enum));
+            let serialize = schema.output.then(|| quote!(, Serialize));
             quote! {
                 #docs
-                #[derive(Debug, Clone, Copy, PartialEq, Eq, Enum, Serialize)]
+                #[derive(Debug, Clone, Copy, PartialEq, Eq #parse #serialize)]
                 pub enum #ident { #(#variants),* }
                 impl #ident {
                     /// The value as it stands in JSON.
@@ -139,6 +142,13 @@ fn schema(schema: &Schema) -> TokenStream {
         }
         Form::Object(properties) => object(&ident, &docs, properties, schema.input, schema.output),
     }
+}
+
+/// The name that a field or value has in JSON, for those who read it and those who write it.
+fn renames(input: bool, output: bool, name: &str, how: &TokenStream) -> (TokenStream, TokenStream) {
+    let oai = input.then(|| quote!(#[oai(rename = #name)]));
+    let serde = output.then(|| quote!(#[serde(rename = #name #how)]));
+    (quote!(#oai), quote!(#serde))
 }
 
 /// A Rust name for an enum value, also for those that are no words.
@@ -176,17 +186,20 @@ fn object(
                 quote!(, skip_serializing_if = "Option::is_none"),
             ),
         };
-        let serde = if output {
-            quote!(#[serde(rename = #name #serde)])
-        } else {
-            quote!()
-        };
-        quote!(#docs #[oai(rename = #name)] #serde pub #ident: #ty)
+        let (oai, serde) = renames(input, output, name, &serde);
+        quote!(#docs #oai #serde pub #ident: #ty)
     });
-    let serialize = if output { quote!(, Serialize) } else { quote!() };
+    // Each is made only into what is asked of it, and nothing describes it to the router: there are hundreds, and the
+    // compiler has to take in all that stands here.
+    let serialize = output.then(|| quote!(, Serialize));
+    let (parse, only) = match input {
+        true => (quote!(, Object), quote!(#[oai(write_only_all)])),
+        false => (quote!(), quote!()),
+    };
     quote! {
         #docs
-        #[derive(Debug, Clone, Object #serialize)]
+        #[derive(Debug, Clone #parse #serialize)]
+        #only
         pub struct #ident { #(#fields),* }
     }
 }
@@ -215,6 +228,7 @@ fn tag(tag: &Tag) -> TokenStream {
 fn container(operation: &Operation) -> Option<&'static str> {
     match operation.access.on.as_str() {
         "project" | "group" => Some("id"),
+        "scim" => Some("group_path"),
         "user" => {
             let named = |name: &str| {
                 operation
@@ -278,6 +292,7 @@ fn request(operation: &Operation) -> TokenStream {
     quote! {
         #[doc = #title]
         #[derive(Debug, Clone, Object)]
+        #[oai(write_only_all)]
         pub struct #ident { #(#fields)* #page #body }
     }
 }
@@ -287,6 +302,7 @@ fn context(operation: &Operation) -> TokenStream {
         "project" => "ProjectAccess",
         "group" => "GroupAccess",
         "user" => "UserAccess",
+        "scim" => "ScimAccess",
         _ => "InstanceAccess",
     };
     let ident = format_ident!("{name}");
@@ -294,25 +310,22 @@ fn context(operation: &Operation) -> TokenStream {
     quote!(access::#ident)
 }
 
-/// What the trait's method answers with, what is sent, and how the one becomes the other.
-fn success(success: &Success, page: Paging) -> (TokenStream, TokenStream, TokenStream) {
-    let (plain, sent, wrap) = match (&success.content, page) {
+/// What the trait's method answers with, and how it becomes what is sent.
+fn success(success: &Success, page: Paging) -> (TokenStream, TokenStream) {
+    let (plain, wrap) = match (&success.content, page) {
         (Content::Json(Type::List(inner, ..)), Paging::Offset | Paging::Keyset) => {
             let inner = ty(inner);
-            return (quote!(Page<#inner>), quote!(Page<#inner>), quote!(outcome));
+            return (quote!(Page<#inner>), quote!(outcome));
         }
-        (Content::Json(inner), _) => {
-            let inner = ty(inner);
-            (inner.clone(), quote!(Json<#inner>), quote!(Json))
-        }
-        (Content::Empty, _) => (quote!(()), quote!(Empty), quote!(Empty::from)),
-        (Content::Download, _) => return (quote!(Download), quote!(Download), quote!(outcome)),
+        (Content::Json(inner), _) => (ty(inner), quote!(Json)),
+        (Content::Empty, _) => (quote!(()), quote!(Empty::from)),
+        (Content::Download, _) => return (quote!(Download), quote!(outcome)),
     };
     if success.headers {
         let wrapped = quote!(outcome.map(|answer| answer.map(#wrap)));
-        (quote!(WithHeaders<#plain>), quote!(WithHeaders<#sent>), wrapped)
+        (quote!(WithHeaders<#plain>), wrapped)
     } else {
-        (plain, sent, quote!(outcome.map(#wrap)))
+        (plain, quote!(outcome.map(#wrap)))
     }
 }
 
@@ -328,7 +341,7 @@ fn method(operation: &Operation) -> TokenStream {
         Some(true) => quote!(, file: UploadedFile),
         Some(false) => quote!(, file: Option<UploadedFile>),
     };
-    let (answer, ..) = success(&operation.success, operation.page);
+    let (answer, _) = success(&operation.success, operation.page);
     quote!(#docs fn #name(&self, access: #context #request #file) -> impl Future<Output = Result<#answer>> + Send;)
 }
 
@@ -339,7 +352,7 @@ fn route(operation: &Operation) -> TokenStream {
         &operation.method,
         operation.success.status,
     );
-    let (_, sent, wrap) = success(&operation.success, operation.page);
+    let (_, wrap) = success(&operation.success, operation.page);
     let docs = docs(&[&operation.summary]);
     let (request, pattern, argument) = if has_request(operation) {
         let request = request_ident(operation);
@@ -358,7 +371,7 @@ fn route(operation: &Operation) -> TokenStream {
         Some(false) => quote!(self.0.handler().#name(access #argument, exchange.file()).await),
     };
     let admit = quote! {
-        match self.0.admit::<_, #request>(&mut exchange).await {
+        match self.0.admit(&mut exchange).await.and_then(Admitted::request::<#request>) {
             Ok((access, #pattern)) => #call,
             Err(error) => Err(error),
         }
@@ -366,14 +379,14 @@ fn route(operation: &Operation) -> TokenStream {
     let recall = is_memorable(operation).then(|| {
         quote! {
             if let Some(known) = self.0.recall(&mut exchange).await {
-                return known;
+                return Reply::new(known);
             }
         }
     });
     quote! {
         #docs
         #[oai(path = #path, method = #method, operation_id = #id)]
-        async fn #name(&self, call: Call<'_>) -> Reply<#sent, #status> {
+        async fn #name(&self, call: Call<'_>) -> Reply<#status> {
             let mut exchange = Exchange::new(&#table, call);
             #recall
             let outcome = #admit;
@@ -439,13 +452,22 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
         None => quote!(None),
     };
     let file = match &operation.file {
-        Some(FilePart { name, required, .. }) => quote!(Some(FilePart { name: #name, required: #required })),
+        Some(FilePart {
+            name,
+            required,
+            attachment,
+            ..
+        }) => quote!(Some(FilePart { name: #name, required: #required, attachment: #attachment })),
         None => quote!(None),
     };
     let of_body = operation.body.as_ref().map(|body| body.limit);
     let of_file = operation.file.as_ref().map(|file| file.limit);
     let limit: u64 = of_body.or(of_file).or(operation.raw_body).unwrap_or(1 << 20);
     let raw_body = operation.raw_body.is_some();
+    let (media, errors) = (
+        &operation.media,
+        format_ident!("{}", operation.errors.to_upper_camel_case()),
+    );
     let one_of = operation.one_of.iter().map(|names| quote!(&[#(#names),*]));
     let docs = format!(" The contract's line on `{id}`.");
     quote! {
@@ -469,6 +491,8 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
             body_limit: #limit,
             success: #status,
             statuses: &[#(#statuses),*],
+            media: #media,
+            errors: Errors::#errors,
         };
     }
 }

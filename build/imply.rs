@@ -6,7 +6,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::contract::load::Document;
-use crate::contract::lower::METHODS;
+use crate::contract::lower::{METHODS, json_of};
 
 /// The header that the edge reads by itself, so that no handler sees it.
 pub const IF_NONE_MATCH: &str = "If-None-Match";
@@ -46,7 +46,7 @@ fn revalidation(document: &Document, operation: &mut Map<String, Value>) {
     let Some(success) = responses.get("200").map(|response| document.deref(response)) else {
         return;
     };
-    if success.pointer("/content/application~1json").is_none() {
+    if json_of(&success["content"]).is_none() {
         return;
     }
     let mut success = success.clone();

@@ -1,4 +1,7 @@
-//! The house rules of the contract (design 3), each with the file and pointer of what breaks it.
+//! The house rules of the contract (design 3), each with the file and pointer of what breaks it. Those of the fields of
+//! ours are in [`extensions`].
+
+mod extensions;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +10,7 @@ use serde_json::Value;
 
 use crate::contract::example;
 use crate::contract::load::{Document, Fault, escape};
-use crate::contract::lower::{METHODS, is_file};
+use crate::contract::lower::{METHODS, is_file, json_of};
 use crate::contract::words;
 
 const MINIMA: [&str; 7] = [
@@ -185,7 +188,7 @@ impl Linter<'_> {
         let access = &operation["x-access"];
         let on = access["on"].as_str().unwrap_or_default();
         let min = access["min"].as_str().unwrap_or_default();
-        let known = matches!(on, "instance" | "user" | "group" | "project") && MINIMA.contains(&min);
+        let known = matches!(on, "instance" | "user" | "group" | "project" | "scim") && MINIMA.contains(&min);
         self.require(
             known,
             pointer,
@@ -200,12 +203,17 @@ impl Linter<'_> {
         for key in keys.filter(|key| !matches!(*key, "on" | "min" | "anonymous" | "archived" | "first")) {
             self.fault(pointer, "access", format!("x-access has no field `{key}`"));
         }
-        let has_key = path.contains("{id}") || (on == "user" && path.contains("{user_id}"));
+        let has_key = match on {
+            "instance" => true,
+            "scim" => path.contains("{group_path}"),
+            "user" => path.contains("{id}") || path.contains("{user_id}"),
+            _ => path.contains("{id}"),
+        };
         self.require(
-            on == "instance" || has_key,
+            has_key,
             pointer,
             "access-key",
-            "x-access.on needs the path parameter `id`",
+            "x-access.on needs the path parameter `id`, and of scim `group_path`",
         );
         let responses = &operation["responses"];
         let anonymous = access["anonymous"] == Value::Bool(true);
@@ -289,7 +297,12 @@ impl Linter<'_> {
         };
         let at = format!("{pointer}/requestBody");
         self.require(method != "get", &at, "body-on-get", "GET takes no body");
-        let known = |media: &String| matches!(media.as_str(), "application/json" | "multipart/form-data");
+        let known = |media: &String| {
+            matches!(
+                media.as_str(),
+                "application/json" | "application/scim+json" | "multipart/form-data"
+            )
+        };
         self.require(
             !content.is_empty() && content.keys().all(known),
             &at,
@@ -313,7 +326,7 @@ impl Linter<'_> {
         if let Some(form) = content.get("multipart/form-data") {
             self.form(&at, &form["schema"], content.len() == 1);
         }
-        if let Some(media) = content.get("application/json") {
+        if let Some((_, media)) = json_of(&operation["requestBody"]["content"]) {
             self.example(&at, media);
         }
     }
@@ -385,7 +398,7 @@ impl Linter<'_> {
                     "media-bare",
                     "media types carry no parameters",
                 );
-                if media == "application/json" {
+                if json_of(&response["content"]).is_some_and(|(name, _)| name == media) {
                     self.schema(&format!("{at}/schema"), &body["schema"]);
                     self.example(&at, body);
                 }
@@ -418,104 +431,6 @@ impl Linter<'_> {
                 );
             }
         }
-    }
-
-    fn extensions(&mut self, pointer: &str, operation: &Value) {
-        self.job_token(pointer, operation);
-        self.one_of(pointer, operation);
-        self.raw_body(pointer, operation);
-        self.flag(pointer, operation);
-        let tier = operation["x-tier"].as_str().unwrap_or("free");
-        let known = matches!(tier, "free" | "starter" | "premium" | "ultimate");
-        self.require(
-            known,
-            pointer,
-            "tier",
-            "x-tier: free, starter, premium or ultimate",
-        );
-        let page = operation["x-page"].as_str().unwrap_or("offset");
-        self.require(
-            matches!(page, "offset" | "keyset"),
-            pointer,
-            "page",
-            "x-page: offset or keyset",
-        );
-    }
-
-    /// A job has one project and no more, and whoever may call with its token can read so.
-    fn job_token(&mut self, pointer: &str, operation: &Value) {
-        let said = &operation["x-job-token"];
-        let taken = *said == Value::Bool(true);
-        self.require(
-            taken || said.is_null(),
-            pointer,
-            "job-token",
-            "x-job-token is `true`, or not there",
-        );
-        self.require(
-            !taken || operation["x-access"]["on"] == "project",
-            pointer,
-            "job-token-project",
-            "the token of a job is good for its project only: x-access must be on a project",
-        );
-        let mut listed = operation["security"].as_array().into_iter().flatten();
-        let listed = listed.any(|one| !one["job_token_header"].is_null());
-        self.require(
-            taken == listed,
-            pointer,
-            "job-token-security",
-            "x-job-token and the security requirement `job_token_header` go together",
-        );
-    }
-
-    /// Each list has attributes of the body of which any may be missing.
-    fn one_of(&mut self, pointer: &str, operation: &Value) {
-        let said = &operation["x-one-of"];
-        let schema = operation.pointer("/requestBody/content/application~1json/schema");
-        let schema = schema.map_or(&Value::Null, |schema| self.document.deref(schema));
-        let optional = |name: &Value| {
-            let known = name
-                .as_str()
-                .is_some_and(|name| schema["properties"].get(name).is_some());
-            let mut required = schema["required"].as_array().into_iter().flatten();
-            known && !required.any(|one| one == name)
-        };
-        let good = |list: &Value| {
-            list.as_array()
-                .is_some_and(|list| list.len() > 1 && list.iter().all(optional))
-        };
-        let holds = said.is_null() || said.as_array().is_some_and(|lists| lists.iter().all(good));
-        let message = "x-one-of: lists of at least two attributes of the JSON body that are not required";
-        self.require(holds, pointer, "one-of", message);
-    }
-
-    /// What is handed over as it comes is JSON alone, and nothing is said of what stands in it that somebody would check.
-    fn raw_body(&mut self, pointer: &str, operation: &Value) {
-        let said = &operation["x-raw-body"];
-        let content = operation.pointer("/requestBody/content");
-        let alone = content
-            .and_then(Value::as_object)
-            .is_some_and(|content| content.len() == 1 && content.contains_key("application/json"));
-        let good = *said == Value::Bool(true) && alone && operation["x-one-of"].is_null();
-        let message =
-            "x-raw-body is `true`, for a body of application/json alone and without x-one-of, or not there";
-        self.require(said.is_null() || good, pointer, "raw-body", message);
-    }
-
-    /// A gate is asked by the guard, or by the service of an operation that names no project.
-    fn flag(&mut self, pointer: &str, operation: &Value) {
-        let said = &operation["x-flag"];
-        let mut keys = said
-            .as_object()
-            .into_iter()
-            .flatten()
-            .map(|(key, _)| key.as_str());
-        let known = keys.all(|key| matches!(key, "name" | "default" | "of"));
-        let whole = said["name"].is_string() && said["default"].is_boolean();
-        let of_project = said["of"] == "project" && operation["x-access"]["on"] == "instance";
-        let good = known && whole && (said["of"].is_null() || of_project);
-        let message = "x-flag has `name`, `default` and, on the instance alone, `of: project`";
-        self.require(said.is_null() || good, pointer, "flag", message);
     }
 
     fn components(&mut self) {

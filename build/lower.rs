@@ -15,6 +15,8 @@ use crate::contract::model::{
 pub const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
 /// The body limit of operations that name none: 1 MiB.
 const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
+/// The media type of answers, unless they say another.
+const JSON: &str = "application/json";
 /// Most texts that one text separated by commas holds.
 const MOST_SEPARATED: u64 = 100;
 /// Headers that paging and raw downloads set; they need no say of the handler.
@@ -33,6 +35,13 @@ const RUNTIME_HEADERS: [&str; 13] = [
     "Content-Range",
     "Content-Disposition",
 ];
+
+/// The part of a content that is JSON, with its media type: `application/json`, or a type that is written in JSON.
+pub fn json_of(content: &Value) -> Option<(&str, &Value)> {
+    let mut media = content.as_object()?.iter();
+    let (name, media) = media.find(|(name, _)| *name == JSON || name.ends_with("+json"))?;
+    Some((name, media))
+}
 
 /// Lowers a document that passed the lints.
 ///
@@ -180,13 +189,19 @@ impl Lowering<'_> {
             flag: flag_gate,
             page,
             one_of: one_of(operation),
+            media: self.media(&responses),
+            errors: match operation.get("x-errors") {
+                Some(form) => form.as_str().unwrap_or_default().to_owned(),
+                None => "plain".to_owned(),
+            },
         }
     }
 
     /// The attributes that a body carries, and the file that a form may carry beside them.
     fn body(&self, operation: &Value, limit: u64) -> (Option<Body>, Option<FilePart>) {
-        let media = |name: &str| operation.pointer(&format!("/requestBody/content/{name}/schema"));
-        let (json, form) = (media("application~1json"), media("multipart~1form-data"));
+        let content = &operation["requestBody"]["content"];
+        let json = json_of(content).map(|(_, media)| &media["schema"]);
+        let form = content.get("multipart/form-data").map(|media| &media["schema"]);
         let form = form.map(|schema| (reference_name(schema), self.document.deref(schema)));
         let properties = |schema: &Value| schema["properties"].as_object().cloned().unwrap_or_default();
         let file = form.as_ref().and_then(|(_, schema)| {
@@ -196,6 +211,7 @@ impl Lowering<'_> {
             Some(FilePart {
                 name: name.clone(),
                 required: required.is_some_and(|names| names.iter().any(|one| one == name)),
+                attachment: operation["x-attachment"] != false,
                 limit,
             })
         });
@@ -264,10 +280,10 @@ impl Lowering<'_> {
                     .keys()
                     .any(|name| !RUNTIME_HEADERS.contains(&name.as_str()))
             });
-        let content = match response.get("content").and_then(Value::as_object) {
+        let content = match response.get("content") {
             None => Content::Empty,
-            Some(content) => match content.get("application/json") {
-                Some(media) => {
+            Some(content) => match json_of(content) {
+                Some((_, media)) => {
                     Content::Json(self.ty(&format!("{pointer}/responses/{status}"), &media["schema"]))
                 }
                 None => Content::Download,
@@ -278,6 +294,13 @@ impl Lowering<'_> {
             content,
             headers,
         }
+    }
+
+    /// The media type of the answer's JSON.
+    fn media(&self, responses: &serde_json::Map<String, Value>) -> String {
+        let mut successes = responses.iter().filter(|(status, _)| status.starts_with('2'));
+        let found = successes.find_map(|(_, response)| json_of(&self.document.deref(response)["content"]));
+        found.map_or(JSON, |(name, _)| name).to_owned()
     }
 
     /// Lowers a schema that stands where a type is wanted.

@@ -58,6 +58,10 @@ pub struct Operation {
     pub page: Paging,
     /// Of each of these lists of attributes, exactly one must be sent.
     pub one_of: Vec<Vec<String>>,
+    /// The media type of its JSON.
+    pub media: String,
+    /// The form of its refusals: plain or scim.
+    pub errors: String,
 }
 
 /// `x-flag`.
@@ -83,7 +87,7 @@ pub enum Paging {
 
 /// `x-access`.
 pub struct Access {
-    /// instance, user, group or project.
+    /// instance, user, group, project or scim.
     pub on: String,
     /// The least role.
     pub min: String,
@@ -125,6 +129,8 @@ pub struct FilePart {
     pub name: String,
     /// Whether it must be there.
     pub required: bool,
+    /// Whether the setting for attachments bounds its size as well.
+    pub attachment: bool,
     /// Largest size of the whole body in bytes.
     pub limit: u64,
 }

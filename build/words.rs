@@ -27,6 +27,8 @@ const EXTENSIONS: &[&str] = &[
     "x-page",
     "x-body-limit",
     "x-raw-body",
+    "x-attachment",
+    "x-errors",
 ];
 const PARAMETER: &[&str] = &[
     "name",

@@ -96,9 +96,21 @@ lints! {
     extensions_are_known: "paths/keys.yaml", "x-tier: premium" => "x-teir: premium", "extension";
     tiers_are_known: "paths/keys.yaml", "x-tier: premium" => "x-tier: gold", "tier";
     raw_bodies_are_said_by_true: "paths/keys.yaml", "x-raw-body: true" => "x-raw-body: json", "raw-body";
+    files_are_attachments_or_said_to_be_none: "paths/keys.yaml", "    x-body-limit: 4096\n" => "    x-body-limit: 4096\n    x-attachment: true\n", "attachment";
     raw_bodies_are_json_alone: "paths/keys.yaml", "    x-body-limit: 4096\n" => "    x-body-limit: 4096\n    x-raw-body: true\n", "raw-body";
     raw_bodies_are_not_looked_into: "paths/keys.yaml", "    x-one-of: [[kind, parts]]\n" =>
         "    x-one-of: [[kind, parts]]\n    x-raw-body: true\n", "raw-body";
+    forms_of_refusals_are_known: "paths/keys.yaml", "x-errors: scim" => "x-errors: rest", "errors";
+    what_is_refused_in_scim_is_on_it: "paths/keys.yaml", "    x-errors: scim\n" => "", "errors-scim";
+    scim_takes_its_own_token: "paths/keys.yaml", "- scim_token: []" => "- bearer: []", "errors-scim";
+    scim_names_its_group: "paths/keys.yaml", "/groups/{group_path}/Keys" => "/groups/{group}/Keys", "access-key";
+    scim_decides_before_all_else: "paths/keys.yaml", "{'on': scim, min: none, first: true}" => "{'on': scim, min: none}", "errors-access";
+    examples_of_other_json_are_checked: "paths/keys.yaml", "example: {title: c}" => "example: {title: 1}", "example-valid";
+    answers_of_other_json_have_examples: "paths/keys.yaml", "            example: {id: 2, title: d" => "            example: {id: x, title: d", "example-valid";
+    refusals_of_scim_are_of_its_type: "paths/keys.yaml",
+        "'400': {$ref: '#/components/responses/ScimFault'}" => "'400': {$ref: '#/components/responses/Fault'}", "errors-media";
+    refusals_of_scim_are_nowhere_else: "paths/keys.yaml",
+        "'400': {$ref: '#/components/responses/Fault'}" => "'400': {$ref: '#/components/responses/ScimFault'}", "errors-media";
     gates_have_a_default: "paths/keys.yaml", "{name: keys, default: true}" => "{name: keys}", "flag";
     gates_have_known_fields: "paths/keys.yaml", "{name: keys, default: true}" => "{name: keys, default: true, fro: project}", "flag";
     gates_are_asked_for_a_project_where_the_path_names_none: "paths/keys.yaml",

@@ -36,7 +36,7 @@ fn small() -> Vec<(&'static str, String)> {
         ),
         (
             "shared/security.yaml",
-            "bearer: {type: http, scheme: bearer, description: A token.}\n".to_owned(),
+            "bearer: {type: http, scheme: bearer, description: A token.}\nscim_token: {type: http, scheme: bearer, description: Another.}\n".to_owned(),
         ),
     ]
 }
