@@ -3,12 +3,14 @@
 //! are ratios, so they hold on any machine; absolute ones are shown for orientation.
 //!
 //! `just bench` runs it. It starts the release binary on loopback, on data below `target/bench-data`. `just bench lists`
-//! measures lists on a large instance only, and `just bench generate` only makes that instance.
+//! measures lists on a large instance only, and `just bench generate` only makes that instance; both take the name of a
+//! database, `sqlite` or `postgresql`, to leave the other one out. `just bench images` measures layers of images only.
 
 mod commits;
 mod git;
 mod history;
 mod http;
+mod images;
 mod instance;
 mod lists;
 mod planning;
@@ -46,11 +48,18 @@ fn main() -> Result<()> {
     match wanted.as_slice() {
         [] => {
             runtime(false)?.block_on(measure(&directory, &mut report))?;
-            runtime(true)?.block_on(lists::measure(&directory, &mut report))?;
+            runtime(true)?.block_on(lists::measure(&directory, None, &mut report))?;
         }
-        ["lists"] => runtime(true)?.block_on(lists::measure(&directory, &mut report))?,
-        ["generate"] => return runtime(true)?.block_on(lists::generate(&directory)),
-        _ => return Err("what is wanted is nothing, `lists` or `generate`".into()),
+        ["lists", database @ ..] => {
+            let only = database.first().copied();
+            runtime(true)?.block_on(lists::measure(&directory, only, &mut report))?;
+        }
+        ["generate", database @ ..] => {
+            let only = database.first().copied();
+            return runtime(true)?.block_on(lists::generate(&directory, only));
+        }
+        ["images"] => runtime(false)?.block_on(images(&directory, &mut report))?,
+        _ => return Err("what is wanted is nothing, `lists`, `images` or `generate`".into()),
     }
     report.end()
 }
@@ -62,6 +71,13 @@ fn runtime(with_server: bool) -> Result<tokio::runtime::Runtime> {
         false => tokio::runtime::Builder::new_current_thread(),
     };
     Ok(builder.enable_all().build()?)
+}
+
+/// Images alone, on an empty instance.
+async fn images(directory: &Path, report: &mut Report) -> Result<()> {
+    let server = Place::new(&directory.join("instance"))?.start().await?;
+    images::measure(server.address, directory, report).await?;
+    server.stop()
 }
 
 async fn measure(directory: &Path, report: &mut Report) -> Result<()> {
@@ -98,6 +114,7 @@ async fn measure(directory: &Path, report: &mut Report) -> Result<()> {
     reads::measure(server.address, &repository, report).await?;
     commits::measure(server.address, &repository, directory, report).await?;
     transfers::measure(server.address, &repository, directory, report)?;
+    images::measure(server.address, directory, report).await?;
     server.come_to_rest().await?;
     rates::measure(server.address, report).await?;
 

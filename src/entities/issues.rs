@@ -6,6 +6,7 @@ use sea_orm::sea_query::{ExprTrait, LockType, Query};
 use sea_orm::{Condition, QuerySelect};
 
 use super::access::{self, Viewer};
+use super::by_row::finds;
 use super::{AccessLevel, issue_assignees, projects};
 
 /// Whether an issue is open (specification 3.6).
@@ -164,7 +165,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
 
 /// Issues whose project meets a condition on `projects`, looked at row by row.
 pub fn in_projects(condition: Condition) -> Expr {
-    let project = Query::select()
+    let mut project = Query::select()
         .expr(Expr::val(1))
         .from(projects::Entity)
         .and_where(
@@ -172,12 +173,12 @@ pub fn in_projects(condition: Condition) -> Expr {
         )
         .cond_where(condition)
         .take();
-    Expr::exists(project)
+    finds(&mut project)
 }
 
 /// Issues that are assigned to a user, looked at row by row.
 pub fn assigned_to(user_id: i64) -> Expr {
-    let row = Query::select()
+    let mut row = Query::select()
         .expr(Expr::val(1))
         .from(issue_assignees::Entity)
         .and_where(
@@ -186,5 +187,5 @@ pub fn assigned_to(user_id: i64) -> Expr {
         )
         .and_where(Expr::col((issue_assignees::Entity, issue_assignees::Column::UserId)).eq(user_id))
         .take();
-    Expr::exists(row)
+    finds(&mut row)
 }

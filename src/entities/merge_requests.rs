@@ -6,6 +6,7 @@ use sea_orm::sea_query::{ExprTrait, LockType, Query};
 use sea_orm::{Condition, QuerySelect};
 
 use super::access::{self, Viewer};
+use super::by_row::finds;
 use super::projects;
 
 /// What has become of a merge request.
@@ -193,7 +194,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
 
 /// Merge requests whose target project meets a condition on `projects`, looked at row by row.
 pub fn in_projects(condition: Condition) -> Expr {
-    let project = Query::select()
+    let mut project = Query::select()
         .expr(Expr::val(1))
         .from(projects::Entity)
         .and_where(
@@ -202,7 +203,7 @@ pub fn in_projects(condition: Condition) -> Expr {
         )
         .cond_where(condition)
         .take();
-    Expr::exists(project)
+    finds(&mut project)
 }
 
 /// The open one from a branch into a branch, of which there is one at most.

@@ -1,7 +1,7 @@
 //! What lists have in common: pages, totals that stop counting, and search in texts.
 
 use chrono::{DateTime, DurationRound, TimeDelta, Utc};
-use sea_orm::sea_query::{Asterisk, Expr, Func, LikeExpr, Query, SelectStatement};
+use sea_orm::sea_query::{Asterisk, BinOper, Expr, Func, LikeExpr, Query, SelectStatement};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, QuerySelect, QueryTrait, Select};
 
 use crate::api::types::{MAX_COUNTED, Page, PageRequest};
@@ -108,8 +108,20 @@ pub fn ends_with(column: impl ColumnTrait, folded: &str) -> Expr {
     Expr::col(column.as_column_ref()).like(pattern("%", folded, ""))
 }
 
+/// Whether a text that the database has put into lower case contains another, whose case it changes as well: it may know other
+/// letters than we do.
+pub fn contains_in_any_case(lowered: Expr, text: &str) -> Expr {
+    let pattern = Func::lower(Expr::val(escaped("%", text, "%")));
+    let pattern = Expr::from(pattern).binary(BinOper::Escape, Expr::Constant(ESCAPE.into()));
+    lowered.binary(BinOper::Like, pattern)
+}
+
 /// The pattern of texts that are `text` with something before and after it.
 fn pattern(before: &str, text: &str, after: &str) -> LikeExpr {
+    LikeExpr::new(escaped(before, text, after)).escape(ESCAPE)
+}
+
+fn escaped(before: &str, text: &str, after: &str) -> String {
     let mut pattern = String::from(before);
     for character in text.chars() {
         if ['%', '_', ESCAPE].contains(&character) {
@@ -118,5 +130,5 @@ fn pattern(before: &str, text: &str, after: &str) -> LikeExpr {
         pattern.push(character);
     }
     pattern.push_str(after);
-    LikeExpr::new(pattern).escape(ESCAPE)
+    pattern
 }

@@ -8,9 +8,10 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 
 use super::Kind;
 use crate::entities::issuables::{assignees_of, labels_of};
-use crate::entities::{issues, labels, merge_requests, milestones, namespaces, projects, users};
+use crate::entities::{issues, labels, merge_requests, milestones, namespaces, users};
 use crate::error::Result;
-use crate::services::{links, milestones as milestones_service};
+use crate::services::milestones as milestones_service;
+use crate::services::projects::paths_of;
 
 /// An issue or merge request.
 pub(in crate::services) trait Issuable {
@@ -216,20 +217,6 @@ async fn shared(
         milestones: milestones_of(db, milestones, &paths).await?,
         paths,
     })
-}
-
-/// The whole paths of projects.
-async fn paths_of(db: &impl ConnectionTrait, project_ids: Vec<i64>) -> Result<HashMap<i64, String>> {
-    let found = projects::Entity::find()
-        .find_also_related(namespaces::Entity)
-        .filter(projects::Column::Id.is_in(project_ids))
-        .all(db)
-        .await?;
-    let paths = found.into_iter().filter_map(|(project, namespace)| {
-        let path = links::project_path(&namespace?, &project);
-        Some((project.id, path))
-    });
-    Ok(paths.collect())
 }
 
 /// Users by their ids.

@@ -113,10 +113,10 @@ impl Filter {
             // A position means something only from the first to the last.
             Order::RelativePosition if !ascending => &[],
             Order::RelativePosition => &["relative_position"],
-            Order::Priority => &["milestone_due_on", "label_priority"],
+            // Which of those that are due at once comes first is free, and this order has an index.
+            Order::Priority | Order::MilestoneDue => &["milestone_due_on", "label_priority"],
             Order::DueDate => &["due_date"],
             Order::LabelPriority => &["label_priority"],
-            Order::MilestoneDue => &["milestone_due_on"],
             Order::Popularity => &["upvotes"],
             Order::Weight => &["weight"],
         };

@@ -23,7 +23,7 @@ pub use metadata::Metadata;
 pub use moving::move_to;
 pub use participants::participants;
 pub use row::{Row, read};
-pub(in crate::services) use row::{counted_for, decorate, rows};
+pub(in crate::services) use row::{decorate, rows, seen_by};
 
 use crate::entities::{issues, now};
 use crate::error::{Error, Result};

@@ -72,17 +72,28 @@ pub(in crate::services) async fn decorate(
     viewer: Viewer,
     found: Vec<issues::Model>,
 ) -> Result<Vec<Row>> {
-    let found = counted_for(db, viewer, found).await?;
+    let found = seen_by(db, viewer, found).await?;
     let all = gather(db, &found, HashMap::new()).await?;
     Ok(rows(found, all))
 }
 
-/// The issues with the number of the merge requests that close them and that the viewer sees: there may be others, of
-/// private projects.
+/// The issues with what they tell of others as far as the viewer sees those: how many merge requests close them, and where they
+/// were moved to.
 ///
 /// # Errors
 /// Whatever the database reports.
-pub(in crate::services) async fn counted_for(
+pub(in crate::services) async fn seen_by(
+    db: &impl ConnectionTrait,
+    viewer: Viewer,
+    found: Vec<issues::Model>,
+) -> Result<Vec<issues::Model>> {
+    let found = counted_for(db, viewer, found).await?;
+    moved_for(db, viewer, found).await
+}
+
+/// The issues with the number of the merge requests that close them and that the viewer sees: there may be others, of
+/// private projects.
+async fn counted_for(
     db: &impl ConnectionTrait,
     viewer: Viewer,
     mut found: Vec<issues::Model>,
@@ -110,6 +121,30 @@ pub(in crate::services) async fn counted_for(
     for issue in &mut found {
         let seen = counts.get(&issue.id).copied().unwrap_or_default();
         issue.merge_requests_count = i32::try_from(seen).unwrap_or(i32::MAX);
+    }
+    Ok(found)
+}
+
+/// The issues with where they were moved to, as far as the viewer sees that.
+async fn moved_for(
+    db: &impl ConnectionTrait,
+    viewer: Viewer,
+    mut found: Vec<issues::Model>,
+) -> Result<Vec<issues::Model>> {
+    let moved: Vec<i64> = found.iter().filter_map(|issue| issue.moved_to_id).collect();
+    if moved.is_empty() || viewer == Viewer::Admin {
+        return Ok(found);
+    }
+    let seen: Vec<i64> = issues::Entity::find()
+        .select_only()
+        .column(issues::Column::Id)
+        .filter(issues::Column::Id.is_in(moved))
+        .filter(issues::visible(viewer, now().date_naive()))
+        .into_tuple()
+        .all(db)
+        .await?;
+    for issue in &mut found {
+        issue.moved_to_id = issue.moved_to_id.filter(|id| seen.contains(id));
     }
     Ok(found)
 }

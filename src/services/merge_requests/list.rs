@@ -132,9 +132,9 @@ impl Filter {
         let columns: &[&str] = match self.order {
             Order::CreatedAt => &["created_at"],
             Order::UpdatedAt => &["updated_at"],
-            Order::Priority => &["milestone_due_on", "label_priority"],
+            // Which of those that are due at once comes first is free, and this order has an index.
+            Order::Priority | Order::MilestoneDue => &["milestone_due_on", "label_priority"],
             Order::LabelPriority => &["label_priority"],
-            Order::MilestoneDue => &["milestone_due_on"],
             Order::Popularity => &["upvotes"],
         };
         Ordering {

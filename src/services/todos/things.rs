@@ -96,7 +96,7 @@ impl Found {
         Ok(Self {
             issues: match in_issues.is_empty() {
                 true => Vec::new(),
-                false => issues_service::counted_for(db, viewer, issues.all(db).await?).await?,
+                false => issues_service::seen_by(db, viewer, issues.all(db).await?).await?,
             },
             merge_requests: match in_requests.is_empty() {
                 true => Vec::new(),

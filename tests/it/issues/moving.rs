@@ -61,6 +61,31 @@ scenario! {
         assert_eq!(left["assignees"].as_array().expect("a list").len(), 2);
     }
 
+    async fn where_an_issue_went_is_told_to_whoever_sees_it_there(server) {
+        let root = server.root();
+        let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);
+        let hidden = project(&root, "hidden", json!({"visibility": "private"})).await;
+        let ann = server.person("ann").await.client;
+        let mut moved = Vec::new();
+        for (target, confidential) in [(to, false), (to, true), (hidden, false)] {
+            let iid = open(&root, from, json!({"title": "t"})).await;
+            let path = format!("/projects/{from}/issues/{iid}");
+            let there = root.post(&format!("{path}/move"), json!({"to_project_id": target})).await.expect(201).json();
+            let there_path = format!("/projects/{target}/issues/{}", there["iid"]);
+            root.put(&there_path, json!({"confidential": confidential})).await.expect(200);
+            ann.get(&there_path).await.expect(if confidential || target == hidden { 404 } else { 200 });
+            moved.push((path, there["id"].clone()));
+        }
+        for (who, seen) in [(&root, [true; 3]), (&ann, [true, false, false]), (&server.anonymous(), [true, false, false])] {
+            for ((path, id), seen) in moved.iter().zip(seen) {
+                let told = who.get(path).await.expect(200).json()["moved_to_id"].clone();
+                assert_eq!(told, if seen { id.clone() } else { json!(null) }, "{path}");
+            }
+        }
+        let listed = ann.get(&format!("/projects/{from}/issues?sort=asc")).await.expect(200).pluck("moved_to_id");
+        assert_eq!(listed, [moved[0].1.clone(), json!(null), json!(null)]);
+    }
+
     async fn an_issue_moves_only_where_the_caller_may_put_it(server) {
         let root = server.root();
         let (from, to) = (public_project(&server, "from").await, public_project(&server, "to").await);

@@ -75,4 +75,23 @@ scenario! {
         let backwards: Vec<&str> = names.iter().rev().copied().collect();
         assert_eq!(list("/projects?order_by=name", "name").await, backwards);
     }
+
+    async fn what_the_databases_put_into_another_case_otherwise_than_we_do_is_found(server) {
+        let root = server.root();
+        let work = project(&root, "work", json!({})).await;
+        let titles = ["İstanbul office", "Ꭰꮿꭹ", "ẞtraße ǅ", "İ", "plain"];
+        for title in titles {
+            root.post(&format!("/projects/{work}/issues"), json!({"title": title})).await.expect(201);
+        }
+        let list = format!("/projects/{work}/issues");
+        for (text, title) in [
+            ("İstanbul", titles[0]), ("STANBUL", titles[0]), ("Ꭰꮿꭹ", titles[1]),
+            ("ẞtraße", titles[2]), ("İ", titles[3]), ("PLAIN", titles[4]),
+        ] {
+            assert_eq!(found(&root, &list, ("search", text), "title").await, [title], "{text}");
+            let others = found(&root, &list, ("not[search]", text), "title").await;
+            assert_eq!(others.len(), titles.len() - 1, "{text}");
+            assert!(!others.contains(&json!(title)), "{text}");
+        }
+    }
 }

@@ -5,6 +5,7 @@ use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait};
 
 use super::{Conditions, Filter, Place, Presence, Scope, Sieve, Sieves, absent, search};
+use crate::entities::by_row::finds;
 use crate::entities::few::TARGET;
 use crate::entities::issuables::Kind;
 use crate::entities::{fold, labels, milestones, namespace_ancestors, now, projects, users};
@@ -175,13 +176,13 @@ fn in_group(kind: Kind, group_id: i64) -> Sieve {
 
 /// Those whose project meets a condition on `projects`, looked at row by row.
 fn in_projects(kind: Kind, condition: Condition) -> Expr {
-    let project = Query::select()
+    let mut project = Query::select()
         .expr(Expr::val(1))
         .from(projects::Entity)
         .and_where(Expr::col((projects::Entity, projects::Column::Id)).eq(kind.column(kind.project())))
         .cond_where(condition)
         .take();
-    Expr::exists(project)
+    finds(&mut project)
 }
 
 /// The column of those that things are assigned to.
@@ -242,7 +243,11 @@ fn labelled_with_all(kind: Kind, mut titles: Vec<&str>) -> Sieve {
         .and_where(thing().eq(kind.column("id")))
         .take();
     let test = Expr::from(SubQueryStatement::from(row)).eq(several);
-    Sieve { ids, test: all(test) }
+    Sieve {
+        ids,
+        test: all(test),
+        own: None,
+    }
 }
 
 fn labelled_at_all(kind: Kind) -> Condition {

@@ -5,13 +5,14 @@ mod search;
 mod sieve;
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::{NullOrdering, Query, SelectStatement};
+use sea_orm::sea_query::{Asterisk, Expr, NullOrdering, Query, SelectStatement};
 use sea_orm::{Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryTrait};
 
 pub(in crate::services) use conditions::{NO_LABEL, faults, numbered, sieves};
 pub(in crate::services) use sieve::{Sieve, Sieves, absent};
 
 use crate::api::types::{Page, PageRequest};
+use crate::entities::by_row::finds;
 use crate::entities::issuables::Kind;
 use crate::error::Result;
 use crate::services::listing::total_of;
@@ -103,20 +104,121 @@ pub(in crate::services) struct Ordering {
     pub ascending: bool,
 }
 
+/// The rows of a list, in its order, before it is told who may see which.
+const ORDERED: &str = "ordered";
+/// How far a list is read in its order before what its conditions find is looked up: of rows that meet none of them.
+const NEAR: u64 = 10_000;
+
 impl Ordering {
-    fn apply(self, kind: Kind, rows: &mut SelectStatement) {
+    /// Orders rows whose columns are told by their names.
+    fn apply(self, column: impl Fn(&'static str) -> Expr, rows: &mut SelectStatement) {
         let direction = match self.ascending {
             true => sea_orm::Order::Asc,
             false => sea_orm::Order::Desc,
         };
-        for column in self.columns {
-            let column = kind.column(column);
+        for column_name in self.columns {
+            let column = column(column_name);
             match self.nullable {
                 true => rows.order_by_expr_with_nulls(column, direction.clone(), NullOrdering::Last),
                 false => rows.order_by_expr(column, direction.clone()),
             };
         }
-        rows.order_by_expr(kind.column("id"), sea_orm::Order::Desc);
+        rows.order_by_expr(column("id"), sea_orm::Order::Desc);
+    }
+}
+
+/// A list of which a page is wanted.
+struct List<'a> {
+    kind: Kind,
+    visible: Condition,
+    sieves: &'a Sieves,
+    order: Ordering,
+    page: &'a PageRequest,
+}
+
+impl List<'_> {
+    fn ids(&self, condition: Condition) -> SelectStatement {
+        Query::select()
+            .expr(self.kind.column("id"))
+            .from(self.kind.table())
+            .cond_where(condition)
+            .take()
+    }
+
+    /// The page, and one row more where the list goes on.
+    async fn page(&self, db: &impl ConnectionTrait) -> Result<Vec<i64>> {
+        if self.sieves.may_lie_far() {
+            let mut near = self.ordered(self.sieves.narrowed());
+            near.limit(NEAR);
+            let tests = self.sieves.tests().add(self.visible.clone());
+            let found = self.read(db, self.of_ordered(near, tests)).await?;
+            if found.len() as u64 > self.page.limit() {
+                return Ok(found);
+            }
+            let all = self.ordered(self.sieves.looked_up()).offset(0).take();
+            return self.read(db, self.of_ordered(all, self.visible.clone())).await;
+        }
+        let mut wanted = self.ids(self.sieves.in_order(self.visible.clone()));
+        self.order.apply(|name| self.kind.column(name), &mut wanted);
+        self.read(db, wanted).await
+    }
+
+    async fn read(&self, db: &impl ConnectionTrait, mut ids: SelectStatement) -> Result<Vec<i64>> {
+        ids.offset(self.page.offset()).limit(self.page.limit() + 1);
+        let rows = db.query_all(&ids).await?;
+        let ids = rows.iter().map(|row| row.try_get_by_index::<i64>(0));
+        Ok(ids.collect::<std::result::Result<_, _>>()?)
+    }
+
+    /// All rows of the list, for counting.
+    fn counted(&self) -> SelectStatement {
+        if !self.sieves.may_lie_far() {
+            return self.ids(self.sieves.looked_up().add(self.visible.clone()));
+        }
+        // Asked for all at once, PostgreSQL takes the tests of what is visible for so costly that it reads whole indexes, again
+        // and again, to spare itself some.
+        let found = Query::select()
+            .column((self.kind.table(), Asterisk))
+            .from(self.kind.table())
+            .cond_where(self.sieves.looked_up())
+            .offset(0)
+            .take();
+        Query::select()
+            .expr(Expr::val(1))
+            .from_subquery(found, self.kind.table())
+            .cond_where(self.visible.clone())
+            .take()
+    }
+
+    /// The ids with the columns of the order, in the order.
+    fn ordered(&self, condition: Condition) -> SelectStatement {
+        let mut rows = Query::select()
+            .expr_as(self.kind.column("id"), "id")
+            .from(self.kind.table())
+            .cond_where(condition)
+            .take();
+        for name in self.order.columns.iter().filter(|name| **name != "id") {
+            rows.expr_as(self.kind.column(name), *name);
+        }
+        self.order.apply(|name| self.kind.column(name), &mut rows);
+        rows
+    }
+
+    /// Those of ordered rows that meet a condition, which is tried one by one until the page is full.
+    fn of_ordered(&self, ordered: SelectStatement, condition: Condition) -> SelectStatement {
+        let mut row = Query::select()
+            .expr(Expr::val(1))
+            .from(self.kind.table())
+            .and_where(self.kind.column("id").eq(Expr::col((ORDERED, "id"))))
+            .cond_where(condition)
+            .take();
+        let mut rows = Query::select()
+            .expr(Expr::col((ORDERED, "id")))
+            .from_subquery(ordered, ORDERED)
+            .and_where(finds(&mut row))
+            .take();
+        self.order.apply(|name| Expr::col((ORDERED, name)), &mut rows);
+        rows
     }
 }
 
@@ -136,19 +238,18 @@ pub(in crate::services) async fn page_of<E: EntityTrait>(
     if sieves.let_nothing_through() {
         return Ok(Page::new(page, Vec::new(), 0));
     }
-    let ids = |condition: Condition| {
-        Query::select()
-            .expr(kind.column("id"))
-            .from(kind.table())
-            .cond_where(condition)
-            .take()
+    let list = List {
+        kind,
+        visible,
+        sieves: &sieves,
+        order,
+        page,
     };
-    let mut wanted = ids(sieves.in_order(visible.clone()));
-    order.apply(kind, &mut wanted);
-    wanted.offset(page.offset()).limit(page.limit() + 1);
-    let mut rows = E::find().filter(kind.column("id").in_subquery(wanted));
-    order.apply(kind, QueryTrait::query(&mut rows));
+    // The rows are asked for by their ids: were they asked for together, PostgreSQL would read the whole table in the order
+    // of the list, and compare each row with those of the page.
+    let mut rows = E::find().filter(kind.column("id").is_in(list.page(db).await?));
+    order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
     let found = rows.all(db).await?;
-    let total = total_of(db, page, found.len(), ids(sieves.counted(visible))).await?;
+    let total = total_of(db, page, found.len(), list.counted()).await?;
     Ok(Page::new(page, found, total))
 }

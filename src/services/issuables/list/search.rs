@@ -8,7 +8,7 @@ use crate::entities::few::TARGET;
 use crate::entities::fold;
 use crate::entities::issuables::Kind;
 use crate::services::Backend;
-use crate::services::listing::contains_in;
+use crate::services::listing::contains_in_any_case;
 
 /// How many characters a word has at least that is looked for within texts.
 const SHORTEST: usize = 3;
@@ -16,7 +16,8 @@ const SHORTEST: usize = 3;
 /// How many letters beyond ASCII a short text has at most that is looked for in all spellings.
 const MOST_LETTERS: usize = 6;
 
-/// What is looked for: words within a text, or a whole text.
+/// What is looked for: words within a text, or a whole text. Their case is left to the database, which may know other letters
+/// than we do.
 #[derive(Debug, PartialEq, Eq)]
 enum Sought {
     Words(Vec<String>),
@@ -71,7 +72,7 @@ fn fields(named: Option<&[String]>) -> Vec<&'static str> {
 
 /// The words of a search: those in quotes are one, and short ones are passed over unless there are no others.
 fn sought(text: &str) -> Option<Sought> {
-    let text = fold(text.trim());
+    let text = text.trim();
     if text.is_empty() {
         return None;
     }
@@ -84,7 +85,7 @@ fn sought(text: &str) -> Option<Sought> {
     }
     words.retain(|word| word.chars().count() >= SHORTEST);
     Some(match words.is_empty() {
-        true => Sought::Whole(text),
+        true => Sought::Whole(text.to_owned()),
         false => Sought::Words(words),
     })
 }
@@ -104,9 +105,13 @@ fn like(kind: Kind, sought: &Sought, fields: &[&'static str], text: impl Fn(Expr
     fields.iter().fold(Condition::any(), |any, field| {
         let column = Expr::expr(Func::lower(text(kind.column(field))));
         any.add(match sought {
-            Sought::Whole(text) => Condition::all().add(column.is_in(spellings(text))),
+            Sought::Whole(text) => {
+                let spelled = spellings(&fold(text)).into_iter().map(Expr::val);
+                let as_sent = Expr::from(Func::lower(Expr::val(text.as_str())));
+                Condition::all().add(column.is_in(spelled.chain([as_sent])))
+            }
             Sought::Words(words) => words.iter().fold(Condition::all(), |all, word| {
-                all.add(contains_in(column.clone(), word))
+                all.add(contains_in_any_case(column.clone(), word))
             }),
         })
     })
@@ -159,6 +164,7 @@ fn matching(kind: Kind, words: &[String], fields: &[&'static str]) -> Sieve {
     Sieve {
         ids,
         test: Condition::all().add(Expr::exists(row)),
+        own: None,
     }
 }
 
@@ -174,15 +180,15 @@ mod tests {
     fn words_in_quotes_are_one_and_short_ones_are_passed_over() {
         assert_eq!(
             sought("Fix the \"Broken Build\" of CI"),
-            words(&["fix", "the", "broken build"])
+            words(&["Fix", "the", "Broken Build"])
         );
-        assert_eq!(sought("ÄRGER an"), words(&["ärger"]));
+        assert_eq!(sought("ÄRGER an"), words(&["ÄRGER"]));
         assert_eq!(sought("\"open quote"), words(&["open quote"]));
     }
 
     #[test]
     fn where_all_words_are_short_the_whole_text_is_meant() {
-        assert_eq!(sought(" Go "), Some(Sought::Whole("go".to_owned())));
+        assert_eq!(sought(" Go "), Some(Sought::Whole("Go".to_owned())));
         assert_eq!(sought("a b"), Some(Sought::Whole("a b".to_owned())));
         assert_eq!(sought("  "), None);
     }

@@ -4,9 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use sea_orm::sea_query::{Expr, Query, SelectStatement};
+use sea_orm::sea_query::{Expr, Func, Query, SelectStatement};
 use sea_orm::{Condition, ConnectionTrait, DbBackend, DbErr, ExprTrait};
 
+use crate::entities::by_row::finds;
 use crate::entities::few::{TARGET, few};
 use crate::entities::issuables::Kind;
 
@@ -17,6 +18,23 @@ pub(in crate::services) struct Sieve {
     pub ids: SelectStatement,
     /// What it asks of a row, tried row by row: no index is to be chosen for it.
     pub test: Condition,
+    /// What it asks of a row, for an index of the thing's own; none where other rows tell.
+    pub own: Option<Condition>,
+}
+
+/// A condition of which databases guess nothing, and make no join.
+fn tried(condition: impl Into<Expr>) -> Expr {
+    Func::coalesce([condition.into(), Expr::val(false)]).into()
+}
+
+/// The ids that two statements find, both by the name [`TARGET`].
+fn both(some: SelectStatement, others: SelectStatement) -> SelectStatement {
+    Query::select()
+        .column(TARGET)
+        .from_subquery(some, "some")
+        .and_where(Expr::col(("some", TARGET)).in_subquery(others))
+        .offset(0)
+        .take()
 }
 
 /// That a column says nothing, tried row by row: said plainly, databases take it for something that little meets, and read the
@@ -48,7 +66,7 @@ impl Sieve {
             .from(table)
             .cond_where(condition.clone())
             .take();
-        let row = Query::select()
+        let mut row = Query::select()
             .expr(Expr::val(1))
             .from(table)
             .and_where(Expr::col((table, kind.key())).eq(kind.column("id")))
@@ -56,7 +74,8 @@ impl Sieve {
             .take();
         Self {
             ids,
-            test: Condition::all().add(Expr::exists(row)),
+            test: Condition::all().add(finds(&mut row)),
+            own: None,
         }
     }
 
@@ -65,17 +84,21 @@ impl Sieve {
         let ids = Query::select()
             .expr_as(kind.column("id"), TARGET)
             .from(kind.table())
-            .cond_where(condition)
+            .cond_where(condition.clone())
             .take();
-        Self { ids, test }
+        Self {
+            ids,
+            test,
+            own: Some(condition),
+        }
     }
 
     /// What a column of the thing itself says, a number: `condition` is made for each form, of the column or of something
     /// like it that no index is chosen for.
     pub fn of_number(kind: Kind, name: &'static str, condition: impl Fn(Expr) -> Expr) -> Self {
         let all = |expr: Expr| Condition::all().add(expr);
-        let tried = condition(kind.column(name).add(0));
-        Self::of_things(kind, all(condition(kind.column(name))), all(tried))
+        let test = all(tried(condition(kind.column(name).add(0))));
+        Self::of_things(kind, all(condition(kind.column(name))), test)
     }
 }
 
@@ -130,21 +153,50 @@ impl Sieves {
 
     /// The conditions for reading a page in the order of the list, with what is `visible`.
     pub fn in_order(&self, visible: Condition) -> Condition {
-        let tried = self.with(|sieve| sieve.test.clone()).add(visible);
+        let all = self.tests().add(visible);
         // SQLite guesses that every further condition lets fewer rows through, and soon reads and sorts the whole table
         // rather than what the index has until the page is full. Of one expression it guesses nothing.
-        let tried = match self.guesses && self.found.is_none() {
-            true => Condition::all().add(Expr::from(tried).is(Expr::cust("TRUE"))),
-            false => tried,
+        let all = match self.guesses && self.found.is_none() {
+            true => Condition::all().add(tried(all)),
+            false => all,
         };
-        self.narrow.clone().add(tried)
+        self.narrow.clone().add(all)
     }
 
-    /// The conditions for counting, with what is `visible`.
-    pub fn counted(&self, visible: Condition) -> Condition {
-        let found =
-            self.with(|sieve| Condition::all().add(self.kind.column("id").in_subquery(sieve.ids.clone())));
-        self.narrow.clone().add(found).add(visible)
+    /// All conditions but those that the indexes of the orders know of, tried row by row.
+    pub fn tests(&self) -> Condition {
+        self.with(|sieve| sieve.test.clone())
+    }
+
+    /// The conditions that the indexes of the orders know of.
+    pub fn narrowed(&self) -> Condition {
+        self.narrow.clone()
+    }
+
+    /// The conditions for what is looked up by what they find, as for counting.
+    pub fn looked_up(&self) -> Condition {
+        let id = || self.kind.column("id");
+        let found = match self.may_lie_far() {
+            // What several find is put together first: fewer rows are read then.
+            true => {
+                let sets = self.all.iter().filter(|sieve| sieve.own.is_none());
+                let all = sets.map(|sieve| sieve.ids.clone()).reduce(both);
+                let found = self.with(|sieve| sieve.own.clone().unwrap_or_else(Condition::all));
+                all.into_iter()
+                    .fold(found, |found, ids| found.add(id().in_subquery(ids)))
+            }
+            false => self.with(|sieve| match &sieve.own {
+                Some(own) => own.clone(),
+                None => Condition::all().add(id().in_subquery(sieve.ids.clone())),
+            }),
+        };
+        self.narrow.clone().add(found)
+    }
+
+    /// Whether what is found may lie far behind in the order of the list, and can be looked up instead. SQLite reads on either
+    /// way.
+    pub fn may_lie_far(&self) -> bool {
+        !self.guesses && self.found.is_none() && !self.all.is_empty()
     }
 
     fn with(&self, form: impl Fn(&Sieve) -> Condition) -> Condition {
