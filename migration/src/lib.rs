@@ -63,6 +63,11 @@ mod m20261121_000056_create_dashboards_and_annotations;
 mod m20261121_000057_create_deployments;
 mod m20261121_000058_describe_clusters;
 mod m20261121_000060_create_vulnerabilities;
+mod m20261121_000061_create_saml_providers;
+mod m20261121_000062_create_scim_identities;
+mod m20261121_000063_create_group_exports;
+mod m20261121_000064_create_group_imports;
+mod m20261122_000065_create_registry;
 pub mod naming;
 
 pub use sea_orm_migration::MigratorTrait;
@@ -126,6 +131,11 @@ impl MigratorTrait for Migrator {
             Box::new(m20261121_000057_create_deployments::Migration),
             Box::new(m20261121_000058_describe_clusters::Migration),
             Box::new(m20261121_000060_create_vulnerabilities::Migration),
+            Box::new(m20261121_000061_create_saml_providers::Migration),
+            Box::new(m20261121_000062_create_scim_identities::Migration),
+            Box::new(m20261121_000063_create_group_exports::Migration),
+            Box::new(m20261121_000064_create_group_imports::Migration),
+            Box::new(m20261122_000065_create_registry::Migration),
         ]
     }
 }

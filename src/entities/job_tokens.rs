@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
+use sea_orm::sea_query::Expr;
 
 /// Tokens that jobs of a pipeline act by: for one user, on one project, until an instant.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
@@ -51,12 +52,30 @@ pub async fn good(
     digest: &str,
     now: DateTime<Utc>,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    let found = Entity::find()
-        .filter(Column::Digest.eq(digest))
+    one_with_user(db, Column::Digest.eq(digest), now).await
+}
+
+/// The same by its id.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn good_by_id(
+    db: &impl ConnectionTrait,
+    id: i64,
+    now: DateTime<Utc>,
+) -> Result<Option<(Model, super::users::Model)>, DbErr> {
+    one_with_user(db, Column::Id.eq(id), now).await
+}
+
+async fn one_with_user(
+    db: &impl ConnectionTrait,
+    which: Expr,
+    now: DateTime<Utc>,
+) -> Result<Option<(Model, super::users::Model)>, DbErr> {
+    let rows = Entity::find()
+        .filter(which)
         .filter(Column::ExpiresAt.gt(now))
         .find_also_related(super::users::Entity)
-        .filter(super::users::Column::DeletionStartedAt.is_null())
-        .one(db)
-        .await?;
-    Ok(found.and_then(|(token, user)| Some((token, user?))))
+        .filter(super::users::Column::DeletionStartedAt.is_null());
+    super::users::one_beside(db, rows).await
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{PaginatorTrait, QueryOrder, SelectTwo, sea_query::SimpleExpr};
+use sea_orm::{PaginatorTrait, QueryOrder, QuerySelect, SelectTwo, sea_query::SimpleExpr};
 
 use super::{AccessLevel, unexpired};
 
@@ -122,15 +122,46 @@ pub async fn direct(db: &impl ConnectionTrait, source: Source, user_id: i64) -> 
         .await
 }
 
-/// How many direct members of a group are owners whose membership has not ended: the last must not go.
+/// How many direct members of a group are owners who may act, and whose membership has not ended: the last must not go.
 ///
 /// # Errors
 /// Whatever the database reports.
 pub async fn owners(db: &impl ConnectionTrait, namespace_id: i64, today: NaiveDate) -> Result<u64, DbErr> {
+    acting_owners(namespace_id, today).count(db).await
+}
+
+/// Owners of a group who are not shut out; those put to rest need only sign in.
+fn acting_owners(namespace_id: i64, today: NaiveDate) -> Select<Entity> {
+    use super::users::{self, State};
+
     Entity::find()
+        .inner_join(users::Entity)
         .filter(Column::NamespaceId.eq(namespace_id))
         .filter(Column::AccessLevel.eq(AccessLevel::Owner))
-        .filter(unexpired(Column::ExpiresAt, today))
-        .count(db)
-        .await
+        .filter(unexpired((Entity, Column::ExpiresAt), today))
+        .filter(users::Column::State.is_in([State::Active, State::Deactivated]))
+        .filter(users::Column::DeletionStartedAt.is_null())
+}
+
+impl Model {
+    /// Whether the membership has ended, as [`unexpired`] says of columns.
+    #[must_use]
+    pub fn has_ended(&self, today: NaiveDate) -> bool {
+        self.expires_at.is_some_and(|day| day <= today)
+    }
+
+    /// Whether no other Owner of a group may act; nothing else keeps a group from being left to nobody. The caller has locked
+    /// the group.
+    ///
+    /// # Errors
+    /// Whatever the database reports.
+    pub async fn is_last_owner(&self, db: &impl ConnectionTrait, today: NaiveDate) -> Result<bool, DbErr> {
+        match self.namespace_id {
+            Some(group) if self.access_level == AccessLevel::Owner && !self.has_ended(today) => {
+                let others = acting_owners(group, today).filter(Column::UserId.ne(self.user_id));
+                Ok(others.limit(1).one(db).await?.is_none())
+            }
+            _ => Ok(false),
+        }
+    }
 }

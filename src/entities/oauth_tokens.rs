@@ -79,12 +79,26 @@ pub async fn by_digest(
     db: &impl ConnectionTrait,
     digest: &str,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    let found = Entity::find()
-        .filter(Column::Digest.eq(digest))
-        .find_also_related(super::users::Entity)
-        .one(db)
-        .await?;
-    Ok(found.and_then(|(token, user)| Some((token, user?))))
+    one_with_user(db, Column::Digest.eq(digest)).await
+}
+
+/// The same by its id.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn by_id(
+    db: &impl ConnectionTrait,
+    id: i64,
+) -> Result<Option<(Model, super::users::Model)>, DbErr> {
+    one_with_user(db, Column::Id.eq(id)).await
+}
+
+async fn one_with_user(
+    db: &impl ConnectionTrait,
+    which: Expr,
+) -> Result<Option<(Model, super::users::Model)>, DbErr> {
+    let rows = Entity::find().filter(which);
+    super::users::one_beside(db, rows.find_also_related(super::users::Entity)).await
 }
 
 /// Takes back every token of a family.

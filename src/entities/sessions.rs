@@ -53,11 +53,9 @@ pub async fn by_digest(
     digest: &str,
     now: DateTime<Utc>,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    let found = Entity::find()
+    let rows = Entity::find()
         .filter(Column::Digest.eq(digest))
         .filter(Column::ExpiresAt.gt(now))
-        .find_also_related(super::users::Entity)
-        .one(db)
-        .await?;
-    Ok(found.and_then(|(session, user)| Some((session, user?))))
+        .find_also_related(super::users::Entity);
+    super::users::one_beside(db, rows).await
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect};
+use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, SelectTwo};
 use serde::{Deserialize, Serialize};
 
 use super::{fold, numeric_id};
@@ -138,6 +138,18 @@ pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Op
 /// Whatever the database reports.
 pub async fn by_email(db: &impl ConnectionTrait, email: &str) -> Result<Option<Model>, DbErr> {
     live().filter(Column::EmailKey.eq(fold(email))).one(db).await
+}
+
+/// The one row that belongs to a user, and the user; none where either is missing.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn one_beside<E: EntityTrait>(
+    db: &impl ConnectionTrait,
+    rows: SelectTwo<E, Entity>,
+) -> Result<Option<(E::Model, Model)>, DbErr> {
+    let found = rows.one(db).await?;
+    Ok(found.and_then(|(row, user)| Some((row, user?))))
 }
 
 /// A user by id or name; digits are always an id.
