@@ -43,6 +43,8 @@ impl Memorable {
         question.update(user.to_le_bytes());
         question.update(token.to_le_bytes());
         question.update(caller.only_project().unwrap_or_default().to_le_bytes());
+        let provider = caller.provisions().map_or(0, |provider| provider.id);
+        question.update(provider.to_le_bytes());
         question.update(caller.scopes().unwrap_or("*"));
         // Hashed also because a query may hold a token.
         question.update(exchange.request().original_uri().to_string());

@@ -7,17 +7,25 @@ use std::future::Future;
 use chrono::NaiveDate;
 use poem_openapi::{Enum, Object, OpenApi};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map as Attributes, Value};
 
-use crate::api::edge::{Edge, NoRequest};
+use crate::api::edge::{Admitted, Edge, NoRequest};
 use crate::api::exchange::{Call, Exchange};
 use crate::api::operation::{
-    Access, Field, FilePart, Flag, Minimum, On, Operation, Paging, Parameter, Place, Shape, Tier,
+    Access, Errors, Field, FilePart, Flag, Minimum, On, Operation, Paging, Parameter, Place, Shape, Tier,
 };
 use crate::api::reply::{Empty, Json, Reply};
 use crate::api::types::{Download, Map, MaybeUndefined, Page, PageRequest, Timestamp, WithHeaders};
 use crate::error::Result;
 use crate::services::access;
 use crate::services::uploads::UploadedFile;
+
+/// What the contract has against the body of an operation, by its id; nothing where it takes none.
+pub fn body_faults(id: &str, attributes: Attributes<String, Value>) -> Vec<String> {
+    let operation = OPERATIONS.iter().find(|operation| operation.id == id);
+    operation.map_or_else(Vec::new, |operation| {
+        crate::api::parameters::faults_of_body(operation, attributes)
+    })
+}
 
 include!(concat!(env!("OUT_DIR"), "/contract.rs"));

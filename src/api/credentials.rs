@@ -35,13 +35,7 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: b
         other => Some(other.to_string()),
     };
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
-    let bearer = || {
-        let value = header(AUTHORIZATION.as_str())?;
-        let (scheme, token) = value.split_once(' ')?;
-        scheme
-            .eq_ignore_ascii_case("bearer")
-            .then(|| token.trim().to_owned())
-    };
+    let bearer = || bearer(request);
     let private = filled(parameter("private_token")).or_else(|| filled(header("Private-Token")));
     // Tokens of OAuth applications stand in these two places only (specification 5).
     let open = private.is_none();
@@ -81,6 +75,17 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: b
         session,
         sudo: filled(parameter("sudo")).or_else(|| filled(header("Sudo"))),
     }
+}
+
+/// The token of a request as a bearer's, where the contract takes no other.
+#[must_use]
+pub fn bearer(request: &Request) -> Option<String> {
+    let value = request.headers().get(AUTHORIZATION)?;
+    let value = String::from_utf8_lossy(value.as_bytes());
+    let (scheme, token) = value.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then(|| token.trim().to_owned())
 }
 
 /// The value of a cookie in a `Cookie` header.

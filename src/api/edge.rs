@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use poem::Response;
 use poem::http::StatusCode;
 use poem_openapi::Object;
 use poem_openapi::types::ParseFromJSON;
@@ -49,8 +50,29 @@ impl<H> Clone for Edge<H> {
     }
 }
 
+/// A request that was let in: what the guard found, and what was sent, checked and not yet of a type.
+///
+/// Everything up to here is the same code for all operations; only [`Admitted::request`] is made anew for each.
+pub struct Admitted<A> {
+    access: A,
+    sent: Value,
+}
+
+impl<A> Admitted<A> {
+    /// What was sent, as the operation takes it.
+    ///
+    /// # Errors
+    /// An internal one: the value was made to fit, so that a refusal is a fault of ours.
+    pub fn request<R: ParseFromJSON>(self) -> Result<(A, R)> {
+        let request = R::parse_from_json(Some(self.sent));
+        let request = request.map_err(|error| Error::internal(error.into_message()))?;
+        Ok((self.access, request))
+    }
+}
+
 /// The request of operations that take nothing.
 #[derive(Debug, Object)]
+#[oai(write_only_all)]
 pub struct NoRequest {}
 
 impl<H> Edge<H> {
@@ -73,10 +95,7 @@ impl<H> Edge<H> {
 
     /// The answer that the same caller got to the same question, if nothing was written since; else whoever
     /// answers now is asked to remember it.
-    pub async fn recall<S: Success, const STATUS: u16>(
-        &self,
-        exchange: &mut Exchange<'_>,
-    ) -> Option<Reply<S, STATUS>> {
+    pub async fn recall(&self, exchange: &mut Exchange<'_>) -> Option<Response> {
         // A gate may be open for a share of the time, and is asked each time.
         if exchange.operation().flag.is_some() {
             return None;
@@ -89,10 +108,14 @@ impl<H> Edge<H> {
         let memorable = memorable?;
         let known = self.inner.answers.known(&memorable);
         exchange.memorable = Some(memorable);
-        known.map(|answer| Reply::new(revalidation::revalidated(answer, exchange.headers())))
+        known.map(|answer| revalidation::revalidated(answer, exchange.headers()))
     }
 
     async fn identify(&self, exchange: &Exchange<'_>) -> Result<Caller> {
+        if exchange.operation().access.on == On::Scim {
+            let token = credentials::bearer(exchange.request()).ok_or(Error::Unauthorized)?;
+            return authentication::by_scim_token(&self.inner.backend, &token).await;
+        }
         let query = parameters::query(exchange.raw_query());
         let jobs = exchange.operation().jobs;
         let credentials = credentials::read(exchange.request(), query.as_ref().ok(), jobs);
@@ -103,14 +126,14 @@ impl<H> Edge<H> {
     ///
     /// # Errors
     /// Whatever keeps the request out.
-    pub async fn admit<A: Admission, R: ParseFromJSON>(&self, exchange: &mut Exchange<'_>) -> Result<(A, R)> {
+    pub async fn admit<A: Admission>(&self, exchange: &mut Exchange<'_>) -> Result<Admitted<A>> {
         let operation = exchange.operation();
         let caller = match exchange.identified.take() {
             Some(known) => known,
             None => self.identify(exchange).await?,
         };
         exchange.set_caller(caller.as_user().map(|user| user.id));
-        if !caller.is_signed_in() && !operation.access.anonymous {
+        if !caller.is_known() && !operation.access.anonymous {
             return Err(Error::Unauthorized);
         }
         let query = parameters::query(exchange.raw_query());
@@ -122,12 +145,12 @@ impl<H> Edge<H> {
         if operation.access.first || carries_file {
             parameters::check_path(operation, &path)?;
             let access = self.look_up::<A>(operation, caller, key).await?;
-            let request = self.parse::<R>(exchange, &path, query?).await?;
-            return Ok((access, request));
+            let sent = self.read(exchange, &path, query?).await?;
+            return Ok(Admitted { access, sent });
         }
-        let request = self.parse::<R>(exchange, &path, query?).await?;
+        let sent = self.read(exchange, &path, query?).await?;
         let access = self.look_up::<A>(operation, caller, key).await?;
-        Ok((access, request))
+        Ok(Admitted { access, sent })
     }
 
     async fn look_up<A: Admission>(
@@ -152,21 +175,29 @@ impl<H> Edge<H> {
         A::admit(&self.inner.backend, caller, key, &rule).await
     }
 
-    async fn parse<R: ParseFromJSON>(
+    /// What was sent, all of it together, checked and coerced.
+    async fn read(
         &self,
         exchange: &mut Exchange<'_>,
         path: &[(&'static str, String)],
         query: Map<String, Value>,
-    ) -> Result<R> {
+    ) -> Result<Value> {
         let operation = exchange.operation();
         let body = if operation.raw_body {
             let file = self.inner.backend.objects.spool().map_err(Error::internal)?;
             spool::json(exchange, file).await?;
             Map::new()
-        } else if operation.file.is_some() && form::is_form(exchange.headers()) {
+        } else if let Some(file) = &operation.file
+            && form::is_form(exchange.headers())
+        {
             let backend = &self.inner.backend;
-            let largest = settings::read(backend).await?.max_attachment_bytes();
-            let limit = operation.body_limit.min(largest.saturating_add(AROUND_A_FILE));
+            let limit = match file.attachment {
+                true => {
+                    let largest = settings::read(backend).await?.max_attachment_bytes();
+                    operation.body_limit.min(largest.saturating_add(AROUND_A_FILE))
+                }
+                false => operation.body_limit,
+            };
             form::read(exchange, limit, || {
                 backend.objects.spool().map_err(Error::internal)
             })
@@ -196,8 +227,7 @@ impl<H> Edge<H> {
             let page = PageRequest::parse_from_json(Some(page.clone()));
             exchange.set_page(page.map_err(|error| Error::internal(error.into_message()))?);
         }
-        // The value was made to fit, so a refusal here is a fault of ours.
-        R::parse_from_json(Some(value)).map_err(|error| Error::internal(error.into_message()))
+        Ok(value)
     }
 
     /// Makes the answer, and holds it to the statuses that the contract documents.
@@ -205,15 +235,19 @@ impl<H> Edge<H> {
         &self,
         exchange: Exchange<'_>,
         outcome: Result<S>,
-    ) -> Reply<S, STATUS> {
-        let operation = exchange.operation();
+    ) -> Reply<STATUS> {
         let status = StatusCode::from_u16(STATUS).unwrap_or(StatusCode::OK);
         let outcome = outcome.and_then(|success| success.render(status, &exchange));
+        Reply::new(self.finish(exchange, outcome))
+    }
+
+    fn finish(&self, exchange: Exchange<'_>, outcome: Result<Response>) -> Response {
+        let operation = exchange.operation();
         let response = outcome.unwrap_or_else(|error| {
             if let Error::Internal(cause) = &error {
                 tracing::error!(operation = operation.id, cause = %chain(cause.as_ref()), "request failed");
             }
-            failure::answer(&error)
+            failure::answer_in(operation.errors, &error)
         });
         let headers = exchange.headers();
         let response = match exchange.memorable {
@@ -232,7 +266,7 @@ impl<H> Edge<H> {
             operation.id,
             response.status()
         );
-        Reply::new(response)
+        response
     }
 }
 
@@ -247,6 +281,7 @@ fn container_key<'a>(operation: &Operation, path: &'a [(&'static str, String)]) 
         On::Instance => None,
         On::Project | On::Group => named("id"),
         On::User => named("user_id").or_else(|| named("id")),
+        On::Scim => named("group_path"),
     }
 }
 

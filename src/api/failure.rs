@@ -5,13 +5,23 @@ use poem::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use poem::http::{HeaderValue, StatusCode};
 use serde_json::{Value, json};
 
-use crate::error::{Error, TokenFault};
+use crate::api::operation::Errors;
+use crate::error::{Error, ProvisioningFault, TokenFault};
 
 /// The answer to a request that was refused or failed.
 #[must_use]
 pub fn answer(error: &Error) -> Response {
+    answer_in(Errors::Plain, error)
+}
+
+/// The same in the form that an operation's refusals have.
+#[must_use]
+pub fn answer_in(form: Errors, error: &Error) -> Response {
     let (status, body) = parts(error);
-    let mut response = respond(status, &body);
+    let mut response = match form {
+        Errors::Plain => respond(status, &body),
+        Errors::Scim => scim(status, &body, error),
+    };
     let headers = response.headers_mut();
     match error {
         Error::InvalidToken(fault) => {
@@ -44,6 +54,54 @@ pub fn respond(status: StatusCode, body: &Value) -> Response {
         .status(status)
         .content_type("application/json")
         .body(body.to_string())
+}
+
+/// A refusal in the form of RFC 7644 3.12, which other callers read as well: it says `message`, too.
+fn scim(status: StatusCode, plain: &Value, error: &Error) -> Response {
+    let detail = match error {
+        Error::NotFound(thing) if !thing.is_empty() => format!("{thing} not found"),
+        _ => text_of(&plain["message"]),
+    };
+    let mut body = json!({ "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"] });
+    if let Some(kind) = scim_type(error) {
+        body["scimType"] = json!(kind);
+    }
+    body["detail"] = json!(detail);
+    body["status"] = json!(status.as_str());
+    body["message"] = json!(detail);
+    Response::builder()
+        .status(status)
+        .content_type("application/scim+json")
+        .body(body.to_string())
+}
+
+/// A message as one text: that of an attribute begins with its name.
+fn text_of(message: &Value) -> String {
+    let Some(attributes) = message.as_object() else {
+        return message.as_str().unwrap_or_default().to_owned();
+    };
+    let mut said = Vec::new();
+    for (name, texts) in attributes {
+        said.extend(texts.as_str().map(str::to_owned));
+        let texts = texts.as_array().into_iter().flatten().filter_map(Value::as_str);
+        said.extend(texts.map(|text| format!("{name} {text}")));
+    }
+    said.join(", ")
+}
+
+/// The word that RFC 7644 3.12 has for a refusal.
+fn scim_type(error: &Error) -> Option<&'static str> {
+    match error {
+        Error::Unprovisionable { fault, .. } => Some(match fault {
+            ProvisioningFault::Filter => "invalidFilter",
+            ProvisioningFault::Path => "invalidPath",
+            ProvisioningFault::Syntax => "invalidSyntax",
+            ProvisioningFault::Value => "invalidValue",
+        }),
+        Error::InvalidParameters(_) | Error::InvalidAttributes(_) => Some("invalidValue"),
+        Error::Conflict(_) => Some("uniqueness"),
+        _ => None,
+    }
 }
 
 /// The body of a refusal that no rule of the domain makes, under both keys.
@@ -94,11 +152,12 @@ fn parts(error: &Error) -> (StatusCode, Value) {
         }
         Error::NotFound(kind) if kind.is_empty() => message(StatusCode::NOT_FOUND, "404 Not found"),
         Error::NotFound(kind) => message(StatusCode::NOT_FOUND, &format!("404 {kind} Not Found")),
+        Error::NotFoundOrExpired => message(StatusCode::NOT_FOUND, "404 Not found or has expired"),
         Error::InvalidParameters(faults) => {
             let text = faults.join(", ");
             (StatusCode::BAD_REQUEST, json!({ "message": text, "error": text }))
         }
-        Error::Refused(text) => message(StatusCode::BAD_REQUEST, text),
+        Error::Refused(text) | Error::Unprovisionable { text, .. } => message(StatusCode::BAD_REQUEST, text),
         Error::InvalidAttributes(attributes) => (StatusCode::BAD_REQUEST, json!({ "message": attributes })),
         Error::NotApplicable { message, code } => (
             StatusCode::BAD_REQUEST,
@@ -189,6 +248,43 @@ mod tests {
         let answered = answer(&Error::Busy);
         assert_eq!(answered.headers()[RETRY_AFTER], "1");
         assert_eq!(shown(Error::Busy).await.0, 503);
+    }
+
+    #[tokio::test]
+    async fn refusals_of_scim_have_its_form_and_message_beside_it() {
+        let answered = answer_in(
+            Errors::Scim,
+            &Error::Conflict("Email has already been taken".into()),
+        );
+        assert_eq!(answered.headers()[CONTENT_TYPE], "application/scim+json");
+        let body = answered.into_body().into_bytes().await.expect("a body");
+        let wanted = json!({
+            "schemas": ["urn:ietf:params:scim:api:messages:2.0:Error"],
+            "scimType": "uniqueness",
+            "detail": "Email has already been taken",
+            "status": "409",
+            "message": "Email has already been taken",
+        });
+        assert_eq!(serde_json::from_slice::<Value>(&body).ok(), Some(wanted));
+        let often = "This endpoint has been requested too many times. Try again later.";
+        let value = json!("invalidValue");
+        for (error, status, kind, detail) in [
+            (Error::Unauthorized, "401", Value::Null, "401 Unauthorized"),
+            (
+                Error::not_found("Resource a"),
+                "404",
+                Value::Null,
+                "Resource a not found",
+            ),
+            (Error::attribute("name", "is long"), "400", value, "name is long"),
+            (Error::RateLimited(1), "429", Value::Null, often),
+        ] {
+            let answered = answer_in(Errors::Scim, &error);
+            let body = answered.into_body().into_bytes().await.expect("a body");
+            let body: Value = serde_json::from_slice(&body).expect("JSON");
+            let found = (&body["status"], &body["scimType"], &body["detail"]);
+            assert_eq!(found, (&json!(status), &kind, &json!(detail)));
+        }
     }
 
     #[tokio::test]

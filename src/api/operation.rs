@@ -41,6 +41,19 @@ pub struct Operation {
     pub success: u16,
     /// Every documented status.
     pub statuses: &'static [u16],
+    /// The media type of its JSON.
+    pub media: &'static str,
+    /// The form of its refusals.
+    pub errors: Errors,
+}
+
+/// The form that refusals have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errors {
+    /// That of nearly all operations: an object with `message`.
+    Plain,
+    /// That of RFC 7644 3.12, with `message` beside it.
+    Scim,
 }
 
 impl Operation {
@@ -80,6 +93,8 @@ pub struct FilePart {
     pub name: &'static str,
     /// Whether it must be there.
     pub required: bool,
+    /// Whether the setting for attachments bounds its size as well.
+    pub attachment: bool,
 }
 
 /// Where a parameter stands.

@@ -1,13 +1,10 @@
 //! Successes as answers: JSON, pages, nothing, and downloads.
 
-use std::marker::PhantomData;
-
 use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use poem::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use poem::{IntoResponse, Response};
 use poem_openapi::ApiResponse;
-use poem_openapi::registry::{MetaMediaType, MetaResponse, MetaResponses, MetaSchemaRef, Registry};
-use poem_openapi::types::Type;
+use poem_openapi::registry::{MetaResponse, MetaResponses, Registry};
 use serde::Serialize;
 
 use crate::api::download;
@@ -19,14 +16,6 @@ use crate::error::{Error, Result};
 
 /// A success that can be sent.
 pub trait Success: Sized {
-    /// The media types it may have, for the router's own metadata.
-    fn media() -> Vec<MetaMediaType> {
-        Vec::new()
-    }
-
-    /// Registers its schema with the router.
-    fn register(_registry: &mut Registry) {}
-
     /// Makes the answer.
     ///
     /// # Errors
@@ -34,23 +23,19 @@ pub trait Success: Sized {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response>;
 }
 
-fn json_media(schema: MetaSchemaRef) -> Vec<MetaMediaType> {
-    vec![MetaMediaType {
-        content_type: "application/json",
-        schema,
-    }]
+fn json(body: &impl Serialize) -> Result<Vec<u8>> {
+    serde_json::to_vec(body).map_err(Error::internal)
 }
 
-fn json_response<T: Serialize>(status: StatusCode, body: &T, exchange: &Exchange<'_>) -> Result<Response> {
-    let bytes = serde_json::to_vec(body).map_err(Error::internal)?;
+fn json_response(status: StatusCode, bytes: Vec<u8>, exchange: &Exchange<'_>) -> Response {
     if exchange.operation().method == "GET" && status == StatusCode::OK {
-        return Ok(revalidation::tagged(bytes, exchange));
+        return revalidation::tagged(bytes, exchange);
     }
-    Ok(Response::builder()
+    Response::builder()
         .status(status)
-        .content_type("application/json")
+        .content_type(exchange.operation().media)
         .header(CONTENT_LENGTH, bytes.len())
-        .body(bytes))
+        .body(bytes)
 }
 
 /// Sets headers that the contract documents; a value no header can carry is dropped.
@@ -65,31 +50,15 @@ pub fn set_headers(headers: &mut HeaderMap, values: Vec<(&'static str, String)>)
 /// A value as JSON.
 pub struct Json<T>(pub T);
 
-impl<T: Serialize + Type> Success for Json<T> {
-    fn media() -> Vec<MetaMediaType> {
-        json_media(T::schema_ref())
-    }
-
-    fn register(registry: &mut Registry) {
-        T::register(registry);
-    }
-
+impl<T: Serialize> Success for Json<T> {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
-        json_response(status, &self.0, exchange)
+        Ok(json_response(status, json(&self.0)?, exchange))
     }
 }
 
-impl<T: Serialize + Type> Success for Page<T> {
-    fn media() -> Vec<MetaMediaType> {
-        json_media(<Vec<T> as Type>::schema_ref())
-    }
-
-    fn register(registry: &mut Registry) {
-        T::register(registry);
-    }
-
+impl<T: Serialize> Success for Page<T> {
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
-        let mut response = json_response(status, &self.items, exchange)?;
+        let mut response = json_response(status, json(&self.items)?, exchange);
         if let Some(request) = exchange.page() {
             let headers = paging::headers(&request, self.rest, &exchange.url(), exchange.raw_query());
             set_headers(response.headers_mut(), headers);
@@ -114,14 +83,6 @@ impl Success for Empty {
 }
 
 impl<T: Success> Success for WithHeaders<T> {
-    fn media() -> Vec<MetaMediaType> {
-        T::media()
-    }
-
-    fn register(registry: &mut Registry) {
-        T::register(registry);
-    }
-
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
         let mut response = self.body.render(status, exchange)?;
         set_headers(response.headers_mut(), self.headers);
@@ -130,43 +91,28 @@ impl<T: Success> Success for WithHeaders<T> {
 }
 
 impl Success for Download {
-    fn media() -> Vec<MetaMediaType> {
-        let binary = MetaSchemaRef::Inline(Box::new(poem_openapi::registry::MetaSchema::new_with_format(
-            "string", "binary",
-        )));
-        vec![MetaMediaType {
-            content_type: "application/octet-stream",
-            schema: binary,
-        }]
-    }
-
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response> {
         Ok(download::render(self, status, exchange.headers()))
     }
 }
 
-/// A finished answer that tells the router which success it was made for.
-pub struct Reply<S, const STATUS: u16> {
-    response: Response,
-    success: PhantomData<fn() -> S>,
-}
+/// A finished answer that tells the router its status. What it holds is said by the document alone, so that no code is
+/// made to describe it.
+pub struct Reply<const STATUS: u16>(Response);
 
-impl<S, const STATUS: u16> Reply<S, STATUS> {
+impl<const STATUS: u16> Reply<STATUS> {
     pub(super) fn new(response: Response) -> Self {
-        Self {
-            response,
-            success: PhantomData,
-        }
+        Self(response)
     }
 }
 
-impl<S: Success, const STATUS: u16> ApiResponse for Reply<S, STATUS> {
+impl<const STATUS: u16> ApiResponse for Reply<STATUS> {
     fn meta() -> MetaResponses {
         let response = MetaResponse {
             description: "",
             status: Some(STATUS),
             status_range: None,
-            content: S::media(),
+            content: Vec::new(),
             headers: Vec::new(),
         };
         MetaResponses {
@@ -174,14 +120,12 @@ impl<S: Success, const STATUS: u16> ApiResponse for Reply<S, STATUS> {
         }
     }
 
-    fn register(registry: &mut Registry) {
-        S::register(registry);
-    }
+    fn register(_: &mut Registry) {}
 }
 
-impl<S: Send, const STATUS: u16> IntoResponse for Reply<S, STATUS> {
+impl<const STATUS: u16> IntoResponse for Reply<STATUS> {
     fn into_response(self) -> Response {
-        let mut response = self.response;
+        let mut response = self.0;
         // Downloads may be empty and still have a type; other answers without a body have none.
         if matches!(
             response.status(),

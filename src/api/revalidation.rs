@@ -22,7 +22,7 @@ pub(super) fn tagged(json: Vec<u8>, exchange: &Exchange<'_>) -> Response {
     Response::builder()
         .header(ETAG, &tag)
         .header(CACHE_CONTROL, KEEPING)
-        .content_type("application/json")
+        .content_type(exchange.operation().media)
         .header(CONTENT_LENGTH, length)
         .extension(body.clone())
         .body(body.body())

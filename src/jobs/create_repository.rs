@@ -25,6 +25,10 @@ impl CreateRepository {
 
 impl Job for CreateRepository {
     const KIND: &'static str = "create_repository";
+
+    fn dedup_key(&self) -> Option<String> {
+        Some(self.project_id.to_string())
+    }
 }
 
 /// Runs the job; a project that is gone needs no repository.

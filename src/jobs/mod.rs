@@ -7,14 +7,19 @@
 //!
 //! Why this is not a library: `docs/adr/0004-own-job-queue.md`.
 
+pub mod collect_images;
 pub mod create_repository;
 pub mod delete_group;
 pub mod delete_merged_branches;
 pub mod delete_project;
+pub mod delete_registry_repository;
+pub mod delete_registry_tags;
 pub mod delete_user;
 pub mod deliver_hook;
+pub mod export_group;
 pub mod finish_merge;
 pub mod fork_repository;
+pub mod import_group;
 pub mod keep_merge_request;
 pub mod maintain_repository;
 pub mod merge_waiting;
@@ -35,7 +40,9 @@ use std::{collections::HashMap, error::Error as StdError, fmt, future::Future, s
 use futures_util::{FutureExt, future::BoxFuture};
 use serde::{Serialize, de::DeserializeOwned};
 
-pub use queue::{Backlog, EnqueueError, backlog, enqueue, enqueue_at, purge_dead, release_abandoned};
+pub use queue::{
+    Backlog, EnqueueError, backlog, enqueue, enqueue_at, purge_dead, release_abandoned, withdraw,
+};
 pub use registry::registry;
 pub use runner::{Options, Runner};
 pub use scheduler::run as recur;

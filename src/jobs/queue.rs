@@ -84,6 +84,24 @@ pub async fn enqueue_at<J: Job>(
     Ok(())
 }
 
+/// Takes back a job that has a key and waits, because what it is to do has been done; one that runs is left alone.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn withdraw<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), DbErr> {
+    let Some(key) = job.dedup_key() else {
+        return Ok(());
+    };
+    Entity::delete_many()
+        .filter(Column::Kind.eq(J::KIND))
+        .filter(Column::DedupKey.eq(key))
+        .filter(Column::LockedBy.is_null())
+        .filter(Column::DeadAt.is_null())
+        .exec(db)
+        .await
+        .map(drop)
+}
+
 /// The name under which both databases know the row that was to be inserted.
 const EXCLUDED: &str = "excluded";
 

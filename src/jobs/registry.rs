@@ -1,8 +1,9 @@
 //! Which job is run by what: the one list of all kinds.
 
 use super::{
-    Attempt, Failure, Job, Registry, create_repository, delete_group, delete_merged_branches, delete_project,
-    delete_user, deliver_hook, finish_merge, fork_repository, keep_merge_request, maintain_repository,
+    Attempt, Failure, Job, Registry, collect_images, create_repository, delete_group, delete_merged_branches,
+    delete_project, delete_registry_repository, delete_registry_tags, delete_user, deliver_hook,
+    export_group, finish_merge, fork_repository, import_group, keep_merge_request, maintain_repository,
     merge_waiting, read_messages, recount_closing, run_schedule, ship_merge_requests, sweep_expired_access,
 };
 use crate::services::Backend;
@@ -14,14 +15,19 @@ pub fn registry(backend: &Backend) -> Registry {
         backend,
         registry: Registry::default(),
     };
-    of.run(create_repository::run)
+    of.run(collect_images::run)
+        .run(create_repository::run)
         .run(delete_group::run)
         .run(delete_merged_branches::run)
         .run(delete_project::run)
+        .run(delete_registry_repository::run)
+        .run(delete_registry_tags::run)
         .run(delete_user::run)
         .run(deliver_hook::run)
+        .run(export_group::run)
         .run(finish_merge::run)
         .attempt(fork_repository::run)
+        .attempt(import_group::run)
         .run(keep_merge_request::run)
         .run(maintain_repository::run)
         .run(merge_waiting::run)

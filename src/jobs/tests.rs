@@ -113,6 +113,25 @@ async fn begins_a_job_at_once_when_its_transaction_commits() {
 }
 
 #[tokio::test]
+async fn takes_back_a_job_that_waits_but_not_one_that_runs_or_another_one() {
+    on_each_database(async |db| {
+        let [mine, other] = [1, 2].map(|project| Refresh { project, round: 1 });
+        for job in [&mine, &other] {
+            enqueue(db.write(), job).await.unwrap();
+        }
+        withdraw(db.write(), &mine).await.unwrap();
+        let left = all(&db).await;
+        let keys: Vec<_> = left.iter().map(|job| job.dedup_key.as_deref()).collect();
+        assert_eq!(keys, [Some("2")]);
+
+        let claimed = claim(&db, "node", entities::now()).await.expect("the other one");
+        withdraw(db.write(), &other).await.unwrap();
+        assert_eq!(all(&db).await, [claimed]);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn forgets_a_job_whose_transaction_is_undone() {
     on_each_database(async |db| {
         let outcome: Result<(), EnqueueError> = db

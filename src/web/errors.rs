@@ -11,11 +11,11 @@ use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 use crate::api::contract::OPERATIONS;
 use crate::api::failure;
 use crate::error::Error;
-use crate::web::git_http;
+use crate::web::{git_http, registry};
 
 /// Turns every failure into an answer.
 pub struct Errors {
-    /// Longest time of a request. Git's transfers have limits of their own.
+    /// Longest time of a request. Git's transfers and blobs of images have limits of their own.
     pub time_limit: Duration,
 }
 
@@ -47,7 +47,7 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
             return Ok(failure::respond(StatusCode::GONE, &body));
         }
         let call = AssertUnwindSafe(self.inner.call(request)).catch_unwind();
-        let outcome = if git_http::is_gits(&path) {
+        let outcome = if git_http::is_gits(&path) || registry::takes_long(&path) {
             call.await
         } else {
             match tokio::time::timeout(self.time_limit, call).await {

@@ -292,7 +292,7 @@ fn protocol(request: &Request) -> Option<&str> {
 }
 
 /// The credentials of a request; any that are not of the Basic scheme are refused.
-fn credentials(request: &Request) -> Result<Option<Basic>, Error> {
+pub(super) fn credentials(request: &Request) -> Result<Option<Basic>, Error> {
     let Some(value) = request.headers().get(AUTHORIZATION) else {
         return Ok(None);
     };

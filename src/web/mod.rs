@@ -11,6 +11,7 @@ pub mod health;
 mod limits;
 pub mod oauth;
 mod page;
+pub mod registry;
 pub mod sign_in;
 mod slashes;
 mod trace;
@@ -33,6 +34,7 @@ where
             time_limit: settings.request_timeout,
         })
         .with(limits::HeadLimits)
+        .with(registry::Form)
         .with(headers::Headers {
             compat: settings.compat,
         })

@@ -56,7 +56,8 @@ pub async fn body(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value
         "" | "application/json" => attributes(&bytes),
         other if other.ends_with("+json") => attributes(&bytes),
         _ => Err(Error::parameter(
-            "the Content-Type must be application/json, application/x-www-form-urlencoded or multipart/form-data",
+            "the Content-Type must be application/json or another that ends with +json, application/x-www-form-urlencoded or \
+             multipart/form-data",
         )),
     }
 }
@@ -202,6 +203,16 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
     } else {
         Err(Error::InvalidParameters(faults))
     }
+}
+
+/// What the contract has against the attributes of a body, those alone: for what is made like that by other ways than a request.
+#[must_use]
+pub fn faults_of_body(operation: &Operation, mut attributes: Map<String, Value>) -> Vec<String> {
+    let mut faults = Faults::default();
+    if let Some(Shape::Object(fields)) = operation.body {
+        coerce::fields(fields, &mut attributes, None, &mut faults);
+    }
+    faults.into_vec()
 }
 
 /// Of each list of alternatives exactly one must be sent.

@@ -4,19 +4,25 @@
 //! not at all.
 
 mod s3;
+mod writing;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::stream::BoxStream;
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
-use object_store::{GetOptions, GetRange, MultipartUpload, ObjectStore, ObjectStoreExt};
+use object_store::{
+    GetOptions, GetRange, GetResult, GetResultPayload, MultipartUpload, ObjectStore, ObjectStoreExt,
+    UploadPart,
+};
 use tokio::fs::File;
-use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio_util::io::StreamReader;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncSeekExt};
+use tokio_util::io::{ReaderStream, StreamReader};
+
+pub use writing::Writer;
 
 /// The directory below the data directory where nothing else is said.
 pub const DIRECTORY: &str = "objects";
@@ -24,6 +30,10 @@ pub const DIRECTORY: &str = "objects";
 const SPOOL: &str = "tmp";
 /// How much of a file is in memory at a time, in bytes; buckets take no smaller parts but the last.
 const PIECE: usize = 5 << 20;
+/// The same of a file that is written as it arrives, where the storage takes parts of any size.
+const SMALL_PIECE: usize = 1 << 20;
+/// How much of a file is read from a disk at a time, in bytes.
+const READ: usize = 256 << 10;
 
 /// Why the storage does not answer.
 #[derive(Debug, thiserror::Error)]
@@ -52,6 +62,10 @@ impl Error {
 pub struct ObjectStorage {
     store: Arc<dyn ObjectStore>,
     spool: PathBuf,
+    /// Where the files lie, when that is a directory.
+    directory: Option<PathBuf>,
+    /// The size of the parts that a file is written in, in bytes.
+    part: usize,
 }
 
 impl ObjectStorage {
@@ -62,15 +76,25 @@ impl ObjectStorage {
     pub fn open(address: Option<&str>, data_dir: &Path) -> Result<Self, Error> {
         let spool = data_dir.join(SPOOL);
         std::fs::create_dir_all(&spool)?;
-        let store = match address {
-            Some(address) if address.starts_with("s3:") => s3::open(address)?,
+        let (store, directory) = match address {
+            Some(address) if address.starts_with("s3:") => (s3::open(address)?, None),
             Some(address) => {
                 let path = address.strip_prefix("file://").map(PathBuf::from);
-                directory(path.filter(|path| path.is_absolute()).ok_or(Error::Address)?)?
+                let path = path.filter(|path| path.is_absolute()).ok_or(Error::Address)?;
+                (directory(&path)?, Some(path))
             }
-            None => directory(data_dir.join(DIRECTORY))?,
+            None => {
+                let path = data_dir.join(DIRECTORY);
+                (directory(&path)?, Some(path))
+            }
         };
-        Ok(Self { store, spool })
+        let part = if directory.is_some() { SMALL_PIECE } else { PIECE };
+        Ok(Self {
+            store,
+            spool,
+            directory,
+            part,
+        })
     }
 
     /// A temporary file for what arrives. It has no name, so nothing is left of it whatever happens.
@@ -96,17 +120,12 @@ impl ObjectStorage {
             self.store.put(key, first.into()).await?;
             return Ok(());
         }
-        let mut parts = Parts(Some(self.store.put_multipart(key).await?));
-        match parts.take_over(first, source).await {
-            Ok(()) => {
-                parts.0 = None;
-                Ok(())
-            }
-            Err(error) => {
-                parts.abort().await;
-                Err(error)
-            }
+        let mut parts = Parts::begin(&self.store, key).await?;
+        let kept = parts.take_over(first, source).await;
+        if kept.is_err() {
+            parts.abort().await;
         }
+        kept
     }
 
     /// The bytes under a key, from `start` (inclusive) to `end` (exclusive).
@@ -125,7 +144,7 @@ impl ObjectStorage {
                 .get_opts(&key, options)
                 .await
                 .map_err(std::io::Error::other)?;
-            Ok::<_, std::io::Error>(found.into_stream().map_err(std::io::Error::other))
+            stream(found).await
         };
         futures_util::stream::once(opened).try_flatten().boxed()
     }
@@ -150,6 +169,20 @@ impl ObjectStorage {
             Err(error) if error.is_not_found() => Ok(()),
             outcome => outcome,
         }
+    }
+
+    /// As [`Self::delete`], with what a server left that was killed while it wrote the object. Nobody may be writing it.
+    ///
+    /// # Errors
+    /// What the storage says.
+    pub async fn discard(&self, key: &str) -> Result<(), Error> {
+        if let Some(directory) = &self.directory {
+            let path = directory.join(Key::from(key).as_ref());
+            tokio::task::spawn_blocking(move || remove_staged(&path))
+                .await
+                .map_err(std::io::Error::other)??;
+        }
+        self.delete(key).await
     }
 
     /// Removes everything whose key begins with `folder` and a slash.
@@ -197,8 +230,8 @@ impl ObjectStorage {
 }
 
 /// A directory as a storage, made where it is missing.
-fn directory(path: PathBuf) -> Result<Arc<dyn ObjectStore>, Error> {
-    std::fs::create_dir_all(&path)?;
+fn directory(path: &Path) -> Result<Arc<dyn ObjectStore>, Error> {
+    std::fs::create_dir_all(path)?;
     let store = LocalFileSystem::new_with_prefix(path)?
         .with_automatic_cleanup(true)
         .with_fsync(true);
@@ -212,19 +245,79 @@ async fn piece(source: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>
     Ok(piece)
 }
 
+/// What was found, as a stream. Files of a directory are read in larger pieces than the library would.
+async fn stream(found: GetResult) -> std::io::Result<BoxStream<'static, std::io::Result<Bytes>>> {
+    let range = found.range.clone();
+    match found.payload {
+        GetResultPayload::File(file, _) => {
+            let mut file = File::from_std(file);
+            file.seek(std::io::SeekFrom::Start(range.start)).await?;
+            let length = range.end - range.start;
+            Ok(ReaderStream::with_capacity(file.take(length), READ).boxed())
+        }
+        GetResultPayload::Stream(stream) => Ok(stream.map_err(std::io::Error::other).boxed()),
+    }
+}
+
+/// Removes the files beside this one that it was being written to; they have its name, `#` and a number.
+fn remove_staged(path: &Path) -> std::io::Result<()> {
+    let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
+        return Ok(());
+    };
+    let gone = |error: &std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if gone(&error) => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let staged = entry.file_name().to_str().is_some_and(|other| {
+            let number = other.strip_prefix(name).and_then(|rest| rest.strip_prefix('#'));
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        });
+        if staged {
+            std::fs::remove_file(entry.path())
+                .or_else(|error| if gone(&error) { Ok(()) } else { Err(error) })?;
+        }
+    }
+    // One that is empty now goes; the storage itself removes those that a file was in.
+    let _ = std::fs::remove_dir(folder);
+    Ok(())
+}
+
 /// A file on its way into the storage in parts. Parts that never become a file would lie there for ever, so they are
-/// given up whatever happens to whoever sends them; those of a server that is killed are left to the bucket's own rules.
+/// given up whatever happens to whoever sends them; those of a server that is killed are left to the bucket's own rules,
+/// or to [`ObjectStorage::discard`].
 struct Parts(Option<Box<dyn MultipartUpload>>);
 
 impl Parts {
+    async fn begin(store: &Arc<dyn ObjectStore>, key: &Key) -> Result<Self, Error> {
+        Ok(Self(Some(store.put_multipart(key).await?)))
+    }
+
+    /// Hands a part on; it is there when the answer is.
+    fn put(&mut self, part: Vec<u8>) -> UploadPart {
+        match &mut self.0 {
+            Some(upload) => upload.put_part(part.into()),
+            None => futures_util::future::ready(Ok(())).boxed(),
+        }
+    }
+
     async fn take_over(&mut self, first: Vec<u8>, mut source: impl AsyncRead + Unpin) -> Result<(), Error> {
-        let Some(upload) = &mut self.0 else { return Ok(()) };
         let mut next = first;
         while !next.is_empty() {
-            upload.put_part(next.into()).await?;
+            self.put(next).await?;
             next = piece(&mut source).await?;
         }
-        upload.complete().await?;
+        self.complete().await
+    }
+
+    /// Makes a file of the parts.
+    async fn complete(&mut self) -> Result<(), Error> {
+        if let Some(upload) = &mut self.0 {
+            upload.complete().await?;
+        }
+        self.0 = None;
         Ok(())
     }
 

@@ -230,9 +230,14 @@ pub fn all() -> &'static [License] {
     &ALL
 }
 
+/// Under which other names the same texts are kept with the brackets around words that stand for others.
+const WITH_BRACKETS: [(&str, &str); 2] = [("GPL-2.0-only", "GPL-2.0+"), ("LGPL-2.1-only", "LGPL-2.1+")];
+
 fn license(facts: &Facts) -> Option<License> {
     let described = licenses::describe(facts.id)?;
-    let (_, text) = LICENSE_TEXTS.iter().find(|(id, _)| *id == facts.id)?;
+    let kept = WITH_BRACKETS.iter().find(|(id, _)| *id == facts.id);
+    let kept = kept.map_or(facts.id, |(_, other)| other);
+    let (_, text) = LICENSE_TEXTS.iter().find(|(id, _)| *id == kept)?;
     Some(License {
         key: described.key,
         name: described.name,
@@ -346,6 +351,13 @@ mod tests {
             let text = fill_in(text_of(key), MEANT);
             assert!(
                 text.contains("     Analytical Engine\n     Copyright (C) 1843  Ada $1 Lovelace\n"),
+                "{key}"
+            );
+        }
+        for key in ["gpl-2.0", "lgpl-2.1"] {
+            let text = fill_in(text_of(key), MEANT);
+            assert!(
+                text.contains("\nAnalytical Engine\nCopyright (C) 1843 Ada $1 Lovelace\n"),
                 "{key}"
             );
         }

@@ -67,8 +67,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
         Some(id) => id,
         None => own_namespace(backend, user.id).await?,
     };
-    let branch_of_row = branch.clone();
-    let (project, namespace) = backend
+    let (project, namespace, repair) = backend
         .database
         .transaction(async |transaction| {
             let namespace = namespace(transaction, caller, &user, namespace_id).await?;
@@ -85,20 +84,21 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
                 ..NewEvent::new(project.id, user.id, Happening::Created)
             };
             events::record(transaction, event).await?;
-            let job = CreateRepository {
+            let repair = CreateRepository {
                 project_id: project.id,
-                default_branch: branch_of_row,
+                default_branch: branch.clone(),
             };
-            jobs::enqueue_at(transaction, &job, now() + CreateRepository::GRACE)
+            jobs::enqueue_at(transaction, &repair, now() + CreateRepository::GRACE)
                 .await
                 .map_err(Error::internal)?;
-            Ok::<_, Error>((project, namespace))
+            Ok::<_, Error>((project, namespace, repair))
         })
         .await?;
     if let Err(error) = fill(backend, &project, &user, &branch, new.with_readme).await {
         take_back(backend, project.id).await?;
         return Err(error);
     }
+    jobs::withdraw(backend.database.write(), &repair).await?;
     ProjectAccess::find(backend, caller.clone(), &project.id.to_string())
         .await
         .map(|access| ProjectAccess { namespace, ..access })

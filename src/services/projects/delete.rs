@@ -13,6 +13,7 @@ use crate::services::access::ProjectAccess;
 use crate::services::deploy_keys;
 use crate::services::events::{self, Action, NewEvent, project_target};
 use crate::services::preconditions::unmodified_since;
+use crate::services::registry::repositories;
 use crate::services::uploads;
 use crate::services::users::deletion::delete_bots;
 use crate::services::{Backend, settings};
@@ -140,6 +141,8 @@ pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> 
     let id = RepositoryId::of_project(project.id);
     backend.repositories.remove(&id).await?;
     uploads::remove_all(backend, project.id).await?;
+    // The row would take them along in one statement, and everybody who writes would wait for it.
+    repositories::erase_all(backend, project.id).await?;
     backend
         .database
         .transaction(async |transaction| {

@@ -32,7 +32,7 @@ pub struct Change {
 }
 
 /// All that can be sent, in the words of the contract.
-const FIELDS: [&str; 44] = [
+const FIELDS: [&str; 45] = [
     "name",
     "path",
     "visibility",
@@ -53,6 +53,7 @@ const FIELDS: [&str; 44] = [
     "wiki_access_level",
     "builds_access_level",
     "snippets_access_level",
+    "container_registry_access_level",
     "merge_method",
     "request_access_enabled",
     "lfs_enabled",

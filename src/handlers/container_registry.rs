@@ -1,0 +1,119 @@
+//! Repositories and tags of the container registry.
+
+use crate::api::contract::{
+    ContainerRegistryApi, DeleteRegistryRepositoryRequest, DeleteRegistryTagRequest,
+    DeleteRegistryTagsRequest, GetRegistryRepositoryRequest, GetRegistryTagRequest,
+    ListGroupRegistryRepositoriesRequest, ListRegistryRepositoriesRequest, ListRegistryTagsRequest, Message,
+    RegistryRepository, RegistryTag, RegistryTagDetails,
+};
+use crate::api::types::Page;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::services::registry::cleaning::{self, Asked};
+use crate::services::registry::deleting::{delete_repository, delete_tag};
+use crate::services::registry::listing::{self, With};
+use crate::views::registry::{repository, tag, tag_details};
+
+/// The message of what is done, or will be.
+fn message(text: &str) -> Message {
+    Message {
+        message: text.to_owned(),
+    }
+}
+
+impl ContainerRegistryApi for App {
+    async fn list_registry_repositories(
+        &self,
+        access: ProjectAccess,
+        request: ListRegistryRepositoriesRequest,
+    ) -> Result<Page<RegistryRepository>> {
+        let with = With {
+            tags: request.tags,
+            tags_count: request.tags_count,
+        };
+        let page = listing::of_project(&self.backend, &access, request.name, with, &request.page).await?;
+        Ok(page.map(|row| repository(&self.backend.instance.base_url, row)))
+    }
+
+    async fn list_group_registry_repositories(
+        &self,
+        access: GroupAccess,
+        request: ListGroupRegistryRepositoriesRequest,
+    ) -> Result<Page<RegistryRepository>> {
+        let with = With {
+            tags: request.tags,
+            tags_count: request.tags_count,
+        };
+        let page = listing::of_group(&self.backend, &access, request.name, with, &request.page).await?;
+        Ok(page.map(|row| repository(&self.backend.instance.base_url, row)))
+    }
+
+    async fn get_registry_repository(
+        &self,
+        access: InstanceAccess,
+        request: GetRegistryRepositoryRequest,
+    ) -> Result<RegistryRepository> {
+        let with = With {
+            tags: request.tags,
+            tags_count: request.tags_count,
+        };
+        let found = listing::get(&self.backend, &access, request.repository_id, with).await?;
+        Ok(repository(&self.backend.instance.base_url, found))
+    }
+
+    async fn delete_registry_repository(
+        &self,
+        access: ProjectAccess,
+        request: DeleteRegistryRepositoryRequest,
+    ) -> Result<Message> {
+        delete_repository(&self.backend, &access, request.repository_id).await?;
+        Ok(message("202 Accepted"))
+    }
+
+    async fn list_registry_tags(
+        &self,
+        access: ProjectAccess,
+        request: ListRegistryTagsRequest,
+    ) -> Result<Page<RegistryTag>> {
+        let (id, wanted) = (request.repository_id, request.page);
+        let (path, page) = listing::list_tags(&self.backend, &access, id, &wanted).await?;
+        Ok(page.map(|row| tag(&self.backend.instance.base_url, &path, row.name)))
+    }
+
+    async fn delete_registry_tags(
+        &self,
+        access: ProjectAccess,
+        request: DeleteRegistryTagsRequest,
+    ) -> Result<Message> {
+        let asked = Asked {
+            name_regex_delete: request.name_regex_delete,
+            name_regex: request.name_regex,
+            name_regex_keep: request.name_regex_keep,
+            keep_n: request.keep_n.map(i64::unsigned_abs),
+            older_than: request.older_than,
+        };
+        cleaning::begin(&self.backend, &access, request.repository_id, asked).await?;
+        Ok(message("202 Accepted"))
+    }
+
+    async fn get_registry_tag(
+        &self,
+        access: ProjectAccess,
+        request: GetRegistryTagRequest,
+    ) -> Result<RegistryTagDetails> {
+        let (id, name) = (request.repository_id, request.tag_name);
+        let (path, row, manifest) = listing::get_tag(&self.backend, &access, id, &name).await?;
+        Ok(tag_details(&self.backend.instance.base_url, &path, row, manifest))
+    }
+
+    async fn delete_registry_tag(
+        &self,
+        access: ProjectAccess,
+        request: DeleteRegistryTagRequest,
+    ) -> Result<Message> {
+        let (id, since) = (request.repository_id, request.if_unmodified_since);
+        delete_tag(&self.backend, &access, id, &request.tag_name, since.as_deref()).await?;
+        Ok(message("200 OK"))
+    }
+}

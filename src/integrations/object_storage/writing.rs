@@ -1,0 +1,146 @@
+//! Objects that are written as they arrive, without a file in between.
+
+use bytes::Bytes;
+use object_store::ObjectStoreExt;
+use object_store::path::Path as Key;
+use tokio::task::JoinHandle;
+
+use super::{Error, ObjectStorage, Parts};
+
+/// An object on its way into the storage. It is there when [`Writer::finish`] says so, and not at all before; of one that is
+/// dropped nothing is left, unless the server is killed (see [`ObjectStorage::discard`]).
+pub struct Writer {
+    storage: ObjectStorage,
+    key: Key,
+    part: Vec<u8>,
+    parts: Option<Parts>,
+    /// The last part that was handed on, so that the next is collected meanwhile.
+    writing: Option<JoinHandle<object_store::Result<()>>>,
+}
+
+impl ObjectStorage {
+    /// Begins an object under a key.
+    #[must_use]
+    pub fn write(&self, key: &str) -> Writer {
+        Writer {
+            storage: self.clone(),
+            key: Key::from(key),
+            part: Vec::new(),
+            parts: None,
+            writing: None,
+        }
+    }
+}
+
+impl Writer {
+    /// Takes the next bytes. At most two parts of the storage's size are in memory.
+    ///
+    /// # Errors
+    /// What the storage says; nothing is kept then.
+    pub async fn push(&mut self, mut bytes: Bytes) -> Result<(), Error> {
+        let size = self.storage.part;
+        while !bytes.is_empty() {
+            let taken = bytes.split_to(bytes.len().min(size - self.part.len()));
+            self.part.extend_from_slice(&taken);
+            if self.part.len() == size {
+                self.hand_on().await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the object of what was taken, and waits until it will stay.
+    ///
+    /// # Errors
+    /// What the storage says; nothing is kept then.
+    pub async fn finish(mut self) -> Result<(), Error> {
+        if self.parts.is_none() {
+            let whole = std::mem::take(&mut self.part);
+            self.storage.store.put(&self.key, whole.into()).await?;
+            return Ok(());
+        }
+        if !self.part.is_empty() {
+            self.hand_on().await?;
+        }
+        self.written().await?;
+        match self.parts.take() {
+            Some(mut parts) => parts.complete().await,
+            None => Ok(()),
+        }
+    }
+
+    async fn hand_on(&mut self) -> Result<(), Error> {
+        let full = std::mem::replace(&mut self.part, Vec::with_capacity(self.storage.part));
+        let parts = match &mut self.parts {
+            Some(parts) => parts,
+            none => none.insert(Parts::begin(&self.storage.store, &self.key).await?),
+        };
+        let part = parts.put(full);
+        self.written().await?;
+        self.writing = Some(tokio::spawn(part));
+        Ok(())
+    }
+
+    async fn written(&mut self) -> Result<(), Error> {
+        match self.writing.take() {
+            Some(writing) => Ok(writing.await.map_err(std::io::Error::other)??),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::TryStreamExt;
+
+    use super::*;
+
+    async fn kept(storage: &ObjectStorage, key: &str) -> Vec<u8> {
+        let size = storage.size(key).await.expect("a storage").expect("an object");
+        let pieces: Vec<Bytes> = storage.read(key, 0, size).try_collect().await.expect("bytes");
+        pieces.concat()
+    }
+
+    #[tokio::test]
+    async fn objects_are_made_of_pieces_of_any_size() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = ObjectStorage::open(None, folder.path()).expect("a storage");
+        let bytes: Vec<u8> = (0..storage.part * 3 + 5).map(|n| (n % 251) as u8).collect();
+        for (key, length, step) in [
+            ("k/empty", 0, 1),
+            ("k/small", 10, 3),
+            ("k/exact", storage.part * 2, storage.part),
+            ("k/large", bytes.len(), 70_001),
+            ("k/once", bytes.len(), bytes.len()),
+        ] {
+            let mut writer = storage.write(key);
+            for piece in bytes[..length].chunks(step) {
+                writer.push(Bytes::copy_from_slice(piece)).await.expect("writing");
+            }
+            assert_eq!(
+                storage.size(key).await.expect("a storage"),
+                None,
+                "{key} too early"
+            );
+            writer.finish().await.expect("keeping");
+            assert!(kept(&storage, key).await == bytes[..length], "{key}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_killed_server_left_of_an_object_goes_with_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let storage = ObjectStorage::open(None, folder.path()).expect("a storage");
+        let mut writer = storage.write("k/a");
+        let part = Bytes::from(vec![1; storage.part]);
+        writer.push(part).await.expect("writing");
+        writer.written().await.expect("written");
+        // As if nobody had been there to clean up.
+        std::mem::forget(writer);
+        let directory = folder.path().join(super::super::DIRECTORY).join("k");
+        assert_eq!(std::fs::read_dir(&directory).expect("a folder").count(), 1);
+        storage.discard("k/a").await.expect("removing");
+        assert!(!directory.exists() || std::fs::read_dir(&directory).expect("a folder").count() == 0);
+        storage.discard("k/a").await.expect("no error");
+    }
+}

@@ -1,0 +1,29 @@
+//! Whole paths of many projects at once.
+
+use std::collections::HashMap;
+
+use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+
+use crate::entities::{namespaces, projects};
+use crate::error::Result;
+use crate::services::links;
+
+/// The whole paths of projects, by their ids.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn paths_of(
+    db: &impl ConnectionTrait,
+    project_ids: impl IntoIterator<Item = i64>,
+) -> Result<HashMap<i64, String>> {
+    let found = projects::Entity::find()
+        .find_also_related(namespaces::Entity)
+        .filter(projects::Column::Id.is_in(project_ids))
+        .all(db)
+        .await?;
+    let paths = found.into_iter().filter_map(|(project, namespace)| {
+        let path = links::project_path(&namespace?, &project);
+        Some((project.id, path))
+    });
+    Ok(paths.collect())
+}

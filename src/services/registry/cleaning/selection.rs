@@ -1,0 +1,319 @@
+//! Which tags a bulk deletion takes (specification 4.17): pure, and the same each time it is asked.
+
+use std::borrow::Cow;
+use std::cmp::Reverse;
+
+use chrono::{DateTime, Utc};
+use regex::bytes::{Regex, RegexBuilder};
+use regex_syntax::ast::parse::ParserBuilder;
+use regex_syntax::ast::{
+    self, AssertionKind, Ast, ClassSetBinaryOp, ClassSetBinaryOpKind, ClassSetItem, Flag, Flags, FlagsItem,
+    FlagsItemKind, HexLiteralKind, Literal, LiteralKind, Repetition, RepetitionKind, RepetitionRange, Span,
+};
+use serde::{Deserialize, Serialize};
+
+/// The tag that always stays.
+const LATEST: &str = "latest";
+
+/// The most memory of a compiled expression, in bytes. What matches takes time in proportion to it.
+const LARGEST_PROGRAM: usize = 256 * 1024;
+
+/// The largest count of a repetition.
+const MOST_REPEATED: u32 = 1_000;
+
+/// How deep an expression may nest.
+const DEEPEST: u32 = 100;
+
+/// What is to be deleted, as a job keeps it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wish {
+    /// An expression that the names of tags match as a whole.
+    pub delete: String,
+    /// One that the names of tags that stay match as a whole.
+    pub keep: Option<String>,
+    /// How many of the newest stay.
+    pub keep_n: Option<u64>,
+    /// Only images that were made before this.
+    pub before: Option<DateTime<Utc>>,
+}
+
+/// A [`Wish`] whose expressions are compiled.
+#[derive(Debug)]
+pub struct Rules {
+    delete: Whole,
+    keep: Option<Whole>,
+    keep_n: Option<u64>,
+    before: Option<DateTime<Utc>>,
+}
+
+/// A tag whose name matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its id.
+    pub id: i64,
+    /// When its image was made, if that is known.
+    pub created_at: Option<DateTime<Utc>>,
+}
+
+/// Why an expression is none.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct Unsound(String);
+
+/// An expression that matches a text from end to end, or not at all.
+#[derive(Debug)]
+pub struct Whole(Regex);
+
+impl Whole {
+    /// Compiles an expression, which takes a moment.
+    ///
+    /// # Errors
+    /// [`Unsound`] with the reason.
+    pub fn compile(expression: &str) -> Result<Self, Unsound> {
+        let expression = &*unquoted(expression);
+        // On its own first, so that it does not end the group that it is put into and begin another.
+        let unicode = compiled(expression)?;
+        alike(expression)?;
+        build(&format!(r"\A(?:{expression})\z"), unicode)
+            .map(Self)
+            .map_err(reason)
+    }
+
+    /// Whether all of a text matches.
+    #[must_use]
+    pub fn matches(&self, text: &str) -> bool {
+        self.0.is_match(text.as_bytes())
+    }
+}
+
+/// An expression with all that is quoted, between `\Q` and `\E` or the end, escaped.
+fn unquoted(expression: &str) -> Cow<'_, str> {
+    if !expression.contains(r"\Q") {
+        return Cow::Borrowed(expression);
+    }
+    let (mut plain, mut rest) = (String::new(), expression);
+    while let Some(escape) = rest.find('\\') {
+        let (before, escaped) = rest.split_at(escape);
+        plain.push_str(before);
+        rest = match escaped.strip_prefix(r"\Q") {
+            Some(quoted) => {
+                let (quoted, after) = quoted.split_once(r"\E").unwrap_or((quoted, ""));
+                plain.push_str(&regex::escape(quoted));
+                after
+            }
+            None => {
+                let length = escaped.chars().take(2).map(char::len_utf8).sum();
+                let (pair, after) = escaped.split_at(length);
+                plain.push_str(pair);
+                after
+            }
+        };
+    }
+    plain.push_str(rest);
+    Cow::Owned(plain)
+}
+
+/// Whether an expression is about more than ASCII. Names of tags are not: without, `\w` and the like mean what they do in RE2,
+/// and what becomes of them is a hundredth of the size.
+fn compiled(expression: &str) -> Result<bool, Unsound> {
+    match build(expression, false) {
+        Ok(_) => Ok(false),
+        Err(regex::Error::Syntax(_)) => build(expression, true).map(|_| true).map_err(reason),
+        Err(error) => Err(reason(error)),
+    }
+}
+
+/// Refuses what means something else here than in RE2, which takes nearly all characters of a class for themselves: tags that are
+/// to be kept would go.
+fn alike(expression: &str) -> Result<(), Unsound> {
+    let parsed = ParserBuilder::new()
+        .nest_limit(DEEPEST)
+        .octal(true)
+        .build()
+        .parse(expression)
+        .map_err(|error| Unsound(error.kind().to_string()))?;
+    ast::visit(&parsed, Alike { expression })
+}
+
+/// What is wrong with a repetition, by its sign.
+fn repeated(repetition: &Repetition, sign: &str) -> Option<String> {
+    if matches!(*repetition.ast, Ast::Repetition(_)) {
+        return Some(format!("bad repetition operator: `{sign}` stands behind another"));
+    }
+    let most = match &repetition.op.kind {
+        RepetitionKind::Range(RepetitionRange::Exactly(count) | RepetitionRange::AtLeast(count)) => *count,
+        RepetitionKind::Range(RepetitionRange::Bounded(_, count)) => *count,
+        _ => 0,
+    };
+    (most > MOST_REPEATED).then(|| format!("bad repetition operator: `{sign}` is more than {MOST_REPEATED}"))
+}
+
+/// The flag that RE2 does not know.
+fn unknown(flags: &Flags) -> Option<String> {
+    let known = |flag: &Flag| {
+        matches!(
+            flag,
+            Flag::CaseInsensitive | Flag::MultiLine | Flag::DotMatchesNewLine | Flag::SwapGreed
+        )
+    };
+    let others = |item: &FlagsItem| matches!(&item.kind, FlagsItemKind::Flag(flag) if !known(flag));
+    let others = flags.items.iter().any(others);
+    others.then(|| "the flags are `i`, `m`, `s` and `U`".to_owned())
+}
+
+/// What is wrong with how a character is written.
+fn written(literal: &Literal, text: &str) -> Option<String> {
+    match literal.kind {
+        LiteralKind::HexFixed(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong)
+        | LiteralKind::HexBrace(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong) => {
+            Some(format!("`{text}` is not known: write `\\x{{...}}`"))
+        }
+        // A single digit would be what a group before it matched.
+        LiteralKind::Octal if text.len() == 2 && text != r"\0" => {
+            Some("backreferences are not supported".to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// Looks for what RE2 reads otherwise, or refuses.
+struct Alike<'e> {
+    expression: &'e str,
+}
+
+impl Alike<'_> {
+    /// What a part is written as.
+    fn sent(&self, span: &Span) -> &str {
+        let sent = self.expression.get(span.start.offset..span.end.offset);
+        sent.unwrap_or_default()
+    }
+
+    fn spelled(&self, literal: &Literal) -> Result<(), Unsound> {
+        written(literal, self.sent(&literal.span)).map_or(Ok(()), |text| Err(Unsound(text)))
+    }
+}
+
+impl ast::Visitor for Alike<'_> {
+    type Output = ();
+    type Err = Unsound;
+
+    fn finish(self) -> Result<(), Unsound> {
+        Ok(())
+    }
+
+    fn visit_pre(&mut self, part: &Ast) -> Result<(), Unsound> {
+        let sent = |span: &Span| self.sent(span);
+        let refused = match part {
+            Ast::Repetition(repetition) => repeated(repetition, sent(&repetition.op.span)),
+            Ast::Assertion(assertion) => match assertion.kind {
+                AssertionKind::WordBoundaryStartAngle | AssertionKind::WordBoundaryEndAngle => Some(format!(
+                    "`{0}` is no boundary: write `{1}`",
+                    sent(&assertion.span),
+                    &sent(&assertion.span)[1..]
+                )),
+                AssertionKind::WordBoundaryStart
+                | AssertionKind::WordBoundaryEnd
+                | AssertionKind::WordBoundaryStartHalf
+                | AssertionKind::WordBoundaryEndHalf => {
+                    Some(format!("`{}` is not known: write `\\b`", sent(&assertion.span)))
+                }
+                _ => None,
+            },
+            Ast::Flags(set) => unknown(&set.flags),
+            Ast::Group(group) => group.flags().and_then(unknown),
+            Ast::Literal(literal) => return self.spelled(literal),
+            _ => None,
+        };
+        refused.map_or(Ok(()), |text| Err(Unsound(text)))
+    }
+
+    fn visit_class_set_item_pre(&mut self, item: &ClassSetItem) -> Result<(), Unsound> {
+        match item {
+            ClassSetItem::Literal(literal) => self.spelled(literal),
+            ClassSetItem::Range(range) => self.spelled(&range.start).and_then(|()| self.spelled(&range.end)),
+            ClassSetItem::Bracketed(_) => Err(Unsound(
+                r"within a character class `[` has to be escaped: write `\[`".to_owned(),
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn visit_class_set_binary_op_pre(&mut self, operation: &ClassSetBinaryOp) -> Result<(), Unsound> {
+        let (sent, instead) = match operation.kind {
+            ClassSetBinaryOpKind::Intersection => ("&&", r"\&\&"),
+            ClassSetBinaryOpKind::Difference => ("--", r"\-\-"),
+            ClassSetBinaryOpKind::SymmetricDifference => ("~~", r"\~\~"),
+        };
+        Err(Unsound(format!(
+            "within a character class `{sent}` has to be escaped: write `{instead}`"
+        )))
+    }
+}
+
+fn build(expression: &str, unicode: bool) -> Result<Regex, regex::Error> {
+    RegexBuilder::new(expression)
+        .unicode(unicode)
+        .octal(true)
+        .size_limit(LARGEST_PROGRAM)
+        .dfa_size_limit(LARGEST_PROGRAM * 4)
+        .nest_limit(DEEPEST)
+        .build()
+}
+
+/// What is wrong with an expression, in one line.
+fn reason(error: regex::Error) -> Unsound {
+    let text = match error {
+        // The last line says what it is; those before it draw where.
+        regex::Error::Syntax(text) => {
+            let last = text.lines().last().unwrap_or_default().trim();
+            last.strip_prefix("error: ").unwrap_or(last).to_owned()
+        }
+        _ => "it becomes too large".to_owned(),
+    };
+    Unsound(text)
+}
+
+impl Rules {
+    /// Compiles what a wish says.
+    ///
+    /// # Errors
+    /// [`Unsound`] of the first expression that is not sound.
+    pub fn compile(wish: &Wish) -> Result<Self, Unsound> {
+        Ok(Self {
+            delete: Whole::compile(&wish.delete)?,
+            keep: wish.keep.as_deref().map(Whole::compile).transpose()?,
+            keep_n: wish.keep_n,
+            before: wish.before,
+        })
+    }
+
+    /// Whether a tag of this name may go.
+    #[must_use]
+    pub fn matches(&self, name: &str) -> bool {
+        let kept = |keep: &Whole| keep.matches(name);
+        name != LATEST && self.delete.matches(name) && !self.keep.as_ref().is_some_and(kept)
+    }
+
+    /// Those tags that go, of all whose names [match](Self::matches). Without the ones that it gave before, it gives the
+    /// same: what was interrupted goes on.
+    #[must_use]
+    pub fn choose(&self, mut candidates: Vec<Candidate>) -> Vec<i64> {
+        if let Some(keep_n) = self.keep_n {
+            // The newest first, and those before them of which it is not known; of the same age, the one that came last.
+            candidates.sort_unstable_by_key(|tag| {
+                Reverse((tag.created_at.unwrap_or(DateTime::<Utc>::MAX_UTC), tag.id))
+            });
+            let kept = usize::try_from(keep_n)
+                .unwrap_or(usize::MAX)
+                .min(candidates.len());
+            candidates.drain(..kept);
+        }
+        if let Some(before) = self.before {
+            candidates.retain(|tag| tag.created_at.is_some_and(|time| time < before));
+        }
+        candidates.into_iter().map(|tag| tag.id).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+use std::time::{Duration, Instant};
+
+use chrono::TimeDelta;
+use rand::rngs::StdRng;
+use rand::{RngExt, SeedableRng};
+
+use super::*;
+
+const SEED: u64 = 0x5eed_7a65;
+
+fn wish(delete: &str) -> Wish {
+    Wish {
+        delete: delete.to_owned(),
+        keep: None,
+        keep_n: None,
+        before: None,
+    }
+}
+
+fn is_match(expression: &str, name: &str) -> bool {
+    Whole::compile(expression)
+        .unwrap_or_else(|error| panic!("{expression}: {error}"))
+        .matches(name)
+}
+
+#[test]
+fn expressions_match_whole_names() {
+    for (expression, name, matches) in [
+        (".*", "v1", true),
+        ("v", "v1", false),
+        ("1", "v1", false),
+        ("v.", "v1", true),
+        ("a|ab", "ab", true),
+        ("^v1$", "v1", true),
+        (r"\Av1\z", "v1", true),
+        ("(?i)V1", "v1", true),
+        (r"\d{2}", "12", true),
+        (r"\d{2}", "123", false),
+        (r"\pL+", "abc", true),
+        ("[[:alpha:]]+", "abc", true),
+        ("(?P<x>a)b", "ab", true),
+        (r"v\.1", "v.1", true),
+        (r"v\.1", "vx1", false),
+        ("(?m)^a$", "a", true),
+        ("(?U)a+", "aaa", true),
+        ("(?s).+", "a-b", true),
+        ("(?:)", "v1", false),
+        ("", "v1", false),
+        ("(?:){1000}", "v1", false),
+        (r"\Qv1.0\E|v2", "v1.0", true),
+        (r"\Qv1.0\E|v2", "v1x0", false),
+        (r"\Qv1.0\E|v2", "v2", true),
+        (r"v\\\Q.", r"v\.", true),
+        (r"\Q(((", "(((", true),
+        (r"\1661", "v1", true),
+        (r"v\x31", "v1", true),
+        (r"\x{76}1", "v1", true),
+        ("v1*?", "v111", true),
+        (r"v\b.1", "v-1", true),
+    ] {
+        assert_eq!(is_match(expression, name), matches, "{expression} {name}");
+    }
+}
+
+#[test]
+fn what_is_no_expression_is_refused_with_a_reason_of_one_line() {
+    for (expression, why) in [
+        ("(", "unclosed group"),
+        ("*", "repetition operator missing expression"),
+        ("[", "unclosed character class"),
+        ("a)|(b", "unopened group"),
+        ("a)(?:b", "unopened group"),
+        ("(?<a)", "invalid capture group character"),
+        (
+            "(?=a)",
+            "look-around, including look-ahead and look-behind, is not supported",
+        ),
+        (r"(a)\1", "backreferences are not supported"),
+        (r"\C", "unrecognized escape sequence"),
+        (r"\pX", "Unicode property not found"),
+        ("a{2,1}", "invalid repetition count range"),
+        ("\\", "incomplete escape sequence"),
+        ("(a{1000}){1000}", "it becomes too large"),
+        ("x{1000}{1000}{1000}{1000}{1000}", "it becomes too large"),
+        (r"\pL{1000}", "it becomes too large"),
+        (r"\<v1.0\>", r"`\<` is no boundary: write `<`"),
+        (r"v2\b{end}", r"`\b{end}` is not known: write `\b`"),
+        (r"\b{start-half}v2", r"`\b{start-half}` is not known: write `\b`"),
+        ("v2**", "bad repetition operator: `*` stands behind another"),
+        ("v2{2}+", "bad repetition operator: `+` stands behind another"),
+        ("v{1001}", "bad repetition operator: `{1001}` is more than 1000"),
+        (
+            "v{0,1001}",
+            "bad repetition operator: `{0,1001}` is more than 1000",
+        ),
+        ("(?u)v2", "the flags are `i`, `m`, `s` and `U`"),
+        ("(?x:v2)", "the flags are `i`, `m`, `s` and `U`"),
+        (r"\u0076", r"`\u0076` is not known: write `\x{...}`"),
+        (r"[a\u0076]", r"`\u0076` is not known: write `\x{...}`"),
+        (r"[a-\U00000076]", r"`\U00000076` is not known: write `\x{...}`"),
+        (r"\u{76}", r"`\u{76}` is not known: write `\x{...}`"),
+        ("(?x)a #", "the flags are `i`, `m`, `s` and `U`"),
+        // Plain text to RE2.
+        ("v{,3}", "repetition quantifier expects a valid decimal"),
+    ] {
+        let error = Whole::compile(expression).expect_err(expression);
+        assert!(
+            error.0.starts_with(why) && !error.0.contains('\n'),
+            "{expression}: {error}"
+        );
+    }
+    let deep = "(".repeat(500) + &")".repeat(500);
+    assert!(Whole::compile(&deep).is_err());
+}
+
+#[test]
+fn classes_mean_what_they_mean_in_re2_or_are_refused() {
+    for (expression, name, matches) in [
+        (r"[a\-\-b]", "-", true),
+        (r"[a\&\&b]", "b", true),
+        (r"[a\[b]", "[", true),
+        ("[a-c-]", "-", true),
+        ("[-a]", "-", true),
+        ("[a&~b]", "b", true),
+        ("[]a]", "]", true),
+        ("[^]a]", "a", false),
+        ("[[:digit:]a]", "7", true),
+        ("[^[:^digit:]]", "7", true),
+        (r"[\d&]", "7", true),
+        ("a--b", "a--b", true),
+        (r"\[[a]", "[a", true),
+    ] {
+        assert_eq!(is_match(expression, name), matches, "{expression} {name}");
+    }
+    for (expression, instead) in [
+        ("[a--b]", r"write `\-\-`"),
+        ("v[0-9--5]", r"write `\-\-`"),
+        ("(x|[a-z&&b])", r"write `\&\&`"),
+        ("[a~~b]+", r"write `\~\~`"),
+        ("[[a]b]", r"write `\[`"),
+        ("[a[^b]]", r"write `\[`"),
+        ("[[:nonsense:]]", r"write `\[`"),
+        (r"[\pL--a]", r"write `\-\-`"),
+    ] {
+        let error = Whole::compile(expression).expect_err(expression);
+        assert!(error.0.ends_with(instead), "{expression}: {error}");
+    }
+}
+
+#[test]
+fn the_nastiest_expressions_take_time_in_proportion_to_their_size() {
+    let name = format!("{}b", "a".repeat(127));
+    for expression in [
+        "(a+)+",
+        "(a|aa)+$",
+        "(.*a){20}",
+        "(a*)*b?c",
+        "(?:a?){100}a{100}",
+        "(x+x+)+y",
+        ".*.*.*.*.*.*.*.*c",
+        "([a-z0-9]+[-_.]?)+c",
+        "(?:a{0,40}){0,40}c",
+        "[ab]*a[ab]{300}",
+    ] {
+        let rules = Rules::compile(&wish(expression)).expect(expression);
+        let begun = Instant::now();
+        for _ in 0..100 {
+            assert!(!rules.matches(&name), "{expression}");
+        }
+        // A machine that tries all ways would not end before the sun does.
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "{expression}: {:?}",
+            begun.elapsed()
+        );
+    }
+}
+
+fn day(number: i64) -> Option<DateTime<Utc>> {
+    DateTime::from_timestamp(number * 86_400, 0)
+}
+
+fn tags(days: &[Option<i64>]) -> Vec<Candidate> {
+    let numbered = (1..).zip(days);
+    numbered
+        .map(|(id, number)| Candidate {
+            id,
+            created_at: number.and_then(day),
+        })
+        .collect()
+}
+
+fn chosen(wish: &Wish, days: &[Option<i64>]) -> Vec<i64> {
+    let mut ids = Rules::compile(wish).expect("rules").choose(tags(days));
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn latest_stays_whatever_is_asked() {
+    let rules = Rules::compile(&wish(".*")).expect("rules");
+    assert!(!rules.matches("latest") && rules.matches("Latest") && rules.matches("latest-1"));
+    assert!(!Rules::compile(&wish("latest")).expect("rules").matches("latest"));
+}
+
+#[test]
+fn what_is_to_be_kept_counts_more_than_what_is_to_be_deleted() {
+    let asked = Wish {
+        keep: Some("v1.*".to_owned()),
+        ..wish("v.*")
+    };
+    let rules = Rules::compile(&asked).expect("rules");
+    assert!(rules.matches("v2") && rules.matches("v") && !rules.matches("v1") && !rules.matches("v10"));
+    assert!(rules.matches("vv1"), "it matches whole names as well");
+    let nothing = Wish {
+        keep: Some(".*".to_owned()),
+        ..wish(".*")
+    };
+    assert!(!Rules::compile(&nothing).expect("rules").matches("v2"));
+    let empty = Wish {
+        keep: Some(String::new()),
+        ..wish(".*")
+    };
+    assert!(Rules::compile(&empty).expect("rules").matches("v2"));
+}
+
+#[test]
+fn the_newest_stay_and_those_of_unknown_age_are_the_newest() {
+    let keep = |keep_n| Wish {
+        keep_n: Some(keep_n),
+        ..wish(".*")
+    };
+    let days = [Some(3), None, Some(1), Some(2), None];
+    assert_eq!(chosen(&keep(0), &days), [1, 2, 3, 4, 5]);
+    assert_eq!(chosen(&keep(1), &days), [1, 2, 3, 4]);
+    assert_eq!(chosen(&keep(2), &days), [1, 3, 4]);
+    assert_eq!(chosen(&keep(3), &days), [3, 4]);
+    assert_eq!(chosen(&keep(u64::MAX), &days), [0_i64; 0]);
+    assert_eq!(
+        chosen(&keep(1), &[Some(1), Some(1), Some(1)]),
+        [1, 2],
+        "the last of one age stays"
+    );
+}
+
+#[test]
+fn what_is_not_old_enough_stays_and_so_does_what_tells_no_age() {
+    let old = Wish {
+        before: day(3),
+        ..wish(".*")
+    };
+    assert_eq!(chosen(&old, &[Some(1), Some(2), Some(3), Some(4), None]), [1, 2]);
+    let both = Wish {
+        keep_n: Some(1),
+        ..old
+    };
+    // The newest of all that match is kept, not the newest of those that are old.
+    assert_eq!(chosen(&both, &[Some(1), Some(2), Some(3)]), [1, 2]);
+    assert_eq!(chosen(&both, &[Some(1), Some(2)]), [1]);
+}
+
+/// The same rules, in the plainest words: each is applied to all that the one before has left.
+fn model(
+    wish: &Wish,
+    tags: &[(i64, String, Option<DateTime<Utc>>)],
+    expressions: [fn(&str) -> bool; 2],
+) -> Vec<i64> {
+    let mut left: Vec<_> = tags.iter().filter(|tag| tag.1 != "latest").collect();
+    left.retain(|tag| expressions[0](&tag.1));
+    if wish.keep.is_some() {
+        left.retain(|tag| !expressions[1](&tag.1));
+    }
+    for _ in 0..wish.keep_n.unwrap_or(0) {
+        let age = |tag: &&(i64, String, Option<DateTime<Utc>>)| (tag.2.is_none(), tag.2, tag.0);
+        let Some(newest) = left.iter().max_by_key(|tag| age(tag)).map(|tag| tag.0) else {
+            break;
+        };
+        left.retain(|tag| tag.0 != newest);
+    }
+    if let Some(before) = wish.before {
+        left.retain(|tag| tag.2.is_some_and(|time| time < before));
+    }
+    left.iter().map(|tag| tag.0).collect()
+}
+
+/// Whether a name is meant.
+type Meaning = fn(&str) -> bool;
+
+/// Expressions, and what they mean.
+const MEANINGS: [(&str, Meaning); 6] = [
+    (".*", |_| true),
+    ("v.*", |name| name.starts_with('v')),
+    ("v[0-4]+", |name| {
+        name.len() > 1 && name.starts_with('v') && name[1..].chars().all(|char| ('0'..='4').contains(&char))
+    }),
+    ("latest|.*9", |name| name == "latest" || name.ends_with('9')),
+    ("", |_| false),
+    ("(?i)V1|x", |name| name == "v1" || name == "x"),
+];
+
+#[test]
+fn any_choice_is_that_of_the_plain_rules_and_bears_an_interruption() {
+    let mut random = StdRng::seed_from_u64(SEED);
+    for round in 0..2_000 {
+        let tags: Vec<_> = (0..random.random_range(0..40))
+            .map(|id| {
+                let name = match random.random_range(0..10) {
+                    0 => "latest".to_owned(),
+                    1 => "x".to_owned(),
+                    _ => format!("v{}", random.random_range(0..60)),
+                };
+                let time = (random.random_range(0..4) > 0)
+                    .then(|| day(random.random_range(0..20)))
+                    .flatten();
+                (id, name, time)
+            })
+            .collect();
+        let delete = MEANINGS[random.random_range(0..MEANINGS.len())];
+        let keep = MEANINGS[random.random_range(0..MEANINGS.len())];
+        let asked = Wish {
+            delete: delete.0.to_owned(),
+            keep: (random.random_range(0..2) == 0).then(|| keep.0.to_owned()),
+            keep_n: (random.random_range(0..2) == 0).then(|| random.random_range(0..15)),
+            before: (random.random_range(0..2) == 0)
+                .then(|| day(random.random_range(0..20)).map(|day| day + TimeDelta::hours(1)))
+                .flatten(),
+        };
+        let rules = Rules::compile(&asked).expect("rules");
+        let choose = |gone: &[i64]| {
+            let there = tags.iter().filter(|tag| !gone.contains(&tag.0));
+            let matching = there.filter(|tag| rules.matches(&tag.1));
+            let mut ids = rules.choose(
+                matching
+                    .map(|(id, _, created_at)| Candidate {
+                        id: *id,
+                        created_at: *created_at,
+                    })
+                    .collect(),
+            );
+            ids.sort_unstable();
+            ids
+        };
+        let mut wanted = model(&asked, &tags, [delete.1, keep.1]);
+        wanted.sort_unstable();
+        let whole = choose(&[]);
+        assert_eq!(whole, wanted, "round {round}: {asked:?} {tags:?}");
+        // Killed after some, it takes the others, and no more.
+        let (gone, rest) = whole.split_at(random.random_range(0..=whole.len()));
+        assert_eq!(choose(gone), rest, "round {round}: {asked:?} {tags:?}");
+    }
+}

@@ -1,0 +1,65 @@
+//! Tags and repositories of the container registry that are deleted by their names.
+
+use sea_orm::{ColumnTrait, QueryFilter};
+
+use super::{admit, find, repositories, tags};
+use crate::entities::registry_repositories;
+use crate::entities::registry_tags::{self, Column};
+use crate::error::{Error, Result};
+use crate::jobs::{self, delete_registry_repository::DeleteRegistryRepository};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::preconditions::unmodified_since;
+
+/// Deletes one tag; others of the same manifest stay.
+///
+/// # Errors
+/// 404, 412 when it was pushed after the date, and 403 where the registry is not there for the caller.
+pub async fn delete_tag(
+    backend: &Backend,
+    access: &ProjectAccess,
+    repository_id: i64,
+    name: &str,
+    if_unmodified_since: Option<&str>,
+) -> Result<()> {
+    admit(access)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let repository = find(transaction, access, repository_id).await?;
+            // Whoever pushes the tag meanwhile does so before or after.
+            let held = registry_repositories::hold(transaction, repository.id).await?;
+            held.ok_or_else(|| Error::not_found(""))?;
+            let found = registry_tags::of_repository(repository.id).filter(Column::Name.eq(name));
+            let tag = found
+                .one(transaction)
+                .await?
+                .ok_or_else(|| Error::not_found("Tag"))?;
+            unmodified_since(if_unmodified_since, tag.updated_at)?;
+            tags::remove(transaction, repository.id, &[tag.name]).await?;
+            Ok(())
+        })
+        .await
+}
+
+/// Begins the deletion of a repository, which is not there any more from then on.
+///
+/// # Errors
+/// 404, and 403 where the registry is not there for the caller.
+pub async fn delete_repository(backend: &Backend, access: &ProjectAccess, repository_id: i64) -> Result<()> {
+    admit(access)?;
+    backend
+        .database
+        .transaction(async |transaction| {
+            let repository = find(transaction, access, repository_id).await?;
+            // Of two who do so at once, the other finds nothing.
+            if !repositories::begin_deletion(transaction, repository.id).await? {
+                return Err(Error::not_found(""));
+            }
+            let job = DeleteRegistryRepository {
+                repository_id: repository.id,
+            };
+            jobs::enqueue(transaction, &job).await.map_err(Error::internal)
+        })
+        .await
+}

@@ -1,0 +1,97 @@
+//! Places for blobs that are being received: so many on a node, and few enough for each user that nobody keeps all others out.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
+
+/// How many there are. Each takes a few megabytes.
+const ALL: usize = 128;
+/// How many of them one user has at most; a client pushes a few layers of an image at a time.
+const OF_ONE: usize = 16;
+
+/// Places on this node.
+#[derive(Debug)]
+pub struct Places {
+    all: Arc<Semaphore>,
+    of_users: Mutex<HashMap<Option<i64>, Weak<Semaphore>>>,
+}
+
+/// A place, until it is dropped.
+#[derive(Debug)]
+pub struct Taken {
+    _of_user: OwnedSemaphorePermit,
+    _of_all: OwnedSemaphorePermit,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            all: Arc::new(Semaphore::new(ALL)),
+            of_users: Mutex::default(),
+        }
+    }
+}
+
+impl Places {
+    /// Takes a place for a user, once one is free. Those whom no credentials tell apart count as one.
+    ///
+    /// # Errors
+    /// None, as places are never closed.
+    pub async fn take(&self, user_id: Option<i64>) -> Result<Taken, AcquireError> {
+        // The user's own first: who waits for these has none of the others.
+        let of_user = self.of_user(user_id).acquire_owned().await?;
+        let of_all = Arc::clone(&self.all).acquire_owned().await?;
+        Ok(Taken {
+            _of_user: of_user,
+            _of_all: of_all,
+        })
+    }
+
+    fn of_user(&self, user_id: Option<i64>) -> Arc<Semaphore> {
+        let mut of_users = self.of_users.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = of_users.get(&user_id).and_then(Weak::upgrade) {
+            return known;
+        }
+        // Those of which nobody has or waits for a place are forgotten.
+        of_users.retain(|_, known| known.strong_count() > 0);
+        let own = Arc::new(Semaphore::new(OF_ONE));
+        of_users.insert(user_id, Arc::downgrade(&own));
+        own
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt;
+
+    use super::*;
+
+    #[test]
+    fn one_user_leaves_places_to_others() {
+        let places = Places::default();
+        let take = |user_id| {
+            places
+                .take(Some(user_id))
+                .now_or_never()
+                .map(|taken| taken.expect("a place"))
+        };
+        let mut held: Vec<Taken> = (0..OF_ONE).filter_map(|_| take(1)).collect();
+        assert_eq!(held.len(), OF_ONE);
+        assert!(take(1).is_none());
+        held.pop();
+        held.extend(take(1));
+        assert_eq!(held.len(), OF_ONE);
+        // Seven more users take the rest.
+        held.extend(
+            (2..100)
+                .flat_map(|user_id| [take(user_id), take(user_id)])
+                .flatten(),
+        );
+        assert_eq!(held.len(), ALL);
+        assert!(take(100).is_none());
+        held.clear();
+        held.extend(take(100));
+        assert_eq!((held.len(), places.of_users.lock().expect("users").len()), (1, 1));
+    }
+}

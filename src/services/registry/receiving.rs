@@ -1,0 +1,235 @@
+//! The bytes of an upload on their way into the storage: hashed as they come, and kept piece by piece, so that whatever
+//! breaks costs the last piece at most.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use futures_util::stream::{self, BoxStream};
+use sea_orm::sea_query::Expr;
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
+    QueryFilter,
+};
+use tokio::time::{Instant, timeout};
+
+use super::collecting;
+use super::digest::Hashing;
+use super::fault::{Code, Fault};
+use super::uploads::unknown;
+use crate::database::Violation;
+use crate::entities::now;
+use crate::entities::registry_pieces::{ActiveModel, Column, Entity, Model as Piece};
+use crate::entities::registry_uploads::{self, Model as Upload};
+use crate::error::{Error, Result};
+use crate::services::Backend;
+
+/// Where all objects of the registry lie in the storage.
+pub(super) const FOLDER: &str = "registry";
+/// How much of a blob is one object of the storage, in bytes.
+const PIECE: u64 = 128 << 20;
+/// How long one piece is waited for; what came by then is kept.
+const PATIENCE: Duration = Duration::from_secs(10 * 60);
+/// The most pieces of one upload, which is what bounds tiny parts.
+const PIECES: i32 = 10_000;
+/// How long an upload waits for a place.
+const WAIT: Duration = Duration::from_secs(30);
+
+/// The bytes of a request.
+pub type Body = BoxStream<'static, std::io::Result<Bytes>>;
+
+/// That a blob is larger than the instance takes.
+pub(super) fn too_large(backend: &Backend) -> Fault {
+    let most = backend.instance.max_layer_bytes;
+    Fault::new(Code::SizeInvalid, format!("a blob may have {most} bytes"))
+}
+
+/// Takes a body over that a user sends. It goes on when the caller is gone, until the body ends or breaks off.
+///
+/// # Errors
+/// See [`super::uploads::receive`].
+pub(super) async fn receive(
+    backend: &Backend,
+    user_id: Option<i64>,
+    upload: Upload,
+    mut body: Body,
+) -> Result<Upload, Fault> {
+    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(unknown)?;
+    // A place is for bytes: nobody waits for one, or has one, who sends none.
+    let Some(first) = next_bytes(&mut body).await? else {
+        return Ok(upload);
+    };
+    let place = timeout(WAIT, backend.places.take(user_id)).await;
+    let place = place.map_err(|_| Fault::new(Code::TooManyRequests, "very many uploads are going on"))?;
+    let place = place.map_err(Error::internal)?;
+    let body = stream::iter([Ok(first)]).chain(body).boxed();
+    let reception = Reception {
+        backend: backend.clone(),
+        upload,
+        hashing,
+        body,
+    };
+    let task = backend.moves.spawn(async move {
+        let _place = place;
+        reception.run().await
+    });
+    task.await.map_err(Error::internal)?
+}
+
+struct Reception {
+    backend: Backend,
+    upload: Upload,
+    hashing: Hashing,
+    body: Body,
+}
+
+/// How a piece ended.
+enum End {
+    /// With the body.
+    Body,
+    /// Because it is as large, or took as long, as a piece may.
+    Piece,
+    /// With a fault of the body.
+    Broken(Fault),
+}
+
+impl Reception {
+    async fn run(mut self) -> Result<Upload, Fault> {
+        loop {
+            let Some(first) = next_bytes(&mut self.body).await? else {
+                return Ok(self.upload);
+            };
+            if self.upload.pieces >= PIECES {
+                let text = format!("an upload may have {PIECES} parts; send larger ones");
+                return Err(Fault::new(Code::BlobUploadInvalid, text));
+            }
+            let piece = announce(&self.backend, &self.upload).await?;
+            match self.piece(&piece, first).await {
+                Ok(End::Piece) => {}
+                Ok(End::Body) => return Ok(self.upload),
+                Ok(End::Broken(fault)) => return Err(fault),
+                Err(fault) => {
+                    forget(&self.backend, piece).await;
+                    return Err(fault);
+                }
+            }
+        }
+    }
+
+    /// Writes a piece, and has the upload go on behind it.
+    async fn piece(&mut self, piece: &Piece, first: Bytes) -> Result<End, Fault> {
+        let received = u64::try_from(self.upload.received).unwrap_or(0);
+        let room = self.backend.instance.max_layer_bytes.saturating_sub(received);
+        let mut hashing = self.hashing.clone();
+        let mut writer = self.backend.objects.write(&piece.key);
+        let (mut size, mut next, until) = (0_u64, Some(first), Instant::now() + PATIENCE);
+        let end = loop {
+            if let Some(bytes) = next.take() {
+                size += bytes.len() as u64;
+                if size > room {
+                    return Err(too_large(&self.backend));
+                }
+                hashing.update(&bytes);
+                writer.push(bytes).await?;
+            }
+            if size >= PIECE {
+                break End::Piece;
+            }
+            match tokio::time::timeout_at(until, self.body.next()).await {
+                Err(_) => break End::Piece,
+                Ok(None) => break End::Body,
+                Ok(Some(Ok(bytes))) => next = Some(bytes),
+                Ok(Some(Err(error))) => break End::Broken(broken(&error)),
+            }
+        };
+        writer.finish().await?;
+        self.upload = settle(&self.backend, &self.upload.uuid, piece, size, &hashing).await?;
+        self.hashing = hashing;
+        Ok(end)
+    }
+}
+
+/// Notes where the next piece will lie, before anything of it is there.
+async fn announce(backend: &Backend, upload: &Upload) -> Result<Piece, Fault> {
+    let (uuid, unique) = (&upload.uuid, hex::encode(rand::random::<[u8; 8]>()));
+    let folder = uuid.get(..2).unwrap_or_default();
+    let row = ActiveModel {
+        upload_id: Set(Some(upload.id)),
+        key: Set(format!("{FOLDER}/{folder}/{uuid}/{unique}")),
+        start: Set(upload.received),
+        size: Set(0),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let inserted = row.insert(backend.database.write()).await;
+    inserted.map_err(|error| match Violation::of(&error) {
+        Some(Violation::ForeignKey(_)) => unknown(),
+        _ => error.into(),
+    })
+}
+
+/// Makes a written piece a part of the upload, unless another request was faster.
+async fn settle(
+    backend: &Backend,
+    uuid: &str,
+    piece: &Piece,
+    size: u64,
+    hashing: &Hashing,
+) -> Result<Upload, Fault> {
+    let size = i64::try_from(size).map_err(Error::internal)?;
+    let settled = async |transaction: &DatabaseTransaction| {
+        let found = registry_uploads::lock(transaction, uuid).await?;
+        let upload = found.ok_or_else(unknown)?;
+        if upload.received != piece.start {
+            let received = u64::try_from(upload.received).unwrap_or(0);
+            return Err(Fault::OutOfOrder(received));
+        }
+        let mut row = piece.clone().into_active_model();
+        row.size = Set(size);
+        row.stored_at = Set(Some(now()));
+        row.update(transaction).await?;
+        let pieces = upload.pieces + 1;
+        let mut upload = upload.into_active_model();
+        upload.received = Set(piece.start + size);
+        upload.pieces = Set(pieces);
+        upload.hash_state = Set(hashing.state());
+        upload.updated_at = Set(now());
+        Ok(upload.update(transaction).await?)
+    };
+    backend.database.transaction(settled).await
+}
+
+/// Removes a piece that became no part of the upload. It is taken from the upload first: were it a part after all, because
+/// a commit came through whose answer was lost, it would stay.
+async fn forget(backend: &Backend, piece: Piece) {
+    let taken = Entity::update_many()
+        .col_expr(Column::UploadId, Expr::value(None::<i64>))
+        .filter(Column::Id.eq(piece.id))
+        .filter(Column::StoredAt.is_null())
+        .exec(backend.database.write())
+        .await;
+    match taken {
+        Ok(taken) if taken.rows_affected > 0 => collecting::discard(backend, vec![piece]).await,
+        Ok(_) => {}
+        Err(error) => tracing::warn!(%error, key = piece.key, "a part of a blob is left to be swept"),
+    }
+}
+
+/// The next bytes of a body; none at its end.
+async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Fault> {
+    while let Some(bytes) = body.next().await {
+        let bytes = bytes.map_err(|error| broken(&error))?;
+        if !bytes.is_empty() {
+            return Ok(Some(bytes));
+        }
+    }
+    Ok(None)
+}
+
+fn broken(error: &std::io::Error) -> Fault {
+    tracing::debug!(%error, "a blob broke off");
+    Fault::new(
+        Code::BlobUploadInvalid,
+        "the body broke off; go on with what is missing",
+    )
+}

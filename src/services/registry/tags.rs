@@ -1,0 +1,168 @@
+//! Tags: how they are listed, moved and removed. Whoever changes them holds their repository
+//! ([`registry_repositories::hold`](crate::entities::registry_repositories::hold)).
+
+use sea_orm::sea_query::{Expr, Query};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait,
+    IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
+};
+
+use super::fault::{Code, Fault};
+use crate::entities::registry_tags::{ActiveModel, Column, Entity, Model, of_repository};
+use crate::entities::{now, registry_manifests};
+use crate::error::Result;
+use crate::services::Backend;
+
+/// The longest name of a tag, in bytes.
+const LONGEST: usize = 128;
+/// The most tags of one page.
+pub const PAGE: u64 = 1_000;
+
+/// Whether a text can be the name of a tag: word characters, and after the first also `.` and `-`.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let mut bytes = text.bytes();
+    text.len() <= LONGEST
+        && bytes.next().is_some_and(word)
+        && bytes.all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
+}
+
+/// The names of the tags of a repository behind `last`, in the order of their bytes: at most `limit`, and whether more follow.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn names(
+    backend: &Backend,
+    repository_id: i64,
+    last: Option<&str>,
+    limit: u64,
+) -> Result<(Vec<String>, bool)> {
+    let mut found = of_repository(repository_id)
+        .select_only()
+        .column(Column::Name)
+        .order_by_asc(Column::Name)
+        .limit(limit + 1);
+    if let Some(last) = last {
+        found = found.filter(Column::Name.gt(last));
+    }
+    let mut names: Vec<String> = found.into_tuple().all(backend.database.read()).await?;
+    let more = names.len() as u64 > limit;
+    names.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+    Ok((names, more))
+}
+
+/// Lets a tag name a manifest, whatever it named before.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn point(
+    transaction: &impl ConnectionTrait,
+    repository_id: i64,
+    name: &str,
+    manifest_id: i64,
+) -> Result<()> {
+    let found = of_repository(repository_id).filter(Column::Name.eq(name));
+    match found.one(transaction).await? {
+        Some(tag) => {
+            let former = tag.manifest_id;
+            let mut tag = tag.into_active_model();
+            tag.manifest_id = Set(manifest_id);
+            tag.updated_at = Set(now());
+            tag.update(transaction).await?;
+            if former != manifest_id {
+                note_untagged(transaction, vec![former]).await?;
+            }
+        }
+        None => {
+            let tag = ActiveModel {
+                repository_id: Set(repository_id),
+                name: Set(name.to_owned()),
+                manifest_id: Set(manifest_id),
+                created_at: Set(now()),
+                updated_at: Set(now()),
+                ..Default::default()
+            };
+            tag.insert(transaction).await?;
+        }
+    }
+    registry_manifests::Entity::update_many()
+        .col_expr(
+            registry_manifests::Column::UntaggedSince,
+            Expr::value(None::<chrono::DateTime<chrono::Utc>>),
+        )
+        .filter(registry_manifests::Column::Id.eq(manifest_id))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// Removes the tags with these names, as many as there are; manifests and blobs stay. Each call takes three statements, so
+/// that the caller who has very many names gives them in parts.
+///
+/// # Errors
+/// Whatever the database reports.
+pub async fn remove(transaction: &impl ConnectionTrait, repository_id: i64, names: &[String]) -> Result<u64> {
+    let named = of_repository(repository_id).filter(Column::Name.is_in(names));
+    let tags: Vec<Model> = named.all(transaction).await?;
+    if tags.is_empty() {
+        return Ok(0);
+    }
+    let removed = Entity::delete_many()
+        .filter(Column::Id.is_in(tags.iter().map(|tag| tag.id)))
+        .exec(transaction)
+        .await?;
+    note_untagged(transaction, tags.into_iter().map(|tag| tag.manifest_id).collect()).await?;
+    Ok(removed.rows_affected)
+}
+
+/// Notes from when on manifests, of which tags went, have none.
+async fn note_untagged(transaction: &impl ConnectionTrait, manifest_ids: Vec<i64>) -> Result<()> {
+    let tagged = Query::select()
+        .column(Column::ManifestId)
+        .from(Entity)
+        .and_where(Expr::col(Column::ManifestId).is_in(manifest_ids.iter().copied()))
+        .take();
+    registry_manifests::Entity::update_many()
+        .col_expr(registry_manifests::Column::UntaggedSince, Expr::value(now()))
+        .filter(registry_manifests::Column::Id.is_in(manifest_ids))
+        .filter(registry_manifests::Column::Id.not_in_subquery(tagged))
+        .exec(transaction)
+        .await?;
+    Ok(())
+}
+
+/// Removes one tag for a client of the protocol.
+///
+/// # Errors
+/// `MANIFEST_UNKNOWN` when there is none of this name.
+pub async fn delete(backend: &Backend, repository_id: i64, name: &str) -> Result<(), Fault> {
+    let name = name.to_owned();
+    let unknown = || Fault::about(Code::ManifestUnknown, "there is no such tag", &name);
+    backend
+        .database
+        .transaction(async |transaction| {
+            let held = crate::entities::registry_repositories::hold(transaction, repository_id).await?;
+            held.ok_or_else(unknown)?;
+            match remove(transaction, repository_id, std::slice::from_ref(&name)).await? {
+                0 => Err(unknown()),
+                _ => Ok(()),
+            }
+        })
+        .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_name;
+
+    #[test]
+    fn tags_are_words_with_dots_and_dashes() {
+        for good in ["latest", "v1.0.0-rc.1", "_x", "9", "A__b", &"x".repeat(128)] {
+            assert!(is_name(good), "{good}");
+        }
+        for bad in ["", ".x", "-x", "a/b", "a:b", "ä", "a b", "a\0", &"x".repeat(129)] {
+            assert!(!is_name(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Uploads: blobs on their way, from the first request to the one that says what it was.
+
+use sea_orm::sea_query::{Expr, OnConflict};
+use sea_orm::{
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
+    QueryFilter, QuerySelect,
+};
+use uuid::Uuid;
+
+use super::digest::{Digest, Hashing};
+use super::fault::{Code, Fault};
+use super::receiving::{self, Body};
+use super::repositories::Place;
+use super::{blobs, collecting};
+use crate::entities::registry_uploads::{self, ActiveModel, Column, Entity};
+use crate::entities::{now, registry_blobs, registry_pieces, registry_repositories};
+use crate::services::Backend;
+
+pub use crate::entities::registry_uploads::Model as Upload;
+
+/// What a request brings of a blob.
+pub struct Part {
+    /// The bytes.
+    pub body: Body,
+    /// Where they begin within the blob; where the last part ended when absent.
+    pub start: Option<u64>,
+    /// How many there are, where that is known.
+    pub length: Option<u64>,
+}
+
+/// Begins an upload to a repository, which is made when there is none.
+///
+/// # Errors
+/// `NAME_UNKNOWN` when the project has gone.
+pub async fn begin(backend: &Backend, place: &Place) -> Result<Upload, Fault> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let repository = place.repository_for_push(transaction).await?;
+            let row = ActiveModel {
+                uuid: Set(Uuid::new_v4().to_string()),
+                repository_id: Set(repository.id),
+                received: Set(0),
+                pieces: Set(0),
+                hash_state: Set(Hashing::default().state()),
+                created_at: Set(now()),
+                updated_at: Set(now()),
+                ..Default::default()
+            };
+            Ok(row.insert(transaction).await?)
+        })
+        .await
+}
+
+/// An upload to a repository that goes on.
+///
+/// # Errors
+/// `BLOB_UPLOAD_UNKNOWN` when there is none of this name.
+pub async fn find(backend: &Backend, place: &Place, uuid: &str) -> Result<Upload, Fault> {
+    // What can be no name is not asked for: not every text is one that a database takes.
+    let uuid = Uuid::parse_str(uuid).map_err(|_| unknown())?.to_string();
+    let repository = place.repository(backend).await.map_err(|fault| match fault {
+        Fault::Protocol { .. } => unknown(),
+        fault => fault,
+    })?;
+    let found = Entity::find()
+        .filter(Column::Uuid.eq(uuid))
+        .filter(Column::RepositoryId.eq(repository.id));
+    found.one(backend.database.read()).await?.ok_or_else(unknown)
+}
+
+pub(super) fn unknown() -> Fault {
+    Fault::new(Code::BlobUploadUnknown, "blob upload unknown to registry")
+}
+
+/// Keeps the next part of an upload to a repository. What came before a connection broke is kept as well.
+///
+/// # Errors
+/// [`Fault::OutOfOrder`] for a part that does not begin where the last ended, `SIZE_INVALID` for what becomes too large,
+/// `BLOB_UPLOAD_INVALID` for a body that broke off, `TOOMANYREQUESTS` where no place becomes free for its bytes.
+pub async fn receive(backend: &Backend, place: &Place, upload: Upload, part: Part) -> Result<Upload, Fault> {
+    let received = u64::try_from(upload.received).unwrap_or(0);
+    if part.start.is_some_and(|start| start != received) {
+        return Err(Fault::OutOfOrder(received));
+    }
+    let most = backend.instance.max_layer_bytes;
+    if part
+        .length
+        .is_some_and(|length| received.saturating_add(length) > most)
+    {
+        return Err(receiving::too_large(backend));
+    }
+    let user_id = place.access.caller.as_user().map(|user| user.id);
+    receiving::receive(backend, user_id, upload, part.body).await
+}
+
+/// Ends an upload: what came is a blob of the repository from now on, kept once however often it was pushed.
+///
+/// # Errors
+/// `DIGEST_INVALID` when it is something else than the digest says; nothing of it is kept then. `BLOB_UPLOAD_UNKNOWN` when
+/// there is no such upload.
+pub async fn finish(backend: &Backend, upload: &Upload, digest: &Digest) -> Result<(), Fault> {
+    let ended = async |transaction: &DatabaseTransaction| end(transaction, upload, digest).await;
+    let (fits, left) = backend.database.transaction(ended).await?;
+    collecting::discard(backend, left).await;
+    match fits {
+        true => Ok(()),
+        false => Err(Fault::about(
+            Code::DigestInvalid,
+            "provided digest did not match uploaded content",
+            digest,
+        )),
+    }
+}
+
+/// Whether the digest is right, and the pieces that are of no use: those of what was wrong, or was there before.
+async fn end(
+    transaction: &DatabaseTransaction,
+    upload: &Upload,
+    digest: &Digest,
+) -> Result<(bool, Vec<registry_pieces::Model>), Fault> {
+    // First, as whoever removes a project locks its repositories before their uploads.
+    registry_repositories::keep(transaction, upload.repository_id)
+        .await?
+        .ok_or_else(unknown)?;
+    let upload = registry_uploads::lock(transaction, &upload.uuid)
+        .await?
+        .ok_or_else(unknown)?;
+    let hashing = Hashing::resume(&upload.hash_state).ok_or_else(unknown)?;
+    let fits = hashing.digest() == *digest;
+    if fits {
+        let (blob_id, new) = blob(transaction, digest, upload.received).await?;
+        blobs::link(transaction, upload.repository_id, blob_id).await?;
+        if new {
+            registry_pieces::Entity::update_many()
+                .col_expr(registry_pieces::Column::BlobId, Expr::value(blob_id))
+                .col_expr(registry_pieces::Column::UploadId, Expr::value(None::<i64>))
+                .filter(registry_pieces::Column::UploadId.eq(upload.id))
+                .filter(registry_pieces::Column::StoredAt.is_not_null())
+                .exec(transaction)
+                .await?;
+        }
+    }
+    Ok((fits, drop_upload(transaction, upload.id).await?))
+}
+
+/// Removes an upload and gives the pieces that are wholly there and belong to nobody now. One that is being written is
+/// removed by whoever writes it.
+async fn drop_upload(db: &impl ConnectionTrait, id: i64) -> Result<Vec<registry_pieces::Model>, Fault> {
+    let left = registry_pieces::Entity::find()
+        .filter(registry_pieces::Column::UploadId.eq(id))
+        .filter(registry_pieces::Column::StoredAt.is_not_null())
+        .all(db)
+        .await?;
+    Entity::delete_by_id(id).exec(db).await?;
+    Ok(left)
+}
+
+/// The blob with this digest, locked, and whether it is new. One that was about to be collected is needed again.
+async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(i64, bool), Fault> {
+    loop {
+        let row = registry_blobs::ActiveModel {
+            digest: Set(digest.as_str().to_owned()),
+            size: Set(size),
+            created_at: Set(now()),
+            ..Default::default()
+        };
+        let once = OnConflict::column(registry_blobs::Column::Digest)
+            .do_nothing()
+            .to_owned();
+        let made = registry_blobs::Entity::insert(row)
+            .on_conflict(once)
+            .exec_without_returning(db)
+            .await?;
+        let found = registry_blobs::by_digest(digest.as_str()).lock_exclusive();
+        // It may have been collected since it was found to be there.
+        let Some(blob) = found.one(db).await? else {
+            continue;
+        };
+        if blob.unreferenced_since.is_some() {
+            registry_blobs::Entity::update_many()
+                .col_expr(
+                    registry_blobs::Column::UnreferencedSince,
+                    Expr::value(None::<chrono::DateTime<chrono::Utc>>),
+                )
+                .filter(registry_blobs::Column::Id.eq(blob.id))
+                .exec(db)
+                .await?;
+        }
+        return Ok((blob.id, made > 0));
+    }
+}
+
+/// Gives an upload up, with what came of it.
+///
+/// # Errors
+/// `BLOB_UPLOAD_UNKNOWN` when it has ended.
+pub async fn cancel(backend: &Backend, upload: &Upload) -> Result<(), Fault> {
+    let dropped = async |transaction: &DatabaseTransaction| {
+        let upload = registry_uploads::lock(transaction, &upload.uuid)
+            .await?
+            .ok_or_else(unknown)?;
+        drop_upload(transaction, upload.id).await
+    };
+    let left = backend.database.transaction(dropped).await?;
+    collecting::discard(backend, left).await;
+    Ok(())
+}

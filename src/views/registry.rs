@@ -1,0 +1,70 @@
+//! Repositories and tags of the container registry.
+
+use crate::api::contract::{RegistryRepository, RegistryTag, RegistryTagDetails};
+use crate::entities::{registry_manifests, registry_tags};
+use crate::services::links::registry_host;
+use crate::services::registry::listing::Row;
+
+/// How much of a revision the short one has.
+const SHORT: usize = 9;
+
+/// A repository, on the server at this address.
+#[must_use]
+pub fn repository(base: &str, row: Row) -> RegistryRepository {
+    let Row {
+        repository,
+        path,
+        tags_count,
+        tags,
+    } = row;
+    let tags = tags.map(|names| names.into_iter().map(|name| tag(base, &path, name)).collect());
+    RegistryRepository {
+        id: repository.id,
+        name: repository.name,
+        project_id: repository.project_id,
+        location: format!("{}/{path}", registry_host(base)),
+        path,
+        created_at: repository.created_at.into(),
+        tags_count,
+        tags,
+    }
+}
+
+/// A tag of the repository with this path.
+#[must_use]
+pub fn tag(base: &str, path: &str, name: String) -> RegistryTag {
+    let path = format!("{path}:{name}");
+    RegistryTag {
+        name,
+        location: format!("{}/{path}", registry_host(base)),
+        path,
+    }
+}
+
+/// A tag of the repository with this path, and the manifest that it names.
+#[must_use]
+pub fn tag_details(
+    base: &str,
+    path: &str,
+    row: registry_tags::Model,
+    manifest: registry_manifests::Model,
+) -> RegistryTagDetails {
+    let RegistryTag { name, path, location } = tag(base, path, row.name);
+    let digits = |digest: String| match digest.split_once(':') {
+        Some((_, digits)) => digits.to_owned(),
+        None => digest,
+    };
+    let revision = manifest.config_digest.map(digits);
+    RegistryTagDetails {
+        name,
+        path,
+        location,
+        short_revision: revision
+            .as_deref()
+            .map(|digits| digits.chars().take(SHORT).collect()),
+        revision,
+        digest: manifest.digest,
+        created_at: manifest.image_created_at.map(Into::into),
+        total_size: manifest.total_size,
+    }
+}

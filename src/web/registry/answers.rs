@@ -1,0 +1,235 @@
+//! Answers of the registry: errors in the form that its clients read, challenges, and what every answer carries.
+
+use poem::http::header::{ALLOW, CONTENT_LENGTH, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
+use poem::http::{HeaderName, HeaderValue, StatusCode};
+use poem::{Body, Response};
+use serde_json::{Value, json};
+
+use crate::api::failure;
+use crate::error::Error;
+use crate::services::registry::tokens::{Challenge, Refusal};
+use crate::services::registry::{Actions, Code, Digest, Fault, Name};
+
+/// What clients know the registry by when they ask for tokens.
+pub const SERVICE: &str = "container_registry";
+/// The digest of what an answer is about.
+pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
+/// The version of the protocol, on every answer.
+const VERSION: HeaderName = HeaderName::from_static("docker-distribution-api-version");
+/// The upload that an answer is about.
+const UPLOAD: HeaderName = HeaderName::from_static("docker-upload-uuid");
+/// The smallest part that makes sense.
+const LEAST_PART: HeaderName = HeaderName::from_static("oci-chunk-min-length");
+
+/// The word of a code, and the status it comes with.
+fn told(code: Code) -> (&'static str, StatusCode) {
+    match code {
+        Code::BlobUnknown => ("BLOB_UNKNOWN", StatusCode::NOT_FOUND),
+        Code::BlobUploadInvalid => ("BLOB_UPLOAD_INVALID", StatusCode::BAD_REQUEST),
+        Code::BlobUploadUnknown => ("BLOB_UPLOAD_UNKNOWN", StatusCode::NOT_FOUND),
+        Code::DigestInvalid => ("DIGEST_INVALID", StatusCode::BAD_REQUEST),
+        Code::ManifestBlobUnknown => ("MANIFEST_BLOB_UNKNOWN", StatusCode::BAD_REQUEST),
+        Code::ManifestInvalid => ("MANIFEST_INVALID", StatusCode::BAD_REQUEST),
+        Code::ManifestUnknown => ("MANIFEST_UNKNOWN", StatusCode::NOT_FOUND),
+        Code::NameInvalid => ("NAME_INVALID", StatusCode::BAD_REQUEST),
+        Code::NameUnknown => ("NAME_UNKNOWN", StatusCode::NOT_FOUND),
+        Code::PaginationNumberInvalid => ("PAGINATION_NUMBER_INVALID", StatusCode::BAD_REQUEST),
+        Code::SizeInvalid => ("SIZE_INVALID", StatusCode::PAYLOAD_TOO_LARGE),
+        Code::Unauthorized => ("UNAUTHORIZED", StatusCode::UNAUTHORIZED),
+        Code::Denied => ("DENIED", StatusCode::FORBIDDEN),
+        Code::InUse => ("DENIED", StatusCode::CONFLICT),
+        Code::Unsupported => ("UNSUPPORTED", StatusCode::NOT_FOUND),
+        Code::TooManyRequests => ("TOOMANYREQUESTS", StatusCode::TOO_MANY_REQUESTS),
+    }
+}
+
+/// An error in the form of the protocol.
+pub fn error(status: StatusCode, code: &str, text: &str, detail: Option<&str>) -> Response {
+    let mut error = json!({ "code": code, "message": text });
+    if let Some(detail) = detail {
+        error["detail"] = detail.into();
+    }
+    Response::builder()
+        .status(status)
+        .content_type("application/json")
+        .body(json!({ "errors": [error] }).to_string())
+}
+
+/// An error for what the rules refuse.
+pub fn refused(fault: &Fault) -> Response {
+    match fault {
+        Fault::Protocol { code, text, detail } => {
+            let (word, status) = told(*code);
+            let mut response = error(status, word, text, detail.as_deref());
+            if *code == Code::TooManyRequests {
+                set(&mut response, RETRY_AFTER, "10");
+            }
+            response
+        }
+        Fault::OutOfOrder(_) => {
+            let text = "the part does not begin where the last one ended";
+            error(
+                StatusCode::RANGE_NOT_SATISFIABLE,
+                "BLOB_UPLOAD_INVALID",
+                text,
+                None,
+            )
+        }
+        Fault::Rule(cause) => {
+            let status = failure::answer(cause).status();
+            let (word, text) = match cause {
+                Error::Internal(cause) => {
+                    tracing::error!(%cause, "a request to the registry failed");
+                    ("UNKNOWN", "the server failed".to_owned())
+                }
+                Error::Unauthorized | Error::InvalidToken(_) => {
+                    let text = "sign in with your user name and a token, or your password";
+                    ("UNAUTHORIZED", text.to_owned())
+                }
+                Error::Forbidden(reason) => {
+                    let reason = reason.as_deref().unwrap_or("you are not allowed to do this");
+                    ("DENIED", reason.to_owned())
+                }
+                Error::RateLimited(_) => ("TOOMANYREQUESTS", cause.to_string()),
+                _ => ("UNKNOWN", cause.to_string()),
+            };
+            let mut response = error(status, word, &text, None);
+            if let Error::RateLimited(seconds) = cause {
+                set(&mut response, RETRY_AFTER, &seconds.to_string());
+            }
+            response
+        }
+    }
+}
+
+/// Asks for a token, or for one that grants more.
+pub fn challenged(base_url: &str, challenge: &Challenge, asked: Option<(&Name, Actions)>) -> Response {
+    let text = "authentication required";
+    let mut response = error(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", text, None);
+    let mut challenge_text = format!("Bearer realm=\"{base_url}/jwt/auth\",service=\"{SERVICE}\"");
+    if let Some((name, actions)) = asked {
+        let words = [
+            (actions.pull, "pull"),
+            (actions.push, "push"),
+            (actions.delete, "delete"),
+        ];
+        let words: Vec<&str> = words
+            .into_iter()
+            .filter(|(is, _)| *is)
+            .map(|(_, word)| word)
+            .collect();
+        challenge_text.push_str(&format!(",scope=\"repository:{name}:{}\"", words.join(",")));
+    }
+    if *challenge == Challenge::Insufficient {
+        challenge_text.push_str(",error=\"insufficient_scope\"");
+    }
+    set(&mut response, WWW_AUTHENTICATE, &challenge_text);
+    response
+}
+
+/// The answer to a refused bearer.
+pub fn turned_away(base_url: &str, refusal: &Refusal, asked: Option<(&Name, Actions)>) -> Response {
+    match refusal {
+        Refusal::Challenge(challenge) => challenged(base_url, challenge, asked),
+        Refusal::Fault(fault) => refused(fault),
+    }
+}
+
+/// That a path has no such method.
+pub fn not_allowed(allowed: &'static str) -> Response {
+    let text = "the operation is unsupported";
+    let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "UNSUPPORTED", text, None);
+    set(&mut response, ALLOW, allowed);
+    response
+}
+
+/// An answer without a body.
+pub fn bare(status: StatusCode) -> Response {
+    let mut response = Response::builder().status(status).finish();
+    if status != StatusCode::NO_CONTENT {
+        set(&mut response, CONTENT_LENGTH, "0");
+    }
+    response
+}
+
+/// That something was made, and where it is.
+pub fn made(name: &Name, kind: &str, digest: &Digest) -> Response {
+    let mut response = bare(StatusCode::CREATED);
+    set(&mut response, LOCATION, &format!("/v2/{name}/{kind}/{digest}"));
+    set(&mut response, CONTENT_DIGEST, digest.as_str());
+    response
+}
+
+/// How far an upload has come, and where it goes on.
+pub fn progress(mut response: Response, name: &Name, uuid: &str, received: u64) -> Response {
+    set(
+        &mut response,
+        LOCATION,
+        &format!("/v2/{name}/blobs/uploads/{uuid}"),
+    );
+    set(&mut response, RANGE, &format!("0-{}", received.saturating_sub(1)));
+    set(&mut response, UPLOAD, uuid);
+    // What each part costs is a row and an object.
+    set(&mut response, LEAST_PART, "1048576");
+    response
+}
+
+/// A document.
+pub fn document(kind: &str, text: String) -> Response {
+    Response::builder()
+        .content_type(kind)
+        .body(Body::from_string(text))
+}
+
+/// Sets a header, unless the value cannot stand in one.
+pub fn set(response: &mut Response, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+/// A refusal of the rest of the server, in the form of the protocol.
+pub async fn formed(mut plain: Response) -> Response {
+    let status = plain.status();
+    let code = match status {
+        StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => "UNAVAILABLE",
+        status if status.is_server_error() => "UNKNOWN",
+        _ => "UNSUPPORTED",
+    };
+    let told: Value = plain.take_body().into_json().await.unwrap_or_default();
+    let text = told["message"].as_str().unwrap_or(status.as_str());
+    let mut response = error(status, code, text, None);
+    if let Some(seconds) = plain.headers().get(RETRY_AFTER) {
+        response.headers_mut().insert(RETRY_AFTER, seconds.clone());
+    }
+    finish(response)
+}
+
+/// Whether an answer carries it already.
+pub fn is_finished(response: &Response) -> bool {
+    response.headers().contains_key(VERSION)
+}
+
+/// What every answer carries.
+pub fn finish(mut response: Response) -> Response {
+    set(&mut response, VERSION, "registry/2.0");
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn failures_elsewhere_get_the_form_of_the_protocol_and_tell_nothing() {
+        let failed = failure::answer(&Error::internal("the disk of cellar 7 is full"));
+        let mut response = formed(failed).await;
+        assert_eq!(response.status(), StatusCode::INTERNAL_SERVER_ERROR);
+        assert!(is_finished(&response));
+        let body: Value = response.take_body().into_json().await.expect("JSON");
+        assert_eq!(body["errors"][0]["code"], "UNKNOWN");
+        assert!(!body.to_string().contains("cellar"), "{body}");
+        let busy = formed(failure::answer(&Error::Busy)).await;
+        assert_eq!(busy.headers()[RETRY_AFTER], "1");
+    }
+}

@@ -1,0 +1,47 @@
+//! Blobs: sent as a whole, in part, or only told of.
+
+use poem::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, EXPIRES, PRAGMA};
+use poem::http::{Method, StatusCode};
+use poem::{Request, Response};
+
+use super::{Call, answers};
+use crate::api::download;
+use crate::api::types::Download;
+use crate::services::registry::{Digest, Fault, blobs};
+
+/// What is known by its digest never changes, but who may read it does.
+const KEPT: &str = "private, max-age=31536000, immutable";
+
+impl Call<'_> {
+    /// Sends a blob, or takes it away from the repository.
+    pub(super) async fn blob(&self, digest: &str, request: &Request) -> Result<Response, Fault> {
+        let digest = Digest::parse(digest)?;
+        let repository = self.place.repository(self.backend).await?;
+        if request.method() == Method::DELETE {
+            blobs::remove(self.backend, repository.id, &digest).await?;
+            return Ok(answers::bare(StatusCode::ACCEPTED));
+        }
+        let blob = blobs::find(self.backend, repository.id, &digest).await?;
+        let content = blobs::open(self.backend, &blob).await?;
+        Ok(sent(content, &digest, KEPT, request))
+    }
+}
+
+/// An answer that carries what has this digest, as the request wishes: all, a part, or nothing new.
+pub(super) fn sent(content: Download, digest: &Digest, kept: &str, request: &Request) -> Response {
+    let mut response = download::render(content, StatusCode::OK, request.headers());
+    if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {
+        let text = "the blob has no such part";
+        let told = answers::error(response.status(), "SIZE_INVALID", text, None);
+        let (parts, body) = (told.headers().clone(), told.into_body());
+        response.headers_mut().extend(parts);
+        response.set_body(body);
+    }
+    let headers = response.headers_mut();
+    for name in [CONTENT_DISPOSITION, EXPIRES, PRAGMA] {
+        headers.remove(name);
+    }
+    answers::set(&mut response, CACHE_CONTROL, kept);
+    answers::set(&mut response, answers::CONTENT_DIGEST, digest.as_str());
+    response
+}

@@ -1,0 +1,149 @@
+//! Manifests, the tags that name them, and the manifests that are about others.
+
+use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
+use poem::http::{HeaderName, Method, StatusCode};
+use poem::{Request, Response};
+use serde_json::{Value, json};
+
+use super::{Call, answers, blobs::sent, parameter};
+use crate::api::types::{Content, Download};
+use crate::services::registry::manifests::{self, Annotations, LARGEST, Manifest, Reference};
+use crate::services::registry::{Code, Digest, Fault, tags};
+
+/// The type of a list of manifests.
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// The manifest that a pushed one is about, so that the client knows it need not list it itself.
+const SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
+/// What a list was narrowed to.
+const FILTERS: HeaderName = HeaderName::from_static("oci-filters-applied");
+/// A manifest may be named otherwise the next time, and who may read it may be another.
+const ASKED_AGAIN: &str = "private, no-cache";
+
+impl Call<'_> {
+    /// Sends, takes or removes a manifest.
+    pub(super) async fn manifest(&self, reference: &str, request: Request) -> Result<Response, Fault> {
+        if request.method() == Method::PUT {
+            return self.push(&Reference::parse(reference)?, request).await;
+        }
+        let reference = Reference::to_present(reference)?;
+        let repository = self.place.repository(self.backend).await?;
+        if request.method() == Method::DELETE {
+            match &reference {
+                Reference::Tag(name) => tags::delete(self.backend, repository.id, name).await?,
+                Reference::Digest(digest) => manifests::delete(self.backend, repository.id, digest).await?,
+            }
+            return Ok(answers::bare(StatusCode::ACCEPTED));
+        }
+        let (manifest, bytes) = manifests::read(self.backend, repository.id, &reference).await?;
+        let digest = Digest::parse(&manifest.digest)?;
+        let content = Download {
+            content_type: manifest.media_type,
+            file_name: String::new(),
+            attachment: false,
+            etag: Some(manifest.digest),
+            headers: Vec::new(),
+            content: Content::Bytes(bytes.into()),
+        };
+        Ok(sent(content, &digest, ASKED_AGAIN, &request))
+    }
+
+    async fn push(&self, reference: &Reference, mut request: Request) -> Result<Response, Fault> {
+        let too_large = || Fault::new(Code::SizeInvalid, format!("a manifest may have {LARGEST} bytes"));
+        let header = |name| request.headers().get(name)?.to_str().ok();
+        let announced = header(CONTENT_LENGTH).and_then(|text| text.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > LARGEST) {
+            return Err(too_large());
+        }
+        let kind = header(CONTENT_TYPE).unwrap_or_default().to_owned();
+        let bytes = match request.take_body().into_bytes_limit(LARGEST).await {
+            Ok(bytes) => bytes.to_vec(),
+            Err(poem::error::ReadBodyError::PayloadTooLarge) => return Err(too_large()),
+            Err(_) => return Err(Fault::new(Code::ManifestInvalid, "the body broke off")),
+        };
+        let pushed = manifests::push(self.backend, &self.place, reference, &kind, bytes).await?;
+        let mut response = answers::made(self.name(), "manifests", &pushed.digest);
+        if let Some(subject) = pushed.subject {
+            answers::set(&mut response, SUBJECT, subject.as_str());
+        }
+        Ok(response)
+    }
+
+    /// Sends the names of the tags, or a page of them.
+    pub(super) async fn tags(&self, request: &Request) -> Result<Response, Fault> {
+        let asked = parameter(request, "n");
+        let limit = match &asked {
+            None => tags::PAGE,
+            Some(text) => {
+                let wrong = || Fault::new(Code::PaginationNumberInvalid, "n is how many tags are wanted");
+                text.parse::<u64>().map_err(|_| wrong())?.min(tags::PAGE)
+            }
+        };
+        let last = parameter(request, "last").filter(|last| !last.contains('\0'));
+        let repository = self.place.repository(self.backend).await?;
+        let (names, more) = tags::names(self.backend, repository.id, last.as_deref(), limit).await?;
+        let next = names.last().filter(|_| more).cloned();
+        let text = json!({ "name": self.name().as_str(), "tags": names });
+        let mut response = answers::document("application/json", text.to_string());
+        if let Some(last) = next {
+            // Names of tags stand in addresses as they are.
+            let link = format!(
+                "</v2/{}/tags/list?n={limit}&last={last}>; rel=\"next\"",
+                self.name()
+            );
+            answers::set(&mut response, LINK, &link);
+        }
+        Ok(response)
+    }
+
+    /// Sends a list of the manifests that are about another.
+    pub(super) async fn referrers(&self, digest: &str, request: &Request) -> Result<Response, Fault> {
+        let digest = Digest::parse(digest)?;
+        let kind = parameter(request, "artifactType").filter(|kind| !kind.is_empty() && !kind.contains('\0'));
+        let after = parameter(request, "last")
+            .and_then(|text| text.parse().ok())
+            .unwrap_or(0);
+        // What nothing was pushed to has none, which is no fault.
+        let (found, more) = match self.place.repository(self.backend).await {
+            Ok(repository) => {
+                manifests::about(self.backend, repository.id, &digest, kind.as_deref(), after).await?
+            }
+            Err(Fault::Protocol { .. }) => (Vec::new(), false),
+            Err(fault) => return Err(fault),
+        };
+        let next = found.last().filter(|_| more).map(|manifest| manifest.id);
+        let all: Vec<Value> = found.into_iter().map(descriptor).collect();
+        let text = json!({ "schemaVersion": 2, "mediaType": INDEX, "manifests": all });
+        let mut response = answers::document(INDEX, text.to_string());
+        if kind.is_some() {
+            answers::set(&mut response, FILTERS, "artifactType");
+        }
+        if let Some(last) = next {
+            let kind = kind.map(|kind| {
+                let kind: String = url::form_urlencoded::byte_serialize(kind.as_bytes()).collect();
+                format!("&artifactType={kind}")
+            });
+            let path = format!("/v2/{}/referrers/{digest}", self.name());
+            let link = format!("<{path}?last={last}{}>; rel=\"next\"", kind.unwrap_or_default());
+            answers::set(&mut response, LINK, &link);
+        }
+        Ok(response)
+    }
+}
+
+fn descriptor(manifest: Manifest) -> Value {
+    let mut descriptor = json!({
+        "mediaType": manifest.media_type,
+        "digest": manifest.digest,
+        "size": manifest.size,
+    });
+    if let Some(kind) = manifest.artifact_type {
+        descriptor["artifactType"] = kind.into();
+    }
+    let annotations = manifest
+        .annotations
+        .and_then(|text| serde_json::from_str::<Annotations>(&text).ok());
+    if let Some(annotations) = annotations {
+        descriptor["annotations"] = json!(annotations);
+    }
+    descriptor
+}

@@ -1,0 +1,235 @@
+//! The registry of container images at `/v2/`, by OCI Distribution 1.1, and its tokens at `/jwt/auth`.
+//!
+//! It is no REST interface: clients are container tools, bodies stream both ways, errors are in a form of their own. What may
+//! be done and how it is kept is told in `services::registry`.
+
+mod answers;
+mod blobs;
+mod manifests;
+mod target;
+mod tokens;
+mod uploads;
+
+use poem::http::header::AUTHORIZATION;
+use poem::http::{Method, StatusCode};
+use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
+
+use crate::services::Backend;
+use crate::services::registry::tokens::{Bearer, Challenge, Refusal};
+use crate::services::registry::{Action, Actions, Fault, Name, Place};
+use target::{Target, What};
+
+pub(super) use target::takes_long;
+
+/// Answers requests of container tools, and passes on all others.
+pub struct Registry {
+    /// What the services work with.
+    pub backend: Backend,
+}
+
+impl<E: Endpoint> Middleware<E> for Registry {
+    type Output = RegistryEndpoint<E>;
+
+    fn transform(&self, inner: E) -> Self::Output {
+        RegistryEndpoint {
+            inner,
+            protocol: Protocol {
+                backend: self.backend.clone(),
+            },
+        }
+    }
+}
+
+/// See [`Registry`].
+pub struct RegistryEndpoint<E> {
+    inner: E,
+    protocol: Protocol,
+}
+
+impl<E: Endpoint> Endpoint for RegistryEndpoint<E> {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        let response = match Target::of(request.uri().path()) {
+            None => return self.inner.call(request).await.map(IntoResponse::into_response),
+            Some(Err(fault)) => answers::refused(&fault),
+            Some(Ok(target)) => self.protocol.answer(target, request).await,
+        };
+        Ok(answers::finish(response))
+    }
+}
+
+/// Gives refusals that are made around the registry, as of heads that are too large and of times that are over, the form that its
+/// clients read.
+pub(super) struct Form;
+
+impl<E: Endpoint> Middleware<E> for Form {
+    type Output = FormEndpoint<E>;
+
+    fn transform(&self, inner: E) -> Self::Output {
+        FormEndpoint { inner }
+    }
+}
+
+/// See [`Form`].
+pub(super) struct FormEndpoint<E> {
+    inner: E,
+}
+
+impl<E: Endpoint> Endpoint for FormEndpoint<E> {
+    type Output = Response;
+
+    async fn call(&self, request: Request) -> Result<Response> {
+        let ours = target::is_registrys(request.uri().path());
+        let response = self.inner.call(request).await?.into_response();
+        let failed = response.status().is_client_error() || response.status().is_server_error();
+        Ok(match ours && failed && !answers::is_finished(&response) {
+            true => answers::formed(response).await,
+            false => response,
+        })
+    }
+}
+
+/// The protocol over one backend.
+struct Protocol {
+    backend: Backend,
+}
+
+impl Protocol {
+    async fn answer(&self, target: Target, request: Request) -> Response {
+        let (name, what) = match target {
+            Target::Tokens => return tokens::answer(&self.backend, &request).await,
+            Target::Base => return self.base(&request).await,
+            Target::Nothing => {
+                let text = "the operation is unsupported";
+                return answers::error(StatusCode::NOT_FOUND, "UNSUPPORTED", text, None);
+            }
+            Target::Of(name, what) => (name, what),
+        };
+        let Some(action) = action(&what, request.method()) else {
+            return answers::not_allowed(methods(&what));
+        };
+        let base_url = &self.backend.instance.base_url;
+        let asked = Some((&name, wanted(action)));
+        let admitted = async {
+            let bearer = self.bearer(&request).await?;
+            let place = bearer.admit(&self.backend, &name, action).await?;
+            Ok::<_, Refusal>((bearer, place))
+        };
+        match admitted.await {
+            Err(refusal) => answers::turned_away(base_url, &refusal, asked),
+            Ok((bearer, place)) => {
+                let call = Call {
+                    backend: &self.backend,
+                    bearer,
+                    place,
+                };
+                let answer = call.answer(what, request).await;
+                answer.unwrap_or_else(|fault| answers::refused(&fault))
+            }
+        }
+    }
+
+    /// That there is a registry, which a client asks before all else.
+    async fn base(&self, request: &Request) -> Response {
+        if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            return answers::not_allowed("GET, HEAD");
+        }
+        match self.bearer(request).await {
+            Ok(_) => answers::document("application/json", "{}".to_owned()),
+            Err(refusal) => answers::turned_away(&self.backend.instance.base_url, &refusal, None),
+        }
+    }
+
+    async fn bearer(&self, request: &Request) -> Result<Bearer, Refusal> {
+        let token = request.headers().get(AUTHORIZATION).and_then(|value| {
+            let (scheme, token) = value.to_str().ok()?.split_once(' ')?;
+            scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+        });
+        match token {
+            Some(token) => Bearer::of(&self.backend, token).await,
+            None => Err(Refusal::Challenge(Challenge::Missing)),
+        }
+    }
+}
+
+/// A request that was let in.
+struct Call<'a> {
+    backend: &'a Backend,
+    bearer: Bearer,
+    place: Place,
+}
+
+impl Call<'_> {
+    async fn answer(&self, what: What, request: Request) -> Result<Response, Fault> {
+        match what {
+            What::Tags => self.tags(&request).await,
+            What::Referrers(digest) => self.referrers(&digest, &request).await,
+            What::Manifest(reference) => self.manifest(&reference, request).await,
+            What::Blob(digest) => self.blob(&digest, &request).await,
+            What::Uploads => self.begin(request).await,
+            What::Upload(uuid) => self.upload(&uuid, request).await,
+        }
+    }
+
+    fn name(&self) -> &Name {
+        &self.place.name
+    }
+}
+
+/// What a request does to what it names; none when it cannot be done.
+fn action(what: &What, method: &Method) -> Option<Action> {
+    let read = matches!(*method, Method::GET | Method::HEAD);
+    match what {
+        What::Tags | What::Referrers(_) => read.then_some(Action::Pull),
+        What::Manifest(_) | What::Blob(_) if read => Some(Action::Pull),
+        What::Manifest(_) if *method == Method::PUT => Some(Action::Push),
+        What::Manifest(reference) if *method == Method::DELETE => Some(match reference.contains(':') {
+            true => Action::Destroy,
+            false => Action::Delete,
+        }),
+        What::Blob(_) if *method == Method::DELETE => Some(Action::Destroy),
+        What::Uploads if *method == Method::POST => Some(Action::Push),
+        What::Upload(_) => {
+            let known = matches!(
+                *method,
+                Method::GET | Method::PATCH | Method::PUT | Method::DELETE
+            );
+            known.then_some(Action::Push)
+        }
+        What::Manifest(_) | What::Blob(_) | What::Uploads => None,
+    }
+}
+
+/// The methods of what a path names.
+fn methods(what: &What) -> &'static str {
+    match what {
+        What::Tags | What::Referrers(_) => "GET, HEAD",
+        What::Manifest(_) => "DELETE, GET, HEAD, PUT",
+        What::Blob(_) => "DELETE, GET, HEAD",
+        What::Uploads => "POST",
+        What::Upload(_) => "DELETE, GET, PATCH, PUT",
+    }
+}
+
+/// What a token must grant for an action, as clients ask for it: who pushes also looks.
+fn wanted(action: Action) -> Actions {
+    Actions {
+        pull: matches!(action, Action::Pull | Action::Push),
+        push: action == Action::Push,
+        delete: matches!(action, Action::Delete | Action::Destroy),
+    }
+}
+
+/// A parameter of the query, decoded.
+fn parameter(request: &Request, wanted: &str) -> Option<String> {
+    parameters(request, wanted).into_iter().next()
+}
+
+/// A parameter of the query as often as it is there, decoded.
+fn parameters(request: &Request, wanted: &str) -> Vec<String> {
+    let query = request.uri().query().unwrap_or_default();
+    let pairs = url::form_urlencoded::parse(query.as_bytes());
+    let values = pairs.filter(|(name, _)| name == wanted);
+    values.map(|(_, value)| value.into_owned()).collect()
+}

@@ -1,0 +1,176 @@
+//! What a path of the registry names. Names of images have any number of parts, so paths are read from their end.
+
+use percent_encoding::percent_decode_str;
+
+use crate::services::registry::{Fault, Name};
+
+/// Where the registry is.
+const ROOT: &str = "/v2";
+/// Where tokens are to be had.
+const TOKENS: &str = "/jwt/auth";
+
+/// What a path names.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Target {
+    /// Tokens.
+    Tokens,
+    /// The registry itself.
+    Base,
+    /// Something of a repository.
+    Of(Name, What),
+    /// Nothing that the protocol knows.
+    Nothing,
+}
+
+/// What of a repository a path names.
+#[derive(Debug, PartialEq, Eq)]
+pub enum What {
+    /// The list of its tags.
+    Tags,
+    /// A manifest, by a tag or a digest.
+    Manifest(String),
+    /// A blob, by its digest.
+    Blob(String),
+    /// Its uploads.
+    Uploads,
+    /// One of them.
+    Upload(String),
+    /// The manifests that are about the one with this digest.
+    Referrers(String),
+}
+
+/// Whether a raw path is one of the registry's.
+pub fn is_registrys(path: &str) -> bool {
+    path == TOKENS || path == ROOT || path.strip_prefix(ROOT).is_some_and(|rest| rest.starts_with('/'))
+}
+
+/// Whether a raw path is one that bodies of any length are sent to.
+pub fn takes_long(path: &str) -> bool {
+    is_registrys(path) && path.contains("/blobs/")
+}
+
+impl Target {
+    /// Reads the raw path of a request; none when it is none of the registry's.
+    ///
+    /// # Errors
+    /// `NAME_INVALID` for the name of a repository that cannot be one.
+    pub fn of(path: &str) -> Option<Result<Self, Fault>> {
+        if !is_registrys(path) {
+            return None;
+        }
+        if path == TOKENS {
+            return Some(Ok(Self::Tokens));
+        }
+        let rest = path.strip_prefix(ROOT)?;
+        let Some(rest) = rest.strip_prefix('/').filter(|rest| !rest.is_empty()) else {
+            return Some(Ok(Self::Base));
+        };
+        let Some((name, what)) = split(rest) else {
+            return Some(Ok(Self::Nothing));
+        };
+        let name = percent_decode_str(name).decode_utf8_lossy();
+        Some(Name::parse(&name).map(|name| Self::Of(name, what)))
+    }
+}
+
+fn split(path: &str) -> Option<(&str, What)> {
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let path = match path.strip_suffix("/blobs/uploads/") {
+        Some(name) => return Some((name, What::Uploads)),
+        None => path,
+    };
+    let (rest, last) = path.rsplit_once('/')?;
+    if let Some(name) = rest.strip_suffix("/blobs/uploads") {
+        return Some((name, What::Upload(decoded(last))));
+    }
+    let (name, kind) = rest.rsplit_once('/')?;
+    let what = match (kind, last) {
+        ("tags", "list") => What::Tags,
+        ("blobs", "uploads") => What::Uploads,
+        (_, "") => return None,
+        ("manifests", reference) => What::Manifest(decoded(reference)),
+        ("blobs", digest) => What::Blob(decoded(digest)),
+        ("referrers", digest) => What::Referrers(decoded(digest)),
+        _ => return None,
+    };
+    Some((name, what))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(path: &str) -> (String, What) {
+        match Target::of(path) {
+            Some(Ok(Target::Of(name, what))) => (name.to_string(), what),
+            other => panic!("{path}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn paths_are_read_from_their_end() {
+        for (path, name, what) in [
+            ("/v2/a/b/tags/list", "a/b", What::Tags),
+            ("/v2/a/tags/list/tags/list", "a/tags/list", What::Tags),
+            (
+                "/v2/a/b/c/d/manifests/latest",
+                "a/b/c/d",
+                What::Manifest("latest".to_owned()),
+            ),
+            (
+                "/v2/a/b/manifests/sha256%3Aab",
+                "a/b",
+                What::Manifest("sha256:ab".to_owned()),
+            ),
+            (
+                "/v2/a/b/blobs/sha256:ab",
+                "a/b",
+                What::Blob("sha256:ab".to_owned()),
+            ),
+            ("/v2/a/b/blobs/uploads/", "a/b", What::Uploads),
+            ("/v2/a/b/blobs/uploads", "a/b", What::Uploads),
+            ("/v2/a/b/blobs/uploads/u-1", "a/b", What::Upload("u-1".to_owned())),
+            (
+                "/v2/a/b/referrers/sha256:ab",
+                "a/b",
+                What::Referrers("sha256:ab".to_owned()),
+            ),
+        ] {
+            assert_eq!(named(path), (name.to_owned(), what), "{path}");
+        }
+    }
+
+    #[test]
+    fn others_are_told_apart() {
+        for path in ["/v2", "/v2/"] {
+            assert!(matches!(Target::of(path), Some(Ok(Target::Base))), "{path}");
+        }
+        assert!(matches!(Target::of("/jwt/auth"), Some(Ok(Target::Tokens))));
+        for path in [
+            "/v2/_catalog",
+            "/v2/a/b",
+            "/v2/a/b/manifests/",
+            "/v2/a/b/blobs/",
+            "/v2//",
+        ] {
+            assert!(matches!(Target::of(path), Some(Ok(Target::Nothing))), "{path}");
+        }
+        for path in [
+            "/v2/A/b/tags/list",
+            "/v2/a%2f/tags/list",
+            "/v2/../tags/list",
+            "/v2/a/%FF/tags/list",
+        ] {
+            assert!(matches!(Target::of(path), Some(Err(_))), "{path}");
+        }
+        for path in ["/", "/v2x", "/v1/", "/jwt", "/jwt/auth/x", "/api/v4/v2/"] {
+            assert!(Target::of(path).is_none(), "{path}");
+        }
+    }
+
+    #[test]
+    fn blobs_take_long() {
+        assert!(takes_long("/v2/a/b/blobs/uploads/x") && takes_long("/v2/a/b/blobs/sha256:x"));
+        assert!(!takes_long("/v2/a/b/manifests/x") && !takes_long("/a/blobs/x"));
+    }
+}

@@ -1,0 +1,52 @@
+//! Tokens of the registry, for the credentials of HTTP's Basic scheme or for nobody.
+
+use chrono::SecondsFormat;
+use poem::http::header::{CACHE_CONTROL, WWW_AUTHENTICATE};
+use poem::http::{Method, StatusCode};
+use poem::{Request, Response};
+use serde_json::json;
+
+use super::{answers, parameters};
+use crate::error::Result;
+use crate::services::Backend;
+use crate::services::git_access;
+use crate::services::registry::Fault;
+use crate::services::registry::tokens::issue;
+use crate::web::git_http;
+
+/// Answers a request for a token.
+pub async fn answer(backend: &Backend, request: &Request) -> Response {
+    // Some clients try to post first, and go on when that is not allowed.
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return answers::not_allowed("GET, HEAD");
+    }
+    match token(backend, request).await {
+        Ok(response) => response,
+        Err(error) => {
+            let mut response = answers::refused(&Fault::Rule(error));
+            if response.status() == StatusCode::UNAUTHORIZED {
+                answers::set(&mut response, WWW_AUTHENTICATE, "Basic realm=\"Holdfast\"");
+            }
+            response
+        }
+    }
+}
+
+async fn token(backend: &Backend, request: &Request) -> Result<Response> {
+    let caller = git_access::identify(backend, git_http::credentials(request)?).await?;
+    let scopes = parameters(request, "scope");
+    let scopes: Vec<&str> = scopes
+        .iter()
+        .flat_map(|scopes| scopes.split_ascii_whitespace())
+        .collect();
+    let issued = issue(backend, &caller, &scopes).await?;
+    let text = json!({
+        "token": issued.token,
+        "access_token": issued.token,
+        "expires_in": issued.expires_in,
+        "issued_at": issued.issued_at.to_rfc3339_opts(SecondsFormat::Secs, true),
+    });
+    let mut response = answers::document("application/json", text.to_string());
+    answers::set(&mut response, CACHE_CONTROL, "no-store");
+    Ok(response)
+}

@@ -1,0 +1,145 @@
+//! Uploads of blobs: in one request, in two, or in as many parts as a client likes.
+
+use futures_util::StreamExt;
+use poem::http::header::{CONTENT_LENGTH, CONTENT_RANGE};
+use poem::http::{Method, StatusCode};
+use poem::{Request, Response};
+
+use super::{Call, answers, parameter};
+use crate::services::registry::uploads::{self, Part, Upload};
+use crate::services::registry::{Code, Digest, Fault, Name, blobs};
+
+impl Call<'_> {
+    /// Begins an upload; or ends it at once, when the request brings the blob or says where it is already.
+    pub(super) async fn begin(&self, request: Request) -> Result<Response, Fault> {
+        if let Some(digest) = parameter(&request, "mount") {
+            let digest = Digest::parse(&digest)?;
+            if self.mount(&digest, parameter(&request, "from")).await? {
+                return Ok(answers::made(self.name(), "blobs", &digest));
+            }
+        } else if let Some(digest) = parameter(&request, "digest") {
+            let digest = Digest::parse(&digest)?;
+            let upload = uploads::begin(self.backend, &self.place).await?;
+            return self.finish(upload, &digest, request).await;
+        }
+        let upload = uploads::begin(self.backend, &self.place).await?;
+        Ok(self.progress(StatusCode::ACCEPTED, &upload))
+    }
+
+    async fn mount(&self, digest: &Digest, from: Option<String>) -> Result<bool, Fault> {
+        // A client that does not say from where, or wrongly, pushes the blob.
+        let Some(Ok(from)) = from.map(|from| Name::parse(&from)) else {
+            return Ok(false);
+        };
+        match self.bearer.source(self.backend, &from).await? {
+            Some(source) => blobs::mount(self.backend, &self.place, &source, digest).await,
+            None => Ok(false),
+        }
+    }
+
+    /// Goes on with an upload, ends it, gives it up, or tells how far it has come.
+    pub(super) async fn upload(&self, uuid: &str, request: Request) -> Result<Response, Fault> {
+        let upload = uploads::find(self.backend, &self.place, uuid).await?;
+        match *request.method() {
+            Method::PATCH => match self.receive(upload, request).await {
+                Ok(upload) => Ok(self.progress(StatusCode::ACCEPTED, &upload)),
+                Err(fault) => self.resync(fault, uuid),
+            },
+            Method::PUT => {
+                let wanted = parameter(&request, "digest").unwrap_or_default();
+                let digest = Digest::parse(&wanted)?;
+                match self.finish(upload, &digest, request).await {
+                    Ok(response) => Ok(response),
+                    Err(fault) => self.resync(fault, uuid),
+                }
+            }
+            Method::DELETE => {
+                uploads::cancel(self.backend, &upload).await?;
+                Ok(answers::bare(StatusCode::NO_CONTENT))
+            }
+            _ => Ok(self.progress(StatusCode::NO_CONTENT, &upload)),
+        }
+    }
+
+    async fn finish(&self, upload: Upload, digest: &Digest, request: Request) -> Result<Response, Fault> {
+        let upload = self.receive(upload, request).await?;
+        uploads::finish(self.backend, &upload, digest).await?;
+        Ok(answers::made(self.name(), "blobs", digest))
+    }
+
+    async fn receive(&self, upload: Upload, mut request: Request) -> Result<Upload, Fault> {
+        let number = |text: &str| text.trim().parse::<u64>().ok();
+        let header = |name| request.headers().get(name)?.to_str().ok();
+        let length = header(CONTENT_LENGTH).and_then(number);
+        let start = match header(CONTENT_RANGE) {
+            None => None,
+            Some(range) => {
+                let (start, end) = read_range(range).ok_or_else(misread)?;
+                if length.is_some_and(|length| length != end - start + 1) {
+                    return Err(misread());
+                }
+                Some(start)
+            }
+        };
+        let body = request.take_body().into_bytes_stream().boxed();
+        uploads::receive(self.backend, &self.place, upload, Part { body, start, length }).await
+    }
+
+    fn progress(&self, status: StatusCode, upload: &Upload) -> Response {
+        let received = u64::try_from(upload.received).unwrap_or(0);
+        answers::progress(answers::bare(status), self.name(), &upload.uuid, received)
+    }
+
+    /// Tells a client whose part does not fit where to go on.
+    fn resync(&self, fault: Fault, uuid: &str) -> Result<Response, Fault> {
+        match fault {
+            Fault::OutOfOrder(received) => {
+                let refused = answers::refused(&fault);
+                Ok(answers::progress(refused, self.name(), uuid, received))
+            }
+            fault => Err(fault),
+        }
+    }
+}
+
+fn misread() -> Fault {
+    let text = "Content-Range must be the first and the last byte of the body, such as 0-1023";
+    Fault::new(Code::BlobUploadInvalid, text)
+}
+
+/// The first and the last byte of a part.
+fn read_range(text: &str) -> Option<(u64, u64)> {
+    let text = text.trim();
+    let text = text
+        .strip_prefix("bytes")
+        .map_or(text, |rest| rest.trim_start_matches(['=', ' ']));
+    let range = text.split('/').next()?;
+    let (start, end) = range.split_once('-')?;
+    let (start, end): (u64, u64) = (start.trim().parse().ok()?, end.trim().parse().ok()?);
+    (start <= end && end < u64::MAX).then_some((start, end))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::read_range;
+
+    #[test]
+    fn ranges_are_the_first_and_the_last_byte() {
+        for text in ["0-9", "bytes 0-9/*", "bytes=0-9", "0-9/10", " 0 - 9 "] {
+            assert_eq!(read_range(text), Some((0, 9)), "{text}");
+        }
+        for text in [
+            "",
+            "-",
+            "9",
+            "9-0",
+            "a-b",
+            "-9",
+            "0-",
+            "0-18446744073709551615",
+            "0-99999999999999999999",
+        ] {
+            assert_eq!(read_range(text), None, "{text}");
+        }
+    }
+}
