@@ -12,6 +12,7 @@ use crate::config::Settings;
 use crate::services::Backend;
 use crate::web;
 use crate::web::git_http::GitHttp;
+use crate::web::registry::Registry;
 use crate::web::uploads::Uploads;
 
 /// The handlers' state.
@@ -47,7 +48,10 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
     let uploads = Uploads {
         backend: backend.clone(),
     };
-    web::wrap(routes.with(git).with(uploads), backend, settings).boxed()
+    let registry = Registry {
+        backend: backend.clone(),
+    };
+    web::wrap(routes.with(git).with(uploads).with(registry), backend, settings).boxed()
 }
 
 /// `method path operationId status` of everything the router knows, for holding it against the document.

@@ -27,6 +27,9 @@ pub enum Error {
     /// Something is not there, or the caller may not know that it is; the text names its kind (`Project`).
     #[error("404 {0} Not Found")]
     NotFound(Cow<'static, str>),
+    /// Something is not there yet, or not any more.
+    #[error("404 Not found or has expired")]
+    NotFoundOrExpired,
     /// Parameters that break the contract; every fault of the request.
     #[error("{}", .0.join(", "))]
     InvalidParameters(Vec<String>),
@@ -43,6 +46,14 @@ pub enum Error {
         message: Cow<'static, str>,
         /// `empty` or `conflict`.
         code: &'static str,
+    },
+    /// A provisioning request that makes no sense (specification 4.19).
+    #[error("{text}")]
+    Unprovisionable {
+        /// What of it.
+        fault: ProvisioningFault,
+        /// What to tell the caller.
+        text: Cow<'static, str>,
     },
     /// What is to be made exists already.
     #[error("{0}")]
@@ -93,6 +104,19 @@ pub enum TokenFault {
     ImpersonationDisabled,
 }
 
+/// What of a provisioning request makes no sense.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProvisioningFault {
+    /// The filter of a list.
+    Filter,
+    /// The path of a change.
+    Path,
+    /// The kind of a change.
+    Syntax,
+    /// A value.
+    Value,
+}
+
 impl Error {
     /// A plain 403.
     #[must_use]
@@ -118,6 +142,14 @@ impl Error {
     /// One parameter fault.
     pub fn parameter(text: impl Into<String>) -> Self {
         Self::InvalidParameters(vec![text.into()])
+    }
+
+    /// A provisioning request makes no sense.
+    pub fn unprovisionable(fault: ProvisioningFault, text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Unprovisionable {
+            fault,
+            text: text.into(),
+        }
     }
 
     /// Nothing is to change: none of these parameters was sent, and at least one has to be.

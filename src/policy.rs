@@ -14,6 +14,8 @@ pub enum On {
     Group,
     /// The project that the path names.
     Project,
+    /// The provisioning of the group that the path names, by its identity provider.
+    Scim,
 }
 
 /// The least a caller must be (`x-access.min`).

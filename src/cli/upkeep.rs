@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use holdfast::server;
+use holdfast::services::registry::collecting;
 use holdfast::services::{backups, doctor as examination, recovery};
 
 use super::{Common, Outcome, print};
@@ -56,6 +58,9 @@ pub(super) async fn restore(copy: Copy) -> Outcome {
         settings.object_store_url.as_deref(),
     )
     .await?;
+    let base_url = server::public_url(&settings, settings.listen);
+    let backend = server::open(&settings, None, base_url).await?;
+    collecting::begin_anew(&backend).await?;
     print(&format!(
         "Restored {} repositories of {} into {}.\n",
         made.repositories,

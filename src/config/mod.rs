@@ -67,7 +67,17 @@ pub struct Options {
     /// Largest pack that a push may bring, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
     pub max_push_bytes: Option<u64>,
-    /// Where uploaded files are kept: file:///PATH or s3://BUCKET/PREFIX [default: objects in the data directory]
+    /// Largest layer of a container image, in bytes [default: 10 GiB]
+    #[arg(long, env = "HOLDFAST_MAX_LAYER_BYTES")]
+    pub max_layer_bytes: Option<u64>,
+    /// Days that images without a tag are kept; 0 keeps them for ever [default: 0]
+    #[arg(long, env = "HOLDFAST_UNTAGGED_IMAGE_DAYS")]
+    pub untagged_image_days: Option<u32>,
+    /// Accounts that the identity provider of one group may make [default: 10000]
+    #[arg(long, env = "HOLDFAST_MAX_SCIM_USERS")]
+    pub max_scim_users: Option<u32>,
+    /// Where uploaded files and container images are kept: file:///PATH or s3://BUCKET/PREFIX
+    /// [default: objects in the data directory]
     #[arg(long, env = "HOLDFAST_OBJECT_STORE_URL", hide_env_values = true)]
     pub object_store_url: Option<String>,
     /// Write logs as JSON
@@ -119,7 +129,13 @@ pub struct Settings {
     pub git_concurrency: usize,
     /// Largest pack that a push may bring.
     pub max_push_bytes: u64,
-    /// Where uploaded files are kept; in the data directory when absent.
+    /// Largest layer of a container image.
+    pub max_layer_bytes: u64,
+    /// Days that images without a tag are kept; 0 keeps them for ever.
+    pub untagged_image_days: u32,
+    /// Accounts that the identity provider of one group may make.
+    pub max_scim_users: u32,
+    /// Where uploaded files and container images are kept; in the data directory when absent.
     pub object_store_url: Option<String>,
 }
 
@@ -149,6 +165,10 @@ const DEFAULT_FILE: &str = "holdfast.toml";
 
 /// The largest pack that a push may bring where nothing else is said.
 const MAX_PUSH_BYTES: u64 = 10 << 30;
+/// The largest layer of a container image where nothing else is said.
+const MAX_LAYER_BYTES: u64 = 10 << 30;
+/// Accounts that the identity provider of one group may make where nothing else is said.
+const MAX_SCIM_USERS: u32 = 10_000;
 
 impl Options {
     /// These options over those of a file: the one named, or `holdfast.toml` when it exists.
@@ -192,6 +212,9 @@ impl Options {
             database_connections: self.database_connections.or(under.database_connections),
             git_concurrency: self.git_concurrency.or(under.git_concurrency),
             max_push_bytes: self.max_push_bytes.or(under.max_push_bytes),
+            max_layer_bytes: self.max_layer_bytes.or(under.max_layer_bytes),
+            untagged_image_days: self.untagged_image_days.or(under.untagged_image_days),
+            max_scim_users: self.max_scim_users.or(under.max_scim_users),
             object_store_url: self.object_store_url.or(under.object_store_url),
             log_json: self.log_json.or(under.log_json),
             log: self.log.or(under.log),
@@ -238,6 +261,9 @@ impl Options {
             database_connections: self.database_connections.unwrap_or(10).max(1),
             git_concurrency: self.git_concurrency.unwrap_or(cores * 4).max(1),
             max_push_bytes: self.max_push_bytes.unwrap_or(MAX_PUSH_BYTES),
+            max_layer_bytes: self.max_layer_bytes.unwrap_or(MAX_LAYER_BYTES),
+            untagged_image_days: self.untagged_image_days.unwrap_or_default(),
+            max_scim_users: self.max_scim_users.unwrap_or(MAX_SCIM_USERS),
             object_store_url: self.object_store_url.clone().filter(|url| !url.is_empty()),
         })
     }

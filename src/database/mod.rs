@@ -11,8 +11,8 @@ use std::{cell::Cell, fmt, sync::Arc, time::Duration};
 
 use migration::{Migrator, MigratorTrait};
 use sea_orm::{
-    ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction, DbErr,
-    SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
+    AccessMode, ConnectOptions, ConnectionTrait, DatabaseBackend, DatabaseConnection, DatabaseTransaction,
+    DbErr, IsolationLevel, SqliteTransactionMode, Statement, TransactionOptions, TransactionTrait,
 };
 use tokio::sync::watch;
 
@@ -140,7 +140,10 @@ impl Database {
             let mut connect = base(url, options);
             connect
                 .max_connections(options.max_connections)
-                .set_application_name("holdfast");
+                .set_application_name("holdfast")
+                // Compiling a statement takes PostgreSQL longer than any of ours runs: a second and more for a list that is
+                // there after some milliseconds, which it estimates as costly because of what is seldom looked at.
+                .map_sqlx_postgres_opts(|postgres| postgres.options([("jit", "off")]));
             let pool = open(connect, options).await?;
             return Ok(Self {
                 reader: pool.clone(),
@@ -174,6 +177,19 @@ impl Database {
                 ..TransactionOptions::default()
             })
             .await
+    }
+
+    /// Begins a transaction that reads: all of it sees the database as it is at its first statement.
+    ///
+    /// # Errors
+    /// Whatever the database reports, for instance that no connection became free in time.
+    pub async fn snapshot(&self) -> Result<DatabaseTransaction, DbErr> {
+        // SQLite keeps to one state from the first read on, and knows no levels.
+        let (level, mode) = match self.backend() {
+            DatabaseBackend::Sqlite => (None, None),
+            _ => (Some(IsolationLevel::RepeatableRead), Some(AccessMode::ReadOnly)),
+        };
+        self.reader.begin_with_config(level, mode).await
     }
 
     /// Runs `work` in one transaction: committed when it succeeds, undone when it fails, panics or is dropped.

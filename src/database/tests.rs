@@ -5,13 +5,25 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait};
+use sea_orm::{ActiveValue::Set, ConnectionTrait, DatabaseBackend, DbErr, EntityTrait, Statement};
 
 use super::{
     Database, Error, Options, Remembered, Version, Violation, is_deadlock,
     testing::{on_each_database, on_each_url},
 };
 use crate::entities::{self, members, namespaces, settings, tests::fixtures};
+
+#[tokio::test]
+async fn statements_are_not_compiled_before_they_run() {
+    on_each_database(async |db| {
+        if db.backend() == DatabaseBackend::Postgres {
+            let shown = Statement::from_string(DatabaseBackend::Postgres, "SHOW jit");
+            let row = db.read().query_one_raw(shown).await.unwrap().unwrap();
+            assert_eq!(row.try_get::<String>("", "jit").unwrap(), "off");
+        }
+    })
+    .await;
+}
 
 #[tokio::test]
 async fn rolls_back_a_transaction_that_fails() {
@@ -35,6 +47,21 @@ async fn rolls_back_a_transaction_that_is_dropped() {
         settings::put(&tx, "k", "1").await.unwrap();
         drop(tx);
         assert_eq!(settings::get(db.write(), "k").await.unwrap(), None);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_snapshot_sees_one_state_and_writes_nothing() {
+    on_each_database(async |db| {
+        settings::put(db.write(), "k", "1").await.unwrap();
+        let snapshot = db.snapshot().await.unwrap();
+        assert_eq!(settings::get(&snapshot, "k").await.unwrap().as_deref(), Some("1"));
+        settings::put(db.write(), "k", "2").await.unwrap();
+        assert_eq!(settings::get(&snapshot, "k").await.unwrap().as_deref(), Some("1"));
+        assert!(settings::put(&snapshot, "k", "3").await.is_err());
+        drop(snapshot);
+        assert_eq!(settings::get(db.read(), "k").await.unwrap().as_deref(), Some("2"));
     })
     .await;
 }
@@ -121,7 +148,7 @@ async fn sqlite_is_durable_keeps_foreign_keys_and_refuses_to_write_through_reade
     ] {
         for connection in [db.read(), db.write()] {
             let row = connection
-                .query_one_raw(sea_orm::Statement::from_string(
+                .query_one_raw(Statement::from_string(
                     DatabaseBackend::Sqlite,
                     format!("SELECT CAST({pragma} AS text) AS value FROM pragma_{pragma}"),
                 ))

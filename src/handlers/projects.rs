@@ -33,6 +33,7 @@ macro_rules! settings {
             wiki_access_level: $body.wiki_access_level.map(Into::into),
             builds_access_level: $body.builds_access_level.map(Into::into),
             snippets_access_level: $body.snippets_access_level.map(Into::into),
+            container_registry_access_level: $body.container_registry_access_level.map(Into::into),
             merge_method: $body.merge_method.map(Into::into),
             request_access_enabled: $body.request_access_enabled,
             lfs_enabled: $body.lfs_enabled,

@@ -20,6 +20,7 @@ use crate::jobs::{self, Job, Runner};
 use crate::secrets::{Keyring, Secret};
 use crate::services::memory::Memory;
 use crate::services::recovery::{self, Presence};
+use crate::services::registry::places::Places;
 use crate::services::setup::{self, Chosen, MadeUp};
 use crate::services::{Backend, Instance, Parts};
 use crate::web::connections::{self, Limits};
@@ -104,6 +105,9 @@ pub async fn open(
     let instance = Instance {
         base_url,
         plan: settings.plan,
+        max_layer_bytes: settings.max_layer_bytes,
+        untagged_image_days: settings.untagged_image_days,
+        max_scim_users: settings.max_scim_users,
         compat: settings.compat,
     };
     let webhooks = webhooks::Client::new(settings.allow_local_webhooks)?;
@@ -116,6 +120,7 @@ pub async fn open(
         instance,
         memory: Memory::default(),
         moves: TaskTracker::new(),
+        places: Places::default(),
     }))
 }
 
@@ -225,7 +230,7 @@ impl Bound {
                 .await
                 .map_err(|error| Error::Setup(crate::error::Error::internal(error)))?;
         }
-        // Moves of references outlive the requests that were cut: they note what they came to.
+        // Moves of references outlive the requests that were cut, and so does what came of blobs: they note what they came to.
         self.backend.moves.close();
         if tokio::time::timeout(SETTLING, self.backend.moves.wait())
             .await
@@ -251,15 +256,23 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
     };
     // Receivers may be slow, so deliveries have places of their own and never wait for other jobs, nor these for them.
     let (deliveries, others) = jobs::registry(&backend).divide(&[jobs::deliver_hook::DeliverHook::KIND]);
+    // Imports may take long: one runs at a time, and nothing else waits for it.
+    let (imports, others) = others.divide(&[jobs::import_group::ImportGroup::KIND]);
+    let importer = jobs::Options {
+        concurrency: 1,
+        ..options.clone()
+    };
     let deliverer = jobs::Options {
         concurrency: DELIVERIES,
         ..options.clone()
     };
     let runner = Runner::new(backend.database.clone(), others, options);
+    let importer = Runner::new(backend.database.clone(), imports, importer);
     let deliverer = Runner::new(backend.database.clone(), deliveries, deliverer);
     tokio::join!(
         runner.run(stopping.clone().cancelled_owned()),
         deliverer.run(stopping.clone().cancelled_owned()),
+        importer.run(stopping.clone().cancelled_owned()),
         jobs::recur(backend, stopping),
     );
 }

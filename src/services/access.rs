@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 
 use crate::entities::access::{self as levels, Viewer, visible_groups};
-use crate::entities::{namespaces, now, projects, users};
+use crate::entities::{namespaces, now, projects, saml_providers, users};
 use crate::error::{Error, Result};
 use crate::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
 use crate::services::Backend;
@@ -92,6 +92,15 @@ pub struct ProjectAccess {
     pub namespace: namespaces::Model,
     /// The caller's role in it, inherited ones counted.
     pub role: Option<Role>,
+}
+
+/// Access to the provisioning of a group, by its identity provider.
+#[derive(Debug, Clone)]
+pub struct ScimAccess {
+    /// The group.
+    pub group: namespaces::Model,
+    /// Its single sign-on, which is enabled.
+    pub provider: saml_providers::Model,
 }
 
 impl Caller {
@@ -332,6 +341,36 @@ impl Admission for ProjectAccess {
     }
 }
 
+impl Admission for ScimAccess {
+    /// A token is good for its own group. Of others it tells no more than the making of groups does: that a name at the top level
+    /// is taken (docs/API-DESIGN.md).
+    async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
+        let provider = caller.provisions().cloned().ok_or(Error::Unauthorized)?;
+        let path = key.unwrap_or_default();
+        let found = namespaces::by_full_path(backend.database.read(), path).await?;
+        match found.filter(|found| found.kind == namespaces::Kind::Group) {
+            Some(group) if group.id == provider.namespace_id => {
+                refuse_plan(backend, rule)?;
+                if !provider.enabled {
+                    return Err(Error::forbidden_because("Group SAML not enabled."));
+                }
+                Ok(Self { group, provider })
+            }
+            Some(group) if group.parent_id.is_none() => Err(Error::Unauthorized),
+            _ => Err(Error::not_found(format!("Group {path}"))),
+        }
+    }
+}
+
+fn refuse_plan(backend: &Backend, rule: &Rule<'_>) -> Result<()> {
+    if backend.instance.plan < rule.tier {
+        return Err(Error::forbidden_because(
+            "The plan of this server does not include this feature",
+        ));
+    }
+    Ok(())
+}
+
 /// Scope, role, plan, gate and archive, in this order.
 async fn decide(
     backend: &Backend,
@@ -357,11 +396,7 @@ async fn decide(
             Error::forbidden()
         });
     }
-    if backend.instance.plan < rule.tier {
-        return Err(Error::forbidden_because(
-            "The plan of this server does not include this feature",
-        ));
-    }
+    refuse_plan(backend, rule)?;
     if let Some((name, default)) = rule.flag
         && !feature_gates::is_open(backend, name, default, actors).await?
     {

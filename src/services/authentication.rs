@@ -2,10 +2,15 @@
 
 use std::sync::Arc;
 
+use sea_orm::{ColumnTrait, QueryFilter};
+use serde::{Deserialize, Serialize};
 use subtle::ConstantTimeEq;
 
 use crate::entities::users::State;
-use crate::entities::{access_tokens, job_tokens as job_token_rows, now, oauth_tokens, sessions, users};
+use crate::entities::{
+    access_tokens, job_tokens as job_token_rows, now, oauth_tokens, saml_providers, scim_tokens, sessions,
+    users,
+};
 use crate::error::{Error, Result, TokenFault};
 use crate::secrets;
 use crate::services::{Backend, job_tokens, oauth, settings};
@@ -55,10 +60,27 @@ enum Reach {
     Granted(Box<oauth_tokens::Model>),
     /// One project, as far as the contract lets jobs go.
     Job(job_token_rows::Model),
+    /// The provisioning of one group, by its identity provider, which is nobody's user.
+    Provisioning(saml_providers::Model),
 }
 
-/// What a job may do where scopes are asked for, and not the contract: on Git's own protocol.
-const SCOPES_OF_JOBS: &str = "read_repository";
+/// What a job may do where scopes are asked for, and not the contract: on Git's own protocol, and with images.
+const SCOPES_OF_JOBS: &str = "read_repository write_registry";
+
+/// What a caller was known by, for being known by it again without a secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Proof {
+    /// By nothing.
+    None,
+    /// By the password of the user with this id.
+    User(i64),
+    /// By the access token with this id.
+    Token(i64),
+    /// By the token of an OAuth application with this id.
+    Granted(i64),
+    /// By the token of a job with this id.
+    Job(i64),
+}
 
 impl Caller {
     /// Nobody.
@@ -86,10 +108,39 @@ impl Caller {
         }
     }
 
+    fn granted((token, user): (oauth_tokens::Model, users::Model)) -> Self {
+        Self {
+            user: Some(Arc::new(user)),
+            reach: Reach::Granted(Box::new(token)),
+        }
+    }
+
+    fn job((token, user): (job_token_rows::Model, users::Model)) -> Self {
+        Self {
+            user: Some(Arc::new(user)),
+            reach: Reach::Job(token),
+        }
+    }
+
     /// Whether somebody is signed in.
     #[must_use]
     pub fn is_signed_in(&self) -> bool {
         self.user.is_some()
+    }
+
+    /// Whether anybody proved who they are: a user, or an identity provider.
+    #[must_use]
+    pub fn is_known(&self) -> bool {
+        self.is_signed_in() || self.provisions().is_some()
+    }
+
+    /// The single sign-on whose identity provider calls, when one does.
+    #[must_use]
+    pub fn provisions(&self) -> Option<&saml_providers::Model> {
+        match &self.reach {
+            Reach::Provisioning(provider) => Some(provider),
+            Reach::Whole | Reach::Scopes(_) | Reach::Granted(_) | Reach::Job(_) => None,
+        }
     }
 
     /// Whether an administrator calls.
@@ -116,8 +167,21 @@ impl Caller {
     #[must_use]
     pub fn access_token(&self) -> Option<&access_tokens::Model> {
         match &self.reach {
-            Reach::Whole | Reach::Granted(_) | Reach::Job(_) => None,
+            Reach::Whole | Reach::Granted(_) | Reach::Job(_) | Reach::Provisioning(_) => None,
             Reach::Scopes(token) => Some(token),
+        }
+    }
+
+    /// What the caller was known by.
+    #[must_use]
+    pub fn proof(&self) -> Proof {
+        match &self.reach {
+            Reach::Whole => self.as_user().map_or(Proof::None, |user| Proof::User(user.id)),
+            Reach::Scopes(token) => Proof::Token(token.id),
+            Reach::Granted(token) => Proof::Granted(token.id),
+            Reach::Job(token) => Proof::Job(token.id),
+            // Who provisions a group is nobody anywhere else.
+            Reach::Provisioning(_) => Proof::None,
         }
     }
 
@@ -129,6 +193,7 @@ impl Caller {
             Reach::Scopes(token) => Some(&token.scopes),
             Reach::Granted(token) => Some(&token.scopes),
             Reach::Job(_) => Some(SCOPES_OF_JOBS),
+            Reach::Provisioning(_) => Some(""),
         }
     }
 
@@ -137,7 +202,7 @@ impl Caller {
     pub fn only_project(&self) -> Option<i64> {
         match &self.reach {
             Reach::Job(token) => Some(token.project_id),
-            Reach::Whole | Reach::Scopes(_) | Reach::Granted(_) => None,
+            Reach::Whole | Reach::Scopes(_) | Reach::Granted(_) | Reach::Provisioning(_) => None,
         }
     }
 
@@ -199,11 +264,32 @@ pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
         Err(Error::Unauthorized) => {}
         known => return known,
     }
-    let (token, user) = oauth::tokens::find(backend, token).await?;
-    Ok(Caller {
-        user: Some(Arc::new(user)),
-        reach: Reach::Granted(Box::new(token)),
-    })
+    Ok(Caller::granted(oauth::tokens::find(backend, token).await?))
+}
+
+/// The caller who was known by this before, as long as that is still good.
+///
+/// # Errors
+/// 401 when it is not, 403 for accounts that are shut out.
+pub async fn by_proof(backend: &Backend, proof: Proof) -> Result<Caller> {
+    let db = backend.database.read();
+    let caller = match proof {
+        Proof::None => return Ok(Caller::anonymous()),
+        Proof::User(id) => {
+            let found = users::live().filter(users::Column::Id.eq(id)).one(db).await?;
+            Caller::user(found.ok_or(Error::Unauthorized)?)
+        }
+        Proof::Token(id) => {
+            let found = access_tokens::by_id(db, id).await?;
+            let (token, user) = found.ok_or(Error::Unauthorized)?;
+            refuse_ended(backend, &token).await?;
+            Caller::token(&Arc::new(user), &Arc::new(token))
+        }
+        Proof::Granted(id) => Caller::granted(oauth::tokens::find_by_id(backend, id).await?),
+        Proof::Job(id) => Caller::job(job_tokens::find_by_id(db, id).await?),
+    };
+    refuse_shut_out(caller.signed_in()?)?;
+    Ok(caller)
 }
 
 /// The caller a token stands for that is none of an OAuth application.
@@ -216,6 +302,13 @@ async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
     };
     let tokens = &backend.memory.tokens;
     let (token, user) = tokens.recall(&backend.database, digest.clone(), found).await?;
+    refuse_ended(backend, &token).await?;
+    access_tokens::touch(backend.database.write(), &token, now()).await?;
+    Ok(Caller::token(&user, &token))
+}
+
+/// Refuses a token that is known but no longer good.
+async fn refuse_ended(backend: &Backend, token: &access_tokens::Model) -> Result<()> {
     if token.revoked {
         return Err(Error::InvalidToken(TokenFault::Revoked));
     }
@@ -227,8 +320,7 @@ async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
     {
         return Err(Error::InvalidToken(TokenFault::ImpersonationDisabled));
     }
-    access_tokens::touch(backend.database.write(), &token, now()).await?;
-    Ok(Caller::token(&user, &token))
+    Ok(())
 }
 
 /// The caller a job's token stands for.
@@ -236,10 +328,21 @@ async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
 /// # Errors
 /// 401 when the token is unknown or has ended.
 pub async fn by_job_token(backend: &Backend, token: &str) -> Result<Caller> {
-    let (token, user) = job_tokens::find(backend.database.read(), token).await?;
+    Ok(Caller::job(
+        job_tokens::find(backend.database.read(), token).await?,
+    ))
+}
+
+/// The caller a SCIM token stands for, who is nobody's user and may provision one group. No other token counts where this one
+/// does, and this one counts nowhere else.
+///
+/// # Errors
+/// 401 when the token is unknown.
+pub async fn by_scim_token(backend: &Backend, token: &str) -> Result<Caller> {
+    let found = scim_tokens::opens(backend.database.read(), &secrets::digest(token)).await?;
     Ok(Caller {
-        user: Some(Arc::new(user)),
-        reach: Reach::Job(token),
+        user: None,
+        reach: Reach::Provisioning(found.ok_or(Error::Unauthorized)?),
     })
 }
 

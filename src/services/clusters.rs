@@ -13,11 +13,12 @@ use crate::api::types::{Page, PageRequest};
 use crate::database::Violation;
 use crate::entities::cluster_platforms::{self as platforms, Authorization};
 use crate::entities::clusters::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{now, projects, users};
+use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
+use crate::services::projects;
 use crate::services::{Backend, links, preconditions, variables};
 
 /// How many clusters a project may have.
@@ -125,9 +126,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
         .database
         .transaction(async |transaction| {
             // One at a time, so that two cannot both be the last.
-            if projects::hold(transaction, project_id).await?.is_none() {
-                return Err(Error::not_found("Project"));
-            }
+            projects::hold(transaction, project_id).await?;
             if clusters::of_project(project_id).count(transaction).await? >= MOST {
                 let text = format!("There are {MOST} clusters already");
                 return Err(Error::Refused(text.into()));

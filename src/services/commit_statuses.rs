@@ -10,7 +10,7 @@ use sea_orm::{
 use crate::api::types::{Page, PageRequest};
 use crate::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Model, Status};
 use crate::entities::pipelines::{self, Source};
-use crate::entities::{now, projects, users};
+use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::git;
 use crate::services::access::ProjectAccess;
@@ -19,6 +19,7 @@ use crate::services::pipelines::progress::{job_changed, settle};
 use crate::services::pipelines::{
     NewPipeline, Reference, insert, refuse_maker, refuse_reader, refuse_reference, resolve,
 };
+use crate::services::projects;
 use crate::services::{Backend, commits};
 
 /// What is reported on when nothing is said of it.
@@ -169,9 +170,7 @@ pub async fn report(
     let (job, pipeline) = backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, project_id)
-                .await?
-                .ok_or_else(|| Error::not_found("Project"))?;
+            projects::hold(transaction, project_id).await?;
             let there = match report.pipeline_id {
                 Some(id) => {
                     let named = pipelines::lock(transaction, project_id, id).await?;

@@ -1,4 +1,5 @@
-//! Compares the database with the repositories, and checks every object of them (design 8, `doctor`).
+//! Compares the database with the repositories and the blobs of images, and checks every object of the repositories (design 8,
+//! `doctor`).
 
 use std::collections::HashSet;
 
@@ -8,7 +9,7 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
 use crate::entities::{namespaces, now, projects, ref_updates};
 use crate::error::Result;
 use crate::git::{self, RepositoryId};
-use crate::services::Backend;
+use crate::services::{Backend, registry};
 
 /// How many projects are read at a time.
 const BATCH: u64 = 200;
@@ -66,6 +67,9 @@ pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
         .into_iter()
         .map(|id| format!("repository {id}: no project has it"));
     findings.problems.extend(lines);
+    findings
+        .problems
+        .extend(registry::examining::examine(backend).await?);
     let before = if deserted { now() } else { now() - LONGEST_CHANGE };
     for intent in ref_updates::unsettled(backend.database.read(), before).await? {
         findings.problems.push(format!(

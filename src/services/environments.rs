@@ -13,7 +13,7 @@ use sha2::{Digest, Sha256};
 use crate::api::types::{Page, PageRequest};
 use crate::database::Violation;
 use crate::entities::environments::{self, ActiveModel, Column, Entity, Model, State};
-use crate::entities::{fold, now, projects as project_rows};
+use crate::entities::{fold, now};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::listing::{contains_in, page_of};
@@ -118,7 +118,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
     backend
         .database
         .transaction(async |transaction| {
-            hold(transaction, project_id).await?;
+            projects::hold(transaction, project_id).await?;
             insert(transaction, project_id, name, external_url.flatten()).await
         })
         .await
@@ -134,7 +134,7 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: 
     backend
         .database
         .transaction(async |transaction| {
-            hold(transaction, access.project.id).await?;
+            projects::hold(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
             let mut row = found.into_active_model();
             if let Some(name) = change.name {
@@ -162,7 +162,7 @@ pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
     backend
         .database
         .transaction(async |transaction| {
-            hold(transaction, access.project.id).await?;
+            projects::hold(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
             become_now(transaction, found, State::Stopped).await
         })
@@ -183,7 +183,7 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            hold(transaction, access.project.id).await?;
+            projects::hold(transaction, access.project.id).await?;
             let found = find(transaction, access.project.id, id).await?;
             preconditions::unmodified_since(unmodified_since, found.updated_at)?;
             if found.state != State::Stopped {
@@ -349,12 +349,6 @@ fn check(change: &Change) -> Result<Option<Option<String>>> {
         true => Ok(url),
         false => Err(Error::InvalidAttributes(faults)),
     }
-}
-
-/// Others who change environments of the project wait until the transaction ends.
-async fn hold(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
-    let there = project_rows::hold(transaction, project_id).await?;
-    there.map(drop).ok_or_else(|| Error::not_found("Project"))
 }
 
 async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Model> {

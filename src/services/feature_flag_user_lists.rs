@@ -12,12 +12,13 @@ use crate::api::types::{Page, PageRequest};
 use crate::database::Violation;
 use crate::entities::feature_flag_user_lists::{self, ActiveModel, Column, Entity, Model};
 use crate::entities::iid_counters::{self, Subject};
-use crate::entities::{Scope, feature_flag_strategies, now, projects};
+use crate::entities::{Scope, feature_flag_strategies, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
 use crate::services::preconditions;
+use crate::services::projects;
 
 /// How many lists a project may have.
 const MOST: u64 = 200;
@@ -72,9 +73,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
         .database
         .transaction(async |transaction| {
             // One at a time, so that two cannot both be the last.
-            if projects::hold(transaction, project_id).await?.is_none() {
-                return Err(Error::not_found("Project"));
-            }
+            projects::hold(transaction, project_id).await?;
             let own = feature_flag_user_lists::of_project(project_id);
             if own.count(transaction).await? >= MOST {
                 let text = format!("There are {MOST} user lists already");

@@ -4,7 +4,7 @@
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 
-use crate::entities::job_tokens::{ActiveModel, Column, Entity, Model, good};
+use crate::entities::job_tokens::{ActiveModel, Column, Entity, Model, good, good_by_id};
 use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::secrets::{self, Token};
@@ -57,4 +57,12 @@ pub async fn end(db: &impl ConnectionTrait, id: i64) -> Result<()> {
 pub async fn find(db: &impl ConnectionTrait, token: &str) -> Result<(Model, users::Model)> {
     let found = good(db, &secrets::digest(token), now()).await?;
     found.ok_or(Error::Unauthorized)
+}
+
+/// The same by its id.
+///
+/// # Errors
+/// 401 when it has ended.
+pub async fn find_by_id(db: &impl ConnectionTrait, id: i64) -> Result<(Model, users::Model)> {
+    good_by_id(db, id, now()).await?.ok_or(Error::Unauthorized)
 }

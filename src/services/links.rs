@@ -25,6 +25,23 @@ pub fn ssh_url(base: &str, path: &str) -> String {
     format!("git@{host}:{path}.git")
 }
 
+/// What the images of one name of a project are called within the registry; container tools know no upper case.
+#[must_use]
+pub fn image_path(project_path: &str, name: &str) -> String {
+    let path = match name {
+        "" => project_path.to_owned(),
+        name => format!("{project_path}/{name}"),
+    };
+    path.to_lowercase()
+}
+
+/// Where container tools find the registry: the host of the server, with its port.
+#[must_use]
+pub fn registry_host(base: &str) -> &str {
+    let host = base.split_once("://").map_or(base, |(_, rest)| rest);
+    host.split('/').next().unwrap_or_default()
+}
+
 /// Checks an address of the web. It may have placeholders behind its host.
 ///
 /// # Errors
@@ -47,6 +64,19 @@ pub fn check_web(attribute: &'static str, url: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn images_are_called_by_host_and_path() {
+        assert_eq!(image_path("Engines/Difference", ""), "engines/difference");
+        assert_eq!(image_path("Engines/Difference", "a/b"), "engines/difference/a/b");
+        for (base, host) in [
+            ("https://git.example.com", "git.example.com"),
+            ("http://127.0.0.1:8080", "127.0.0.1:8080"),
+            ("https://git.example.com:8443/below", "git.example.com:8443"),
+        ] {
+            assert_eq!(registry_host(base), host);
+        }
+    }
 
     #[test]
     fn addresses_are_of_the_web() {

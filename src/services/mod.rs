@@ -32,6 +32,7 @@ pub mod feature_gates;
 pub mod files;
 pub mod freeze_periods;
 pub mod git_access;
+pub mod group_transfers;
 pub mod groups;
 pub mod hooks;
 pub mod imports;
@@ -63,11 +64,14 @@ pub mod raw;
 pub(in crate::services) mod reach;
 pub mod recovery;
 pub mod references;
+pub mod registry;
 pub mod repositories;
 pub(in crate::services) mod saying;
+pub mod scim;
 pub mod sessions;
 pub mod settings;
 pub mod setup;
+pub mod single_sign_on;
 pub mod snippets;
 pub mod ssh_keys;
 pub mod tags;
@@ -115,8 +119,10 @@ pub struct Parts {
     pub instance: Instance,
     /// What is remembered of the database.
     pub memory: memory::Memory,
-    /// Moves of references that are under way, also those that nobody waits for any more.
+    /// Moves of references and parts of blobs that are under way, also those that nobody waits for any more.
     pub moves: TaskTracker,
+    /// Places for blobs of images that are being received.
+    pub places: registry::places::Places,
 }
 
 /// What the instance is, by its configuration.
@@ -126,6 +132,12 @@ pub struct Instance {
     pub base_url: String,
     /// The plan it runs under.
     pub plan: Tier,
+    /// The largest layer of a container image, in bytes.
+    pub max_layer_bytes: u64,
+    /// Days that images without a tag are kept; 0 keeps them for ever.
+    pub untagged_image_days: u32,
+    /// Accounts that the identity provider of one group may make.
+    pub max_scim_users: u32,
     /// Whether `X-Service-*` headers are repeated under the names of the reference service.
     pub compat: bool,
 }

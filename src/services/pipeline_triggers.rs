@@ -20,6 +20,7 @@ use crate::services::links;
 use crate::services::listing::bounded_count;
 use crate::services::pipelines::{self, NewPipeline, NewVariable};
 use crate::services::preconditions;
+use crate::services::projects::hold;
 
 /// How many triggers a project may have.
 const MOST: u64 = 100;
@@ -110,9 +111,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
         .database
         .transaction(async |transaction| {
             // One at a time, so that two cannot both be the last.
-            if projects::hold(transaction, project_id).await?.is_none() {
-                return Err(Error::not_found("Project"));
-            }
+            hold(transaction, project_id).await?;
             if triggers::of_project(project_id).count(transaction).await? >= MOST {
                 let text = format!("Maximum number of pipeline triggers ({MOST}) exceeded");
                 return Err(Error::attribute("base", text));

@@ -75,6 +75,15 @@ impl Settings {
         restricted.then(|| format!("{word} has been restricted by your administrator"))
     }
 
+    /// The widest visibility that a caller may give to a project or group, and that is not wider than this one.
+    #[must_use]
+    pub fn closest_visibility(&self, caller: &Caller, wanted: Visibility) -> Visibility {
+        let all = [Visibility::Public, Visibility::Internal, Visibility::Private];
+        let mut narrower = all.into_iter().filter(|one| *one <= wanted);
+        let allowed = narrower.find(|one| self.visibility_fault(caller, *one).is_none());
+        allowed.unwrap_or(Visibility::Private)
+    }
+
     /// Refuses a visibility that the caller may not give to a project.
     ///
     /// # Errors

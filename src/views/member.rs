@@ -1,9 +1,12 @@
 //! Members of groups and projects.
 
 use crate::api::contract;
-use crate::api::types::MaybeUndefined;
+use crate::entities::scim_identities;
 use crate::services::members::Membership;
 use crate::views::users;
+
+/// The name of the provider, of which a group has one.
+const PROVIDER: &str = "group_saml";
 
 /// A member as the contract shows it (specification 2.16).
 #[must_use]
@@ -18,8 +21,15 @@ pub fn member(base: &str, membership: Membership) -> contract::Member {
         name: user.name,
         access_level: i64::from(i32::from(membership.access_level)),
         expires_at: membership.expires_at,
-        // No group has a single sign-on yet.
-        group_saml_identity: MaybeUndefined::Null,
+        group_saml_identity: Some(membership.identity.and_then(identity)).into(),
         r#override: membership.overridden,
     }
+}
+
+fn identity(row: scim_identities::Model) -> Option<contract::SamlIdentity> {
+    Some(contract::SamlIdentity {
+        extern_uid: row.extern_uid?,
+        provider: PROVIDER.to_owned(),
+        saml_provider_id: row.saml_provider_id,
+    })
 }

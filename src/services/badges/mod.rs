@@ -12,14 +12,14 @@ use sea_orm::{
 use crate::api::types::{MaybeUndefined, Page, PageRequest};
 use crate::database::Violation;
 use crate::entities::badges::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{namespaces, now, projects};
+use crate::entities::{Scope, namespaces, now, projects};
 use crate::error::{Error, Result};
 use crate::services::listing::page_of;
 use crate::services::places::Place;
 use crate::services::{Backend, links, preconditions};
 
 /// How many badges a project or group may have.
-const MOST: u64 = 100;
+pub(in crate::services) const MOST: u64 = 100;
 
 /// A badge and what its addresses are where it is shown.
 #[derive(Debug, Clone)]
@@ -102,10 +102,28 @@ pub async fn create(
     link_url: String,
     image_url: String,
 ) -> Result<Row> {
+    let row = checked(place.scope(), name, link_url, image_url)?;
+    let transaction = backend.database.transaction(async |transaction| {
+        make_room(transaction, place).await?;
+        row.insert(transaction).await.map_err(refused)
+    });
+    let made = transaction.await?;
+    rendered(backend, place, made).await
+}
+
+/// The row of a badge that does.
+///
+/// # Errors
+/// 400 for what is no address.
+pub(in crate::services) fn checked(
+    scope: Scope,
+    name: Option<String>,
+    link_url: String,
+    image_url: String,
+) -> Result<ActiveModel> {
     links::check_web("link_url", &link_url)?;
     links::check_web("image_url", &image_url)?;
-    let scope = place.scope();
-    let row = ActiveModel {
+    Ok(ActiveModel {
         project_id: Set(scope.project_id()),
         namespace_id: Set(scope.namespace_id()),
         name: Set(name.filter(|name| !name.is_empty())),
@@ -114,13 +132,7 @@ pub async fn create(
         created_at: Set(now()),
         updated_at: Set(now()),
         ..Default::default()
-    };
-    let transaction = backend.database.transaction(async |transaction| {
-        make_room(transaction, place).await?;
-        row.insert(transaction).await.map_err(refused)
-    });
-    let made = transaction.await?;
-    rendered(backend, place, made).await
+    })
 }
 
 /// Makes sure that there is room for one more; others who add one wait.

@@ -8,7 +8,7 @@ use sea_orm::{
 use crate::api::types::MaybeUndefined;
 use crate::database::Violation;
 use crate::entities::boards::{self, ActiveModel, Entity};
-use crate::entities::{access, board_labels, milestones, namespaces, now, projects, users};
+use crate::entities::{Scope, access, board_labels, milestones, namespaces, now, projects, users};
 use crate::error::{Error, Result};
 use crate::services::labels::named;
 use crate::services::places::Place;
@@ -17,10 +17,10 @@ use crate::services::{Backend, preconditions};
 use super::{Row, admit_to_premium, lock, row};
 
 /// How many boards a project or group may have.
-const MOST: u64 = 100;
+pub(in crate::services) const MOST: u64 = 100;
 
 /// How many labels a board may ask for.
-const MOST_LABELS: usize = 100;
+pub(in crate::services) const MOST_LABELS: usize = 100;
 
 /// What is to change of a board; what is absent stays.
 #[derive(Debug, Clone)]
@@ -55,8 +55,8 @@ impl Change {
 /// 403 where there are no issues for the caller, and 400 for a blank name and for more boards than there may be.
 pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row> {
     place.admit_to_issues()?;
-    let name = check_name(name)?;
     let scope = place.scope();
+    let made = checked(scope, name)?;
     backend
         .database
         .transaction(async |transaction| {
@@ -71,20 +71,27 @@ pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row>
             if boards::within(scope).count(transaction).await? >= MOST {
                 return Err(Error::Refused(format!("There are {MOST} boards already").into()));
             }
-            let made = ActiveModel {
-                project_id: Set(scope.project_id()),
-                namespace_id: Set(scope.namespace_id()),
-                name: Set(name),
-                hide_backlog_list: Set(false),
-                hide_closed_list: Set(false),
-                created_at: Set(now()),
-                updated_at: Set(now()),
-                ..Default::default()
-            };
             let made = made.insert(transaction).await.map_err(refused)?;
             row(transaction, place, made).await
         })
         .await
+}
+
+/// The row of a board that does, which is narrowed by nothing.
+///
+/// # Errors
+/// 400 for a blank name.
+pub(in crate::services) fn checked(scope: Scope, name: &str) -> Result<ActiveModel> {
+    Ok(ActiveModel {
+        project_id: Set(scope.project_id()),
+        namespace_id: Set(scope.namespace_id()),
+        name: Set(check_name(name)?),
+        hide_backlog_list: Set(false),
+        hide_closed_list: Set(false),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    })
 }
 
 /// Changes a board.
@@ -229,7 +236,7 @@ pub(super) async fn check_milestone(
 }
 
 /// Refuses a user who has no role in the place.
-pub(super) async fn check_member(
+pub(in crate::services) async fn check_member(
     transaction: &DatabaseTransaction,
     place: &Place,
     id: Option<i64>,

@@ -16,7 +16,7 @@ use super::changes::{check_member, check_milestone, refused};
 use super::{List, admit_to_premium, lock, read as read_board, row};
 
 /// How many lists a board may have.
-const MOST: usize = 100;
+pub(in crate::services) const MOST: usize = 100;
 
 /// What a list is of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

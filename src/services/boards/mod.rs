@@ -4,6 +4,7 @@ mod changes;
 pub mod lists;
 
 pub use changes::{Change, create, delete, update};
+pub(in crate::services) use changes::{MOST, MOST_LABELS, check_member, checked};
 
 use std::collections::HashMap;
 

@@ -11,11 +11,12 @@ use sea_orm::{
 use super::{Row, following, missing, one, shipping};
 use crate::entities::deployments::{self, ActiveModel, Column, Entity, Model, Status};
 use crate::entities::iid_counters::{self, Subject};
-use crate::entities::{Scope, ci_jobs, now, pipelines, projects};
+use crate::entities::{Scope, ci_jobs, now, pipelines};
 use crate::error::{Error, Result};
 use crate::git;
 use crate::services::access::ProjectAccess;
 use crate::services::pipelines::refuse_maker;
+use crate::services::projects;
 use crate::services::{Backend, commits, environments, variables};
 
 /// The fewest letters of an id by which a commit is named.
@@ -50,7 +51,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
     let made = backend
         .database
         .transaction(async |transaction| {
-            hold(transaction, project_id).await?;
+            projects::hold(transaction, project_id).await?;
             let status = match new.job_id {
                 Some(id) => following::status_of(&job(transaction, project_id, id, &sha).await?),
                 None => new.status,
@@ -90,7 +91,7 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, status: 
     let changed = backend
         .database
         .transaction(async |transaction| {
-            hold(transaction, project_id).await?;
+            projects::hold(transaction, project_id).await?;
             let found = deployments::lock(transaction, project_id, id).await?;
             let found = found.ok_or_else(missing)?;
             if found.job_id.is_some() {
@@ -180,10 +181,4 @@ async fn job(
         0 => Ok(job),
         _ => Err(Error::attribute("job_id", "has already been taken")),
     }
-}
-
-/// Others who deploy in the project wait until the transaction ends.
-async fn hold(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
-    let there = projects::hold(transaction, project_id).await?;
-    there.map(drop).ok_or_else(|| Error::not_found("Project"))
 }

@@ -86,31 +86,22 @@ const FIELDS: [&str; 11] = [
 /// 400 for a blank title, days in the wrong order, and a parent that does not do.
 pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Row> {
     let author = place.caller.signed_in()?.id;
-    let title = checked(&new.title)?;
-    check_days(new.start_date, new.due_date)?;
+    let title = titled(&new.title)?;
     let made = new.created_at.filter(|_| place.holds(Role::Owner));
     let made = made.unwrap_or_else(now);
     let parent_id = new.parent_id.filter(|id| *id != 0);
     let scene = Scene::of_epic(place, new.confidential, Some(author));
     let said = [title, new.description.as_deref().unwrap_or_default()];
     let said = saying::listen(backend, &scene, &[], &said).await?;
+    let labels = Labelling {
+        all: MaybeUndefined::Value(new.labels.clone()),
+        ..Labelling::default()
+    };
     let row = ActiveModel {
-        namespace_id: Set(place.namespace.id),
-        parent_id: Set(parent_id),
         author_id: Set(Some(author)),
-        title: Set(title.to_owned()),
-        description: Set(new.description.filter(|text| !text.is_empty())),
-        state: Set(State::Opened),
-        confidential: Set(new.confidential),
-        start_date: Set(new.start_date),
-        due_date: Set(new.due_date),
         created_at: Set(made),
         updated_at: Set(made),
-        ..Default::default()
-    };
-    let labels = Labelling {
-        all: MaybeUndefined::Value(new.labels),
-        ..Labelling::default()
+        ..checked(place.namespace.id, new)?
     };
     backend
         .database
@@ -132,6 +123,26 @@ pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Ro
         .await
 }
 
+/// The row of an open epic that does, without its number, its author and its times.
+///
+/// # Errors
+/// 400 for a blank title and days in the wrong order.
+pub(in crate::services) fn checked(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
+    let title = titled(&new.title)?;
+    check_days(new.start_date, new.due_date)?;
+    Ok(ActiveModel {
+        namespace_id: Set(group_id),
+        parent_id: Set(new.parent_id.filter(|id| *id != 0)),
+        title: Set(title.to_owned()),
+        description: Set(new.description.filter(|text| !text.is_empty())),
+        state: Set(State::Opened),
+        confidential: Set(new.confidential),
+        start_date: Set(new.start_date),
+        due_date: Set(new.due_date),
+        ..Default::default()
+    })
+}
+
 /// Changes an epic. The date is ignored from others than owners.
 ///
 /// # Errors
@@ -144,7 +155,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
     change
         .title
         .as_deref()
-        .map_or(Ok(()), |title| checked(title).map(drop))?;
+        .map_or(Ok(()), |title| titled(title).map(drop))?;
     let found = find(backend.database.read(), place, iid).await?;
     if found.author_id != Some(editor) && !place.holds(Role::Reporter) {
         return Err(Error::forbidden());
@@ -277,7 +288,7 @@ pub async fn delete(
 }
 
 /// A title as it is kept.
-fn checked(title: &str) -> Result<&str> {
+fn titled(title: &str) -> Result<&str> {
     match title.trim() {
         "" => Err(Error::attribute("title", "can't be blank")),
         title => Ok(title),

@@ -7,9 +7,11 @@ mod labelling;
 mod list;
 mod parents;
 
+pub(in crate::services) use changes::checked;
 pub use changes::{Change, NewEpic, create, delete, edit};
 pub use labelling::Labelling;
 pub use list::{Filter, Order, list};
+pub(in crate::services) use parents::DEEPEST;
 
 use std::collections::{HashMap, HashSet};
 

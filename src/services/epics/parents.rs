@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::services::places::Place;
 
 /// How many epics may be above one another.
-const DEEPEST: usize = 7;
+pub(in crate::services) const DEEPEST: usize = 7;
 
 /// Refuses a parent that does not do. Others who give parents within the same tree of groups wait until the transaction
 /// ends, so that no two make a circle together; so this comes before any epic is locked.

@@ -10,11 +10,12 @@ use sea_orm::{
 use crate::database::Violation;
 use crate::entities::feature_flag_strategies::{self as strategies, Kind};
 use crate::entities::feature_flags::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{feature_flag_scopes as scopes, feature_flag_user_lists, now, projects};
+use crate::entities::{feature_flag_scopes as scopes, feature_flag_user_lists, now};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::feature_flags::rules::{self, Parameters};
 use crate::services::feature_flags::{Row, Strategy, missing, row};
+use crate::services::projects;
 use crate::services::{Backend, preconditions, variables};
 
 /// The environments of a strategy of which nothing is said: all.
@@ -94,9 +95,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
         .database
         .transaction(async |transaction| {
             // One at a time, so that two cannot both be the last.
-            if projects::hold(transaction, project_id).await?.is_none() {
-                return Err(Error::not_found("Project"));
-            }
+            projects::hold(transaction, project_id).await?;
             let own = feature_flags::of_project(project_id);
             if own.count(transaction).await? >= rules::MOST_FLAGS {
                 let text = format!("There are {} feature flags already", rules::MOST_FLAGS);

@@ -33,10 +33,66 @@ pub struct NewGroup {
 /// # Errors
 /// 403 without the right to; 404 for a parent that is not there for the caller; 400 for what does not do.
 pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result<GroupAccess> {
-    let user_id = caller.signed_in()?.id;
+    let admitted = admit(backend, caller, new).await?;
+    make(backend, caller, admitted, async |_, _| Ok(())).await
+}
+
+/// A group that may be made, as far as can be told before it is.
+#[derive(Debug)]
+pub(in crate::services) struct Admitted {
+    new: NewGroup,
+    parent: Option<namespaces::Model>,
+    in_force: settings::Settings,
+}
+
+impl Admitted {
+    /// The same, seen as far as groups are that come out of archives: private at the top level, else as far as the parent, or
+    /// less where the instance restricts that.
+    pub fn out_of_archive(mut self, caller: &Caller) -> Self {
+        let widest = self
+            .parent
+            .as_ref()
+            .map_or(Visibility::Private, |parent| parent.visibility);
+        self.new.visibility = Some(self.in_force.closest_visibility(caller, widest));
+        self
+    }
+}
+
+/// Whether a group may be made, as far as that can be told without making it.
+///
+/// # Errors
+/// As [`create`], but for what is taken.
+pub(in crate::services) async fn admit(
+    backend: &Backend,
+    caller: &Caller,
+    new: NewGroup,
+) -> Result<Admitted> {
     let parent = rules::new_parent(backend, caller, new.parent_id).await?;
     rules::check_names(Some(&new.name), Some(&new.path), parent.is_none()).map_err(unsaved)?;
     let in_force = settings::read(backend).await?;
+    Ok(Admitted {
+        new,
+        parent,
+        in_force,
+    })
+}
+
+/// Makes a group with the caller as Owner, and does something more with it in the same transaction.
+///
+/// # Errors
+/// As [`create`].
+pub(in crate::services) async fn make(
+    backend: &Backend,
+    caller: &Caller,
+    admitted: Admitted,
+    further: impl AsyncFnOnce(&DatabaseTransaction, &namespaces::Model) -> Result<()>,
+) -> Result<GroupAccess> {
+    let user_id = caller.signed_in()?.id;
+    let Admitted {
+        new,
+        parent,
+        in_force,
+    } = admitted;
     let group = backend
         .database
         .transaction(async |transaction| {
@@ -45,6 +101,9 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result
                 Some(parent) => Some(locked(transaction, parent.id).await?),
                 None => None,
             };
+            if new.settings.share_with_group_lock == Some(false) {
+                rules::refuse_to_unlock_sharing(transaction, caller, parent.as_ref()).await?;
+            }
             let row = row(backend, new, parent.as_ref(), in_force.default_group_visibility)?;
             in_force.check_visibility(caller, *row.visibility.as_ref())?;
             let group = insert(backend, transaction, row).await?;
@@ -58,6 +117,7 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result
                 ..Default::default()
             };
             owner.insert(transaction).await?;
+            further(transaction, &group).await?;
             Ok(group)
         })
         .await
@@ -68,6 +128,21 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result
         role: Some(AccessLevel::Owner),
         above: false,
     })
+}
+
+/// Makes a group below another one that the transaction has made or locked, without a member of its own.
+///
+/// # Errors
+/// 400 for what does not do or is taken.
+pub(in crate::services) async fn make_below(
+    backend: &Backend,
+    transaction: &DatabaseTransaction,
+    parent: &namespaces::Model,
+    new: NewGroup,
+) -> Result<namespaces::Model> {
+    rules::check_names(Some(&new.name), Some(&new.path), false)?;
+    let row = row(backend, new, Some(parent), parent.visibility)?;
+    insert(backend, transaction, row).await
 }
 
 /// The failure of making a group: a text, unlike that of every other resource.

@@ -8,8 +8,7 @@ use sea_orm::{
 
 use super::rules::{self, Settings, word};
 use crate::api::types::MaybeUndefined;
-use crate::entities::access::group_level;
-use crate::entities::{AccessLevel, Visibility, fold, namespace_ancestors, namespaces, now, projects};
+use crate::entities::{Visibility, fold, namespace_ancestors, namespaces, now, projects};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
@@ -105,7 +104,7 @@ async fn changed(
     match change.settings.share_with_group_lock {
         Some(true) if !current.share_with_group_lock => lock_sharing_below(transaction, current.id).await?,
         Some(false) if current.share_with_group_lock => {
-            refuse_to_unlock_sharing(transaction, caller, parent).await?;
+            rules::refuse_to_unlock_sharing(transaction, caller, parent).await?;
         }
         _ => {}
     }
@@ -179,25 +178,4 @@ pub(super) async fn lock_sharing_below(db: &impl ConnectionTrait, group_id: i64)
         .exec(db)
         .await?;
     Ok(())
-}
-
-/// Refuses to take the lock on sharing off below a parent that has it, unless to an Owner of the parent.
-async fn refuse_to_unlock_sharing(
-    db: &impl ConnectionTrait,
-    caller: &Caller,
-    parent: Option<&namespaces::Model>,
-) -> Result<()> {
-    let Some(parent) = parent.filter(|parent| parent.share_with_group_lock) else {
-        return Ok(());
-    };
-    let user = caller.signed_in()?;
-    let role = group_level(db, user.id, parent.id, now().date_naive()).await?;
-    if caller.standing(role).holds(AccessLevel::Owner) {
-        return Ok(());
-    }
-    Err(Error::attribute(
-        "share_with_group_lock",
-        "cannot be disabled when the parent group \"Share with group lock\" is enabled, except by the owner of \
-         the parent group",
-    ))
 }

@@ -14,11 +14,13 @@ mod transfer;
 pub use attributes::custom_attributes;
 pub use avatar::{avatar, set_avatar};
 pub use create::{NewGroup, create};
+pub(in crate::services) use create::{admit, make, make_below};
 pub use delete::{delete, erase, restore};
 pub use edit::{Change, edit};
 pub use list::{Filter, Order, Sizes, Within, list};
 pub use read::{Detail, read};
 pub use rules::Settings;
+pub(in crate::services) use rules::{DEEPEST, check_names, locked, may_unlock_sharing};
 pub use share::{share, unshare};
 pub use transfer::{take_in, transfer};
 

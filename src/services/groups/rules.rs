@@ -8,8 +8,9 @@ use sea_orm::{
 
 use crate::api::types::MaybeUndefined;
 use crate::database::Violation;
+use crate::entities::access::group_level;
 use crate::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreation};
-use crate::entities::{AccessLevel, Visibility};
+use crate::entities::{AccessLevel, Visibility, now};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::access::GroupAccess;
@@ -17,7 +18,7 @@ use crate::services::authentication::Caller;
 use crate::services::{Backend, naming};
 
 /// How many groups may stand in one line.
-pub(super) const DEEPEST: usize = 20;
+pub(in crate::services) const DEEPEST: usize = 20;
 /// What is said of a name or path that something has already.
 pub(super) const TAKEN: &str = "has already been taken";
 
@@ -57,7 +58,11 @@ impl Settings {
     ///
     /// # Errors
     /// 400 for numbers that no column holds.
-    pub(super) fn apply(self, backend: &Backend, row: &mut namespaces::ActiveModel) -> Result<()> {
+    pub(in crate::services) fn apply(
+        self,
+        backend: &Backend,
+        row: &mut namespaces::ActiveModel,
+    ) -> Result<()> {
         let grace = self.two_factor_grace_period.map(i32::try_from).transpose();
         let grace =
             grace.map_err(|_| Error::attribute("two_factor_grace_period", "is not a number in range"))?;
@@ -103,7 +108,7 @@ fn nullable(sent: MaybeUndefined<bool>) -> Option<Option<bool>> {
 }
 
 /// Holds a name and a path to the rules; `top` when nothing stands above the group.
-pub(super) fn check_names(name: Option<&str>, path: Option<&str>, top: bool) -> Result<()> {
+pub(in crate::services) fn check_names(name: Option<&str>, path: Option<&str>, top: bool) -> Result<()> {
     let faults = [
         ("name", name.and_then(naming::group_name_fault)),
         ("path", path.and_then(|path| naming::path_fault(path, top))),
@@ -137,6 +142,39 @@ pub(super) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visib
 /// The contract's word for a visibility.
 pub(super) fn word(visibility: Visibility) -> &'static str {
     crate::api::contract::Visibility::from(visibility).as_str()
+}
+
+/// Whether the caller may have the lock on sharing off below a parent: where it is on there, only Owners of the parent may.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn may_unlock_sharing(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    parent: Option<&namespaces::Model>,
+) -> Result<bool> {
+    let Some(parent) = parent.filter(|parent| parent.share_with_group_lock) else {
+        return Ok(true);
+    };
+    let user = caller.signed_in()?;
+    let role = group_level(db, user.id, parent.id, now().date_naive()).await?;
+    Ok(caller.standing(role).holds(AccessLevel::Owner))
+}
+
+/// Refuses to have the lock on sharing off below a parent that has it, unless to an Owner of the parent.
+pub(super) async fn refuse_to_unlock_sharing(
+    db: &impl ConnectionTrait,
+    caller: &Caller,
+    parent: Option<&namespaces::Model>,
+) -> Result<()> {
+    match may_unlock_sharing(db, caller, parent).await? {
+        true => Ok(()),
+        false => Err(Error::attribute(
+            "share_with_group_lock",
+            "cannot be disabled when the parent group \"Share with group lock\" is enabled, except by the owner of \
+             the parent group",
+        )),
+    }
 }
 
 /// Refuses a path that something has, so that the fault is told before the database finds it.
@@ -219,7 +257,7 @@ pub(super) async fn new_parent(
 ///
 /// # Errors
 /// 404 when it is being removed.
-pub(super) async fn locked(db: &impl ConnectionTrait, id: i64) -> Result<namespaces::Model> {
+pub(in crate::services) async fn locked(db: &impl ConnectionTrait, id: i64) -> Result<namespaces::Model> {
     namespaces::lock(db, id)
         .await?
         .filter(|group| group.deletion_started_at.is_none())

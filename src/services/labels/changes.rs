@@ -9,7 +9,7 @@ use sea_orm::{
 use crate::api::types::MaybeUndefined;
 use crate::database::Violation;
 use crate::entities::labels::{self, ActiveModel, Column, Entity};
-use crate::entities::{label_priorities, now};
+use crate::entities::{Scope, fold, label_priorities, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::places::Place;
@@ -56,24 +56,12 @@ impl Change {
 /// 400 for a title or colour that does not do, 409 for a title that a label of the place or of a group above has.
 pub async fn create(backend: &Backend, place: &Place, new: NewLabel) -> Result<Row> {
     place.admit_to_planning()?;
-    let title = new.title.trim().to_owned();
-    rules::title(&title)?;
-    let color = rules::color(&new.color)?;
     let priority = rank(new.priority)?;
+    let made = checked(place.scope(), new)?;
     backend
         .database
         .transaction(async |transaction| {
-            refuse_taken(transaction, place, &title).await?;
-            let made = ActiveModel {
-                project_id: Set(place.scope().project_id()),
-                namespace_id: Set(place.scope().namespace_id()),
-                title: Set(title),
-                color: Set(color),
-                description: Set(new.description.filter(|text| !text.is_empty())),
-                created_at: Set(now()),
-                updated_at: Set(now()),
-                ..Default::default()
-            };
+            refuse_taken(transaction, place, made.title.as_ref()).await?;
             let label = made.insert(transaction).await.map_err(refused)?;
             if priority.is_some() {
                 set_priority(transaction, place, label.id, priority).await?;
@@ -81,6 +69,26 @@ pub async fn create(backend: &Backend, place: &Place, new: NewLabel) -> Result<R
             row(transaction, place, label).await
         })
         .await
+}
+
+/// The row of a label that does.
+///
+/// # Errors
+/// 400 for a title or colour that does not do.
+pub(in crate::services) fn checked(scope: Scope, new: NewLabel) -> Result<ActiveModel> {
+    let title = new.title.trim().to_owned();
+    rules::title(&title)?;
+    Ok(ActiveModel {
+        project_id: Set(scope.project_id()),
+        namespace_id: Set(scope.namespace_id()),
+        title_key: Set(fold(&title)),
+        title: Set(title),
+        color: Set(rules::color(&new.color)?),
+        description: Set(new.description.filter(|text| !text.is_empty())),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    })
 }
 
 /// Changes a label of the place, or the rank that a project gives one of a group above.

@@ -9,10 +9,13 @@ mod rules;
 mod subscriptions;
 mod titles;
 
+pub(in crate::services) use changes::checked;
 pub use changes::{Change, NewLabel, create, delete, update};
 pub use counts::Counts;
 pub use promotion::promote;
+pub(in crate::services) use rules::DEFAULT_COLOR;
 pub use subscriptions::set_subscribed;
+pub(in crate::services) use titles::MOST;
 pub use titles::{hold_named, named, resolve_or_create};
 
 use std::collections::{HashMap, HashSet};

@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use super::colors;
 
 /// The colour of labels that nobody chose one for.
-pub const DEFAULT_COLOR: &str = "#428BCA";
+pub(in crate::services) const DEFAULT_COLOR: &str = "#428BCA";
 
 /// The most characters of a title.
 const LONGEST_TITLE: usize = 255;

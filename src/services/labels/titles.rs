@@ -17,7 +17,7 @@ use crate::services::places::Place;
 use super::rules::{self, DEFAULT_COLOR};
 
 /// How many labels a thing may be given at once.
-const MOST: usize = 100;
+pub(in crate::services) const MOST: usize = 100;
 
 /// The ids of the labels that these titles name in a place: its own before those of groups above, the nearest group
 /// first. A title that names none makes a label of the place, in the usual colour, where the caller may make labels, and is

@@ -7,8 +7,8 @@ use sea_orm::{
     QueryFilter,
 };
 
-use super::inherited::highest_above;
-use super::{Membership, Place, end_below, locked_member};
+use super::inherited::no_lower;
+use super::{Membership, Place, end_below, identities, locked_member};
 use crate::entities::members::{self, Source};
 use crate::entities::{AccessLevel, fold, namespaces, now, users};
 use crate::error::{Error, Result};
@@ -28,7 +28,7 @@ pub async fn set_override(
     user_id: i64,
     overridden: bool,
 ) -> Result<Membership> {
-    backend
+    let changed = backend
         .database
         .transaction(async |transaction| {
             let (member, user) = locked_member(transaction, place, user_id).await?;
@@ -41,7 +41,8 @@ pub async fn set_override(
             let row = row.update(transaction).await?;
             Ok(Membership::new(row, user))
         })
-        .await
+        .await?;
+    identities::attached(backend, place, changed).await
 }
 
 /// What bringing a group in step with a directory came to.
@@ -150,9 +151,7 @@ impl Step<'_> {
     /// Gives a listed user the role.
     async fn meet(&mut self, user: &users::Model, level: AccessLevel) -> Result<()> {
         let source = Source::Group(self.group_id);
-        // No membership is lower than the role from above.
-        let above = highest_above(self.transaction, source, self.group_id, user.id).await?;
-        let level = above.map_or(level, |(above, _)| above.max(level));
+        let level = no_lower(self.transaction, self.group_id, user.id, level).await?;
         let Some(member) = members::direct(self.transaction, source, user.id).await? else {
             let row = members::ActiveModel {
                 user_id: Set(user.id),
@@ -167,7 +166,7 @@ impl Step<'_> {
             self.done.joined += 1;
             return Ok(());
         };
-        let ended = member.expires_at.is_some_and(|day| day <= now().date_naive());
+        let ended = member.has_ended(now().date_naive());
         let level = match member.r#override && !ended {
             true => member.access_level,
             false => level,
@@ -196,9 +195,6 @@ impl Step<'_> {
     }
 
     async fn is_last_owner(&self, member: &members::Model) -> Result<bool> {
-        let today = now().date_naive();
-        let owns =
-            member.access_level == AccessLevel::Owner && member.expires_at.is_none_or(|day| day > today);
-        Ok(owns && members::owners(self.transaction, self.group_id, today).await? <= 1)
+        Ok(member.is_last_owner(self.transaction, now().date_naive()).await?)
     }
 }

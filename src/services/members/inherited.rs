@@ -1,5 +1,7 @@
 //! The role a user has from above, below which no membership of their own may go.
 
+use std::collections::HashMap;
+
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 
 use super::Place;
@@ -27,6 +29,47 @@ pub(super) async fn refuse_below(
         }
         _ => Ok(()),
     }
+}
+
+/// The highest roles that users have as members of the groups above a group; those that have none are absent.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(in crate::services) async fn levels_above(
+    db: &impl ConnectionTrait,
+    group_id: i64,
+    user_ids: impl IntoIterator<Item = i64>,
+) -> Result<HashMap<i64, AccessLevel>> {
+    let rows: Vec<(i64, AccessLevel)> = members::Entity::find()
+        .select_only()
+        .columns([members::Column::UserId, members::Column::AccessLevel])
+        .filter(members::Column::UserId.is_in(user_ids))
+        .filter(members::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_above(group_id)))
+        .filter(members::Column::NamespaceId.ne(group_id))
+        .filter(unexpired(members::Column::ExpiresAt, now().date_naive()))
+        .into_tuple()
+        .all(db)
+        .await?;
+    let mut highest = HashMap::new();
+    for (user_id, level) in rows {
+        let known = highest.entry(user_id).or_insert(level);
+        *known = level.max(*known);
+    }
+    Ok(highest)
+}
+
+/// A role, or the one that a user has from above where it is higher: no membership is lower.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn no_lower(
+    db: &impl ConnectionTrait,
+    group_id: i64,
+    user_id: i64,
+    level: AccessLevel,
+) -> Result<AccessLevel> {
+    let above = highest_above(db, Source::Group(group_id), group_id, user_id).await?;
+    Ok(above.map_or(level, |(above, _)| above.max(level)))
 }
 
 /// The highest role that a user has as a member of a group above, and the name of the group.

@@ -9,7 +9,7 @@ use sea_orm::{
     QuerySelect, QueryTrait,
 };
 
-use super::{Membership, Place};
+use super::{Membership, Place, identities};
 use crate::api::types::{Page, PageRequest};
 use crate::entities::access::{Viewer, visible_groups};
 use crate::entities::members::{self, Source};
@@ -69,7 +69,9 @@ pub async fn list(
     let found = rows
         .into_iter()
         .filter_map(|(member, user)| Some(Membership::new(member, user?)));
-    Ok(Page::new(page, found.collect(), total))
+    let mut page = Page::new(page, found.collect(), total);
+    identities::attach(backend, place, &mut page.items).await?;
+    Ok(page)
 }
 
 /// One direct member.
@@ -107,9 +109,12 @@ pub async fn list_all(
             access_level: nearest.access_level,
             expires_at: nearest.expires_at,
             overridden: nearest.ldap.then_some(nearest.r#override),
+            identity: None,
         })
     });
-    Ok(Page::new(page, found.collect::<Result<_>>()?, total))
+    let mut page = Page::new(page, found.collect::<Result<_>>()?, total);
+    identities::attach(backend, place, &mut page.items).await?;
+    Ok(page)
 }
 
 /// One who has a role here.

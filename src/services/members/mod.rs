@@ -2,8 +2,10 @@
 
 mod directory;
 mod expiry;
+mod identities;
 mod inherited;
 mod listing;
+mod provisioning;
 
 use chrono::NaiveDate;
 use sea_orm::{
@@ -13,13 +15,17 @@ use sea_orm::{
 
 pub use directory::{Synchronised, set_override, synchronise};
 pub use expiry::sweep_expired;
+pub(in crate::services) use inherited::levels_above;
 pub(in crate::services) use listing::roles;
 pub use listing::{MemberFilter, any, direct, list, list_all};
+pub(in crate::services) use provisioning::{dismiss, enrol};
 
 use crate::api::types::MaybeUndefined;
 use crate::database::Violation;
 use crate::entities::members::{self, Source};
-use crate::entities::{AccessLevel, namespace_ancestors, namespaces, now, project_bots, projects, users};
+use crate::entities::{
+    AccessLevel, namespace_ancestors, namespaces, now, project_bots, projects, scim_identities, users,
+};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
@@ -39,6 +45,8 @@ pub struct Membership {
     pub expires_at: Option<NaiveDate>,
     /// For a member that directory synchronisation made, whether the role may differ from the one it says.
     pub overridden: Option<bool>,
+    /// The account at the single sign-on of the group, as far as the caller is told of it.
+    pub identity: Option<scim_identities::Model>,
 }
 
 impl Membership {
@@ -48,6 +56,7 @@ impl Membership {
             access_level: row.access_level,
             expires_at: row.expires_at,
             overridden: row.ldap.then_some(row.r#override),
+            identity: None,
         }
     }
 }
@@ -120,12 +129,12 @@ pub async fn add(
         return Err(Error::NotAllowed("405 Method Not Allowed".into()));
     }
     let creator = place.caller.signed_in()?.id;
-    backend
+    let added = backend
         .database
         .transaction(async |transaction| {
             match members::direct(transaction, place.source, user_id).await? {
                 // One that has ended is only waiting to be swept away.
-                Some(ended) if ended.expires_at.is_some_and(|day| day <= now().date_naive()) => {
+                Some(ended) if ended.has_ended(now().date_naive()) => {
                     members::Entity::delete_by_id(ended.id).exec(transaction).await?;
                     expiry::record_expired(transaction, &ended).await?;
                 }
@@ -155,20 +164,26 @@ pub async fn add(
                 updated_at: Set(now()),
                 ..Default::default()
             };
-            let row = row.insert(transaction).await.map_err(|error| {
-                match Violation::of(&error) {
-                    Some(Violation::Unique(_)) => already(),
-                    // The user or the place went away in the meantime.
-                    Some(Violation::ForeignKey(_)) => Error::not_found("User"),
-                    _ => error.into(),
-                }
-            })?;
+            let row = enter(transaction, row).await?;
             if let Source::Project(id) = place.source {
                 events::record(transaction, NewEvent::new(id, user_id, Action::Joined)).await?;
             }
             Ok(Membership::new(row, user))
         })
+        .await?;
+    identities::attached(backend, place, added).await
+}
+
+/// Enters a new member.
+async fn enter(transaction: &DatabaseTransaction, row: members::ActiveModel) -> Result<members::Model> {
+    row.insert(transaction)
         .await
+        .map_err(|error| match Violation::of(&error) {
+            Some(Violation::Unique(_)) => already(),
+            // The user or the place went away in the meantime.
+            Some(Violation::ForeignKey(_)) => Error::not_found("User"),
+            _ => error.into(),
+        })
 }
 
 /// Refuses the bots of projects everywhere but in their own.
@@ -204,7 +219,7 @@ pub async fn edit(
     level: i64,
     expires_at: MaybeUndefined<NaiveDate>,
 ) -> Result<Membership> {
-    backend
+    let changed = backend
         .database
         .transaction(async |transaction| {
             let (member, user) = locked_member(transaction, place, user_id).await?;
@@ -225,7 +240,8 @@ pub async fn edit(
             let row = row.update(transaction).await?;
             Ok(Membership::new(row, user))
         })
-        .await
+        .await?;
+    identities::attached(backend, place, changed).await
 }
 
 /// Ends a direct membership. With a group, the user's own memberships below it end too.
@@ -251,7 +267,10 @@ pub async fn remove(
             unmodified_since(if_unmodified_since, member.updated_at)?;
             members::Entity::delete_by_id(member.id).exec(transaction).await?;
             match place.source {
-                Source::Group(id) => end_below(transaction, id, user_id).await,
+                Source::Group(id) => {
+                    provisioning::release(transaction, id, user_id, caller == user_id).await?;
+                    end_below(transaction, id, user_id).await
+                }
                 Source::Project(id) => {
                     events::record(transaction, NewEvent::new(id, user_id, Action::Left)).await
                 }
@@ -286,16 +305,9 @@ async fn refuse_indispensable(
     if place.is_owner_of_personal_project(member.user_id) {
         return Err(Error::forbidden());
     }
-    let Source::Group(group) = place.source else {
-        return Ok(());
-    };
-    if member.access_level != AccessLevel::Owner {
-        return Ok(());
-    }
-    if members::owners(transaction, group, now().date_naive()).await? > 1 {
-        Ok(())
-    } else {
-        Err(Error::forbidden())
+    match member.is_last_owner(transaction, now().date_naive()).await? {
+        true => Err(Error::forbidden()),
+        false => Ok(()),
     }
 }
 

@@ -67,26 +67,34 @@ pub struct Change {
 /// 400 for a title that does not do or is taken, and for days in the wrong order.
 pub async fn create(backend: &Backend, place: &Place, new: NewMilestone) -> Result<Row> {
     place.admit_to_planning()?;
-    let title = new.title.trim().to_owned();
-    check_title(&title)?;
-    check_days(new.start_date, new.due_date)?;
+    let made = checked(new)?;
     backend
         .database
         .transaction(async |transaction| {
-            refuse_taken(transaction, place, &title).await?;
-            let made = ActiveModel {
-                title: Set(title),
-                description: Set(new.description.filter(|text| !text.is_empty())),
-                start_date: Set(new.start_date),
-                due_date: Set(new.due_date),
-                state: Set(State::Active),
-                ..Default::default()
-            };
+            refuse_taken(transaction, place, made.title.as_ref()).await?;
             let made = insert(transaction, place, made).await?;
             record(transaction, place, &made, Action::Created).await?;
             Ok(here(place, made))
         })
         .await
+}
+
+/// The row of a milestone that does, without its place and its number.
+///
+/// # Errors
+/// 400 for a title that does not do, and for days in the wrong order.
+pub(in crate::services) fn checked(new: NewMilestone) -> Result<ActiveModel> {
+    let title = new.title.trim().to_owned();
+    check_title(&title)?;
+    check_days(new.start_date, new.due_date)?;
+    Ok(ActiveModel {
+        title: Set(title),
+        description: Set(new.description.filter(|text| !text.is_empty())),
+        start_date: Set(new.start_date),
+        due_date: Set(new.due_date),
+        state: Set(State::Active),
+        ..Default::default()
+    })
 }
 
 /// Enters a milestone of a place under its next number.

@@ -4,8 +4,8 @@
 mod changes;
 mod promotion;
 
-pub(in crate::services) use changes::check_days;
 pub use changes::{Change, NewMilestone, StateEvent, create, delete, update};
+pub(in crate::services) use changes::{check_days, checked};
 pub use promotion::promote;
 
 use std::collections::HashMap;

@@ -6,8 +6,8 @@ use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryO
 use crate::entities::{namespace_ancestors, namespaces, now, projects};
 use crate::error::Result;
 use crate::services::Backend;
-use crate::services::avatars;
 use crate::services::projects::remove as remove_project;
+use crate::services::{avatars, group_transfers};
 
 /// Hides a namespace, everything below it, and the projects in them; false when it was hidden before.
 ///
@@ -47,6 +47,7 @@ pub async fn remove_tree(backend: &Backend, root: i64) -> Result<()> {
             remove_project(backend, &project).await?;
         }
         avatars::remove(backend, avatars::Owner::Group(id)).await?;
+        group_transfers::forget(backend, id).await?;
         namespaces::Entity::delete_by_id(id)
             .exec(backend.database.write())
             .await?;

@@ -250,6 +250,20 @@ pub async fn revoke(backend: &Backend, application: &Application, token: &str) -
 /// 401 when it is unknown, taken back or expired.
 pub async fn find(backend: &Backend, token: &str) -> Result<(oauth_tokens::Model, users::Model)> {
     let found = oauth_tokens::by_digest(backend.database.read(), &secrets::digest(token)).await?;
+    still_good(found)
+}
+
+/// The same by its id.
+///
+/// # Errors
+/// 401 when it is unknown, revoked or expired.
+pub async fn find_by_id(backend: &Backend, id: i64) -> Result<(oauth_tokens::Model, users::Model)> {
+    still_good(oauth_tokens::by_id(backend.database.read(), id).await?)
+}
+
+fn still_good(
+    found: Option<(oauth_tokens::Model, users::Model)>,
+) -> Result<(oauth_tokens::Model, users::Model)> {
     let (token, user) = found.ok_or(Error::Unauthorized)?;
     if token.revoked_at.is_some() {
         return Err(Error::InvalidToken(TokenFault::Revoked));

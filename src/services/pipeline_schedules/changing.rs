@@ -8,14 +8,15 @@ use sea_orm::{
 };
 
 use super::{Detail, detail, lock};
+use crate::entities::now;
 use crate::entities::pipeline_schedules::{self, ActiveModel, Entity, Model};
-use crate::entities::{now, projects};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::cron::{self, Expression, Recurrence};
 use crate::services::pipelines::refuse_maker;
 use crate::services::preconditions;
+use crate::services::projects;
 
 /// How many schedules a project may have.
 const MOST: u64 = 10;
@@ -60,9 +61,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
         .database
         .transaction(async |transaction| {
             // One at a time, so that two cannot both be the last.
-            if projects::hold(transaction, project_id).await?.is_none() {
-                return Err(Error::not_found("Project"));
-            }
+            projects::hold(transaction, project_id).await?;
             let own = pipeline_schedules::of_project(project_id);
             if own.count(transaction).await? >= MOST {
                 let text = format!("Maximum number of ci pipeline schedules ({MOST}) exceeded");

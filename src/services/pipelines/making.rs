@@ -6,12 +6,13 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction};
 use super::variables::{self, NewVariable};
 use super::{Row, progress, refuse_maker, telling, with_user};
 use crate::entities::ci_variables::Kind;
+use crate::entities::now;
 use crate::entities::pipelines::{ActiveModel, Model, Source, Status};
-use crate::entities::{now, projects};
 use crate::error::{Error, Result};
 use crate::git;
 use crate::secrets::Secret;
 use crate::services::access::ProjectAccess;
+use crate::services::projects;
 use crate::services::{Backend, commits, freeze_periods, push_rules};
 
 /// The variable that says that the project is frozen.
@@ -85,9 +86,7 @@ pub async fn create(
     let made = backend
         .database
         .transaction(async |transaction| {
-            if projects::hold(transaction, new.project_id).await?.is_none() {
-                return Err(Error::not_found("Project"));
-            }
+            projects::hold(transaction, new.project_id).await?;
             insert(backend, transaction, new).await
         })
         .await?;

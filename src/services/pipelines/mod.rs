@@ -26,13 +26,14 @@ pub(in crate::services) use variables::{
 pub use variables::{NewVariable, Variable, list as list_variables};
 
 use crate::entities::pipelines::{self, Entity, Model, Status};
-use crate::entities::{ci_jobs, now, projects, users};
+use crate::entities::{ci_jobs, now, users};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{has_repository, may_read_code};
 use crate::services::preconditions;
+use crate::services::projects;
 
 /// A pipeline with who made it; nobody when the user is gone.
 #[derive(Debug, Clone)]
@@ -246,9 +247,7 @@ async fn change(
 
 /// Locks the project and then the pipeline.
 async fn lock(transaction: &DatabaseTransaction, project_id: i64, id: i64) -> Result<Model> {
-    projects::hold(transaction, project_id)
-        .await?
-        .ok_or_else(|| Error::not_found("Project"))?;
+    projects::hold(transaction, project_id).await?;
     let found = pipelines::lock(transaction, project_id, id).await?;
     found.ok_or_else(missing)
 }

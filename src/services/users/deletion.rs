@@ -9,8 +9,8 @@ use sea_orm::{
 
 use crate::entities::{
     AccessLevel, access_tokens, job_tokens, members, namespaces, now, oauth_grants, oauth_tokens,
-    project_stars, projects, sessions, taken_emails, unexpired, user_emails, user_identities, user_keys,
-    user_statuses, users,
+    project_stars, projects, scim_identities, sessions, taken_emails, unexpired, user_emails,
+    user_identities, user_keys, user_statuses, users,
 };
 use crate::error::{Error, Result};
 use crate::jobs;
@@ -116,6 +116,7 @@ async fn disarm(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
         user_emails,
         taken_emails,
         user_identities,
+        scim_identities,
         user_keys,
         user_statuses,
         project_stars

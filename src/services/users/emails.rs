@@ -92,6 +92,25 @@ pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str
         .await
 }
 
+/// Takes an address from whoever added it beside their own and never confirmed it, for a user of whom somebody says that they
+/// have it who is to be believed.
+pub(super) async fn claim(
+    transaction: &DatabaseTransaction,
+    user_id: Option<i64>,
+    email_key: &str,
+) -> Result<(), DbErr> {
+    let said = Entity::find()
+        .filter(Column::EmailKey.eq(email_key))
+        .filter(Column::ConfirmedAt.is_null())
+        .one(transaction)
+        .await?;
+    let Some(said) = said.filter(|said| Some(said.user_id) != user_id) else {
+        return Ok(());
+    };
+    Entity::delete_by_id(said.id).exec(transaction).await?;
+    taken_emails::release(transaction, email_key, said.user_id).await
+}
+
 /// Gives a user an address that becomes the primary one, and is no longer one beside it.
 ///
 /// # Errors

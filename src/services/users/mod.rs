@@ -20,6 +20,7 @@ pub mod keys;
 pub mod listing;
 pub mod memberships;
 pub mod names;
+pub(in crate::services) mod provisioning;
 mod states;
 pub mod status;
 
@@ -176,29 +177,16 @@ pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
 ///
 /// # Errors
 /// As [`create`]; 400 also for half an identity or one that somebody has, and for numbers out of range.
-pub async fn register(backend: &Backend, new: NewUser, details: Details) -> Result<users::Model> {
+pub async fn register(backend: &Backend, mut new: NewUser, details: Details) -> Result<users::Model> {
     names::check_username(&new.username)?;
     names::check_email(&new.email)?;
-    let hash = match new.password {
+    let hash = match new.password.take() {
         Some(password) => Password::Chosen(password).hash().await?,
         None => None,
     };
     let in_force = settings::read(backend).await?;
-    let mut row = users::ActiveModel {
-        username: Set(new.username.clone()),
-        username_key: Set(fold(&new.username)),
-        name: Set(new.name),
-        email: Set(new.email.clone()),
-        email_key: Set(fold(&new.email)),
-        password_hash: Set(hash),
-        admin: Set(new.admin),
-        projects_limit: Set(in_force.default_projects_limit),
-        external: Set(in_force.user_default_external),
-        created_by_id: Set(details.created_by_id),
-        created_at: Set(now()),
-        updated_at: Set(now()),
-        ..Default::default()
-    };
+    let mut row = drafted(&in_force, new, hash);
+    row.created_by_id = Set(details.created_by_id);
     let identity = apply(&mut row, details)?;
     backend
         .database
@@ -208,6 +196,24 @@ pub async fn register(backend: &Backend, new: NewUser, details: Details) -> Resu
             Ok(user)
         })
         .await
+}
+
+/// The row of a new user with what the settings say of all.
+fn drafted(in_force: &settings::Settings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
+    users::ActiveModel {
+        username_key: Set(fold(&new.username)),
+        username: Set(new.username),
+        name: Set(new.name),
+        email_key: Set(fold(&new.email)),
+        email: Set(new.email),
+        password_hash: Set(password_hash),
+        admin: Set(new.admin),
+        projects_limit: Set(in_force.default_projects_limit),
+        external: Set(in_force.user_default_external),
+        created_at: Set(now()),
+        updated_at: Set(now()),
+        ..Default::default()
+    }
 }
 
 async fn insert(transaction: &DatabaseTransaction, row: users::ActiveModel) -> Result<users::Model> {
@@ -247,25 +253,9 @@ fn named(user: &users::Model) -> namespaces::ActiveModel {
 /// # Errors
 /// As [`register`].
 pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> Result<users::Model> {
-    let (id, former) = (user.id, user.email_key.clone());
+    let former = user.email_key.clone();
     let mut row = user.into_active_model();
-    if let Some(username) = changes.username {
-        names::check_username(&username)?;
-        row.username_key = Set(fold(&username));
-        row.username = Set(username);
-    }
-    if let Some(email) = changes.email {
-        names::check_email(&email)?;
-        // Without a word on it, a new address is one that nobody has confirmed.
-        if row.email_key.as_ref() != &fold(&email) {
-            row.confirmed_at = Set(None);
-        }
-        row.email_key = Set(fold(&email));
-        row.email = Set(email);
-    }
-    if let Some(name) = changes.name {
-        row.name = Set(name);
-    }
+    rename(&mut row, changes.username, changes.name, changes.email)?;
     let new_password = changes.password.is_some();
     if let Some(password) = changes.password {
         row.password_hash = Set(password.hash().await?);
@@ -276,19 +266,8 @@ pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> 
     backend
         .database
         .transaction(async |transaction| {
-            let user = row.update(transaction).await.map_err(taken)?;
-            if user.email_key != former {
-                emails::make_primary(transaction, id, &user.email_key)
-                    .await
-                    .map_err(taken)?;
-                taken_emails::release(transaction, &former, id).await?;
-            }
-            namespaces::Entity::update_many()
-                .set(named(&user))
-                .filter(namespaces::Column::OwnerId.eq(id))
-                .exec(transaction)
-                .await
-                .map_err(taken)?;
+            let user = save(transaction, row, &former).await?;
+            let id = user.id;
             identify(transaction, id, identity).await?;
             if new_password {
                 end_sessions(transaction, id).await?;
@@ -296,6 +275,55 @@ pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> 
             Ok(user)
         })
         .await
+}
+
+/// Sets on a row what a user is called, and where mail goes.
+fn rename(
+    row: &mut users::ActiveModel,
+    username: Option<String>,
+    name: Option<String>,
+    email: Option<String>,
+) -> Result<()> {
+    if let Some(username) = username {
+        names::check_username(&username)?;
+        row.username_key = Set(fold(&username));
+        row.username = Set(username);
+    }
+    if let Some(email) = email {
+        names::check_email(&email)?;
+        // Without a word on it, a new address is one that nobody has confirmed.
+        if row.email_key.as_ref() != &fold(&email) {
+            row.confirmed_at = Set(None);
+        }
+        row.email_key = Set(fold(&email));
+        row.email = Set(email);
+    }
+    if let Some(name) = name {
+        row.name = Set(name);
+    }
+    Ok(())
+}
+
+/// Changes the row of a user who had this address, and what follows from it: who has which address, and the personal namespace.
+async fn save(
+    transaction: &DatabaseTransaction,
+    row: users::ActiveModel,
+    former: &str,
+) -> Result<users::Model> {
+    let user = row.update(transaction).await.map_err(taken)?;
+    if user.email_key != former {
+        emails::make_primary(transaction, user.id, &user.email_key)
+            .await
+            .map_err(taken)?;
+        taken_emails::release(transaction, former, user.id).await?;
+    }
+    namespaces::Entity::update_many()
+        .set(named(&user))
+        .filter(namespaces::Column::OwnerId.eq(user.id))
+        .exec(transaction)
+        .await
+        .map_err(taken)?;
+    Ok(user)
 }
 
 /// Sets what is given on a row; gives the identity, provider first, that belongs beside it.
@@ -368,13 +396,16 @@ async fn identify(
     Ok(())
 }
 
+/// What is said of a user name that somebody has.
+pub(in crate::services) const USERNAME_TAKEN: &str = "Username has already been taken";
+
 /// Says which of the unique attributes is taken.
 fn taken(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.contains("email") => {
             Error::Conflict("Email has already been taken".into())
         }
-        Some(Violation::Unique(_)) => Error::Conflict("Username has already been taken".into()),
+        Some(Violation::Unique(_)) => Error::Conflict(USERNAME_TAKEN.into()),
         _ if matches!(error, DbErr::RecordNotUpdated) => Error::not_found("User"),
         _ => error.into(),
     }

@@ -10,11 +10,12 @@ use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::Outcome;
 use super::finding::Finding;
+use crate::entities::now;
 use crate::entities::vulnerabilities::{ActiveModel, Column, Confidence, Entity, Severity, State};
-use crate::entities::{now, projects};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::projects;
 
 /// How many are entered by one statement.
 const BATCH: usize = 500;
@@ -41,9 +42,7 @@ pub async fn keep(backend: &Backend, access: &ProjectAccess, findings: File) -> 
     backend
         .database
         .transaction(async |transaction| {
-            projects::hold(transaction, project_id)
-                .await?
-                .ok_or_else(|| Error::not_found("Project"))?;
+            projects::hold(transaction, project_id).await?;
             let mut outcome = Outcome::default();
             let (mut batch, mut size) = (Vec::with_capacity(BATCH), 0);
             while let Some(line) = lines.next_line().await.map_err(Error::internal)? {

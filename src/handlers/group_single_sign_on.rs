@@ -1,0 +1,43 @@
+//! Single sign-on of groups, and the tokens of their identity providers.
+
+use crate::api::contract::{
+    DeleteScimTokenRequest, GroupSaml, GroupSingleSignOnApi, ScimToken, UpdateGroupSamlRequest,
+};
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::GroupAccess;
+use crate::services::single_sign_on;
+use crate::views::scim::group_saml;
+
+impl GroupSingleSignOnApi for App {
+    async fn get_group_saml(&self, access: GroupAccess) -> Result<GroupSaml> {
+        let found = single_sign_on::read(&self.backend, &access).await?;
+        Ok(group_saml(&self.backend.instance.base_url, &access.group, found))
+    }
+
+    async fn update_group_saml(
+        &self,
+        access: GroupAccess,
+        request: UpdateGroupSamlRequest,
+    ) -> Result<GroupSaml> {
+        let (enabled, role) = (request.body.enabled, request.body.default_membership_role);
+        let changed = single_sign_on::update(&self.backend, &access, enabled, role).await?;
+        Ok(group_saml(
+            &self.backend.instance.base_url,
+            &access.group,
+            changed,
+        ))
+    }
+
+    async fn create_scim_token(&self, access: GroupAccess) -> Result<ScimToken> {
+        let token = single_sign_on::make_token(&self.backend, &access).await?;
+        Ok(ScimToken {
+            token: token.into_exposed(),
+        })
+    }
+
+    async fn delete_scim_token(&self, access: GroupAccess, request: DeleteScimTokenRequest) -> Result<()> {
+        let since = request.if_unmodified_since;
+        single_sign_on::revoke_token(&self.backend, &access, since.as_deref()).await
+    }
+}

@@ -1,0 +1,54 @@
+//! Groups exported into archives, and made of such.
+
+use crate::api::contract::{
+    DownloadGroupExportRequest, GroupImport, GroupTransfersApi, ImportGroupRequest, Message,
+};
+use crate::api::types::Download;
+use crate::app::App;
+use crate::error::Result;
+use crate::services::access::{GroupAccess, InstanceAccess};
+use crate::services::group_transfers::exports;
+use crate::services::group_transfers::imports::{self, NewImport};
+use crate::services::uploads::UploadedFile;
+use crate::views::group_import::group_import;
+
+fn accepted() -> Message {
+    Message {
+        message: "202 Accepted".to_owned(),
+    }
+}
+
+impl GroupTransfersApi for App {
+    async fn export_group(&self, access: GroupAccess) -> Result<Message> {
+        exports::schedule(&self.backend, &access).await?;
+        Ok(accepted())
+    }
+
+    async fn download_group_export(
+        &self,
+        access: GroupAccess,
+        _: DownloadGroupExportRequest,
+    ) -> Result<Download> {
+        exports::download(&self.backend, &access).await
+    }
+
+    async fn import_group(
+        &self,
+        access: InstanceAccess,
+        request: ImportGroupRequest,
+        archive: UploadedFile,
+    ) -> Result<Message> {
+        let new = NewImport {
+            name: request.body.name,
+            path: request.body.path,
+            parent_id: request.body.parent_id,
+        };
+        imports::begin(&self.backend, &access.caller, new, archive).await?;
+        Ok(accepted())
+    }
+
+    async fn get_group_import(&self, access: GroupAccess) -> Result<GroupImport> {
+        let status = imports::status(&self.backend, &access).await?;
+        Ok(group_import(status))
+    }
+}

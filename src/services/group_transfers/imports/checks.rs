@@ -1,0 +1,231 @@
+//! What records of archives may be: what the contract and the services let callers make by hand, and nothing else.
+
+use serde_json::{Value, json};
+
+use super::super::Relation;
+use super::super::records::{
+    Badge, Board, Epic, Group, Label, LabelName, Member, Milestone, PROJECT_CREATION, SUBGROUP_CREATION,
+    value_of, visibility_of,
+};
+use super::opening::fault;
+use crate::api::contract;
+use crate::entities::{AccessLevel, Scope};
+use crate::error::{Error, Result};
+use crate::services::labels::NewLabel;
+use crate::services::milestones::NewMilestone;
+use crate::services::{badges, boards, epics, labels, milestones};
+
+/// Where records are made to be looked at; none of that is entered.
+const NOWHERE: Scope = Scope::Group(0);
+/// The highest number within a group: what comes later must have numbers as well.
+const HIGHEST_IID: i64 = i32::MAX as i64;
+
+/// Refuses a version of the layout that is not known.
+pub fn version(text: &str) -> Result<()> {
+    let mut parts = text.trim().split('.');
+    let known = (parts.next(), parts.next()) == (Some("0"), Some("2"));
+    match known && parts.all(|part| part.parse::<u16>().is_ok()) {
+        true => Ok(()),
+        false => Err(fault(format!(
+            "The archive has the version {:?}, and 0.2 is what is read",
+            text.trim()
+        ))),
+    }
+}
+
+/// Refuses one record more than there may be of a kind in a group.
+pub fn room(relation: Relation, count: u64) -> Result<()> {
+    let most = match relation {
+        Relation::Badges => badges::MOST,
+        Relation::Boards => boards::MOST,
+        _ => return Ok(()),
+    };
+    match count > most {
+        true => Err(fault(format!("there are more than {most}"))),
+        false => Ok(()),
+    }
+}
+
+/// Refuses attributes that no group has.
+pub fn group(group: &Group) -> Result<()> {
+    contract(
+        "create_group",
+        json!({
+            "name": group.name, "path": group.path, "description": group.description,
+            "two_factor_grace_period": group.two_factor_grace_period,
+            "default_branch_protection": group.default_branch_protection,
+        }),
+    )?;
+    one_of("visibility_level", group.visibility_level, |level| {
+        visibility_of(level).is_some()
+    })?;
+    one_of("project_creation_level", group.project_creation_level, |level| {
+        value_of(&PROJECT_CREATION, level).is_some()
+    })?;
+    one_of(
+        "subgroup_creation_level",
+        group.subgroup_creation_level,
+        |level| value_of(&SUBGROUP_CREATION, level).is_some(),
+    )
+}
+
+/// Refuses a milestone that could not be made.
+pub fn milestone(record: &Milestone) -> Result<()> {
+    contract(
+        "create_group_milestone",
+        json!({
+            "title": record.title, "description": record.description, "start_date": record.start_date,
+            "due_date": record.due_date,
+        }),
+    )?;
+    iid(record.iid)?;
+    let new = NewMilestone {
+        title: record.title.clone(),
+        description: None,
+        start_date: record.start_date,
+        due_date: record.due_date,
+    };
+    milestones::checked(new).map(drop)
+}
+
+/// Refuses a label that could not be made.
+pub fn label(record: &Label) -> Result<()> {
+    let (name, color) = (&record.title, &record.color);
+    contract(
+        "create_group_label",
+        json!({ "name": name, "color": color, "description": record.description }),
+    )?;
+    let new = NewLabel {
+        title: name.clone(),
+        color: color.clone(),
+        description: None,
+        priority: None,
+    };
+    labels::checked(NOWHERE, new).map(drop)
+}
+
+fn label_names(names: &[LabelName], most: usize) -> Result<()> {
+    if names.len() > most {
+        return Err(fault(format!("there are more than {most} labels")));
+    }
+    names.iter().try_for_each(label_name)
+}
+
+fn label_name(name: &LabelName) -> Result<()> {
+    label(&Label {
+        title: name.title.clone(),
+        color: name
+            .color
+            .clone()
+            .unwrap_or_else(|| labels::DEFAULT_COLOR.to_owned()),
+        description: None,
+        r#type: None,
+    })
+}
+
+/// Refuses a badge that could not be made.
+pub fn badge(record: &Badge) -> Result<()> {
+    let (link, image) = (&record.link_url, &record.image_url);
+    contract(
+        "create_group_badge",
+        json!({ "name": record.name, "link_url": link, "image_url": image }),
+    )?;
+    badges::checked(NOWHERE, None, link.clone(), image.clone()).map(drop)
+}
+
+/// Refuses a member that nobody could be.
+pub fn member(record: &Member) -> Result<()> {
+    if AccessLevel::of_number(record.access_level).is_none() {
+        return Err(Error::attribute("access_level", "is not included in the list"));
+    }
+    let level = record.access_level;
+    contract(
+        "add_group_member",
+        json!({ "user_id": record.user.as_ref().map_or(1, |user| user.id), "access_level": level, "expires_at": record.expires_at }),
+    )?;
+    let users = record.user.iter();
+    let addresses = users.flat_map(|user| [&user.email, &user.public_email]).flatten();
+    for address in addresses.filter(|address| !address.is_empty()) {
+        contract("create_own_email", json!({ "email": address }))?;
+    }
+    Ok(())
+}
+
+/// Refuses a board that could not be made.
+pub fn board(record: &Board) -> Result<()> {
+    contract("create_group_board", json!({ "name": record.name }))?;
+    boards::checked(NOWHERE, &record.name)?;
+    // One below zero is none, which is told when it is entered.
+    let weight = record.weight.filter(|weight| *weight >= 0);
+    contract("update_group_board", json!({ "weight": weight }))?;
+    label_names(&record.labels.0, boards::MOST_LABELS)?;
+    record
+        .lists
+        .0
+        .iter()
+        .filter_map(|list| list.label.as_ref())
+        .try_for_each(label_name)
+}
+
+/// Refuses an epic that could not be made.
+pub fn epic(record: &Epic) -> Result<()> {
+    contract(
+        "create_epic",
+        json!({
+            "title": record.title, "description": record.description, "start_date": record.start_date,
+            "due_date": record.due_date,
+        }),
+    )?;
+    iid(record.iid)?;
+    let new = epics::NewEpic {
+        title: record.title.clone(),
+        start_date: record.start_date,
+        due_date: record.due_date,
+        ..epics::NewEpic::default()
+    };
+    epics::checked(0, new)?;
+    label_names(&record.labels.0, labels::MOST)
+}
+
+fn iid(number: i64) -> Result<()> {
+    match (1..=HIGHEST_IID).contains(&number) {
+        true => Ok(()),
+        false => Err(Error::attribute("iid", "is not a number in range")),
+    }
+}
+
+fn one_of(name: &'static str, number: Option<i64>, known: impl Fn(i64) -> bool) -> Result<()> {
+    match number.is_none_or(known) {
+        true => Ok(()),
+        false => Err(Error::attribute(name, "is not included in the list")),
+    }
+}
+
+/// Holds attributes to what the contract says of an operation that takes them.
+fn contract(operation: &str, attributes: Value) -> Result<()> {
+    let Value::Object(attributes) = attributes else {
+        return Ok(());
+    };
+    let faults = contract::body_faults(operation, attributes);
+    match faults.is_empty() {
+        true => Ok(()),
+        false => Err(Error::InvalidParameters(faults)),
+    }
+}
+
+/// What a refusal says, without what is ours alone; nothing for failures of the server.
+pub fn text_of(error: &Error) -> Option<String> {
+    match error {
+        Error::InvalidAttributes(attributes) => {
+            let faults = attributes.iter().flat_map(|(name, texts)| {
+                texts.iter().map(move |text| match name.as_ref() {
+                    "base" => text.to_string(),
+                    name => format!("{name} {text}"),
+                })
+            });
+            Some(faults.collect::<Vec<_>>().join(", "))
+        }
+        Error::Internal(_) | Error::Busy | Error::TimedOut => None,
+        other => Some(other.to_string()),
+    }
+}

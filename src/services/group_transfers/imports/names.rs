@@ -1,0 +1,149 @@
+//! The names that an archive may have. Any other is refused, whatever it would lead to.
+
+use super::super::{ALL_FILE, GROUPS, Relation, VERSION_FILE};
+use super::opening::fault;
+use crate::error::Result;
+
+/// The longest name of what is passed over, in bytes.
+const LONGEST: usize = 64;
+
+/// What a file of an archive is.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Name {
+    /// The version of the layout.
+    Version,
+    /// Something beside it that says which server it came from.
+    Beside,
+    /// The list of the groups.
+    All,
+    /// The attributes of a group.
+    Group(i64),
+    /// Records of a group.
+    Relation(i64, Relation),
+    /// Records of a kind that this server has not.
+    Strange(i64, String),
+}
+
+/// A name without what may stand before it and means nothing.
+pub fn plain(name: &str) -> &str {
+    name.strip_prefix("./").unwrap_or(name)
+}
+
+impl Name {
+    /// What the name of a file says.
+    ///
+    /// # Errors
+    /// 400 for any other than those of the layout.
+    pub fn of_file(name: &str) -> Result<Self> {
+        let plain = plain(name);
+        match plain {
+            VERSION_FILE => return Ok(Self::Version),
+            ALL_FILE => return Ok(Self::All),
+            _ => {}
+        }
+        let capital = |byte: u8| byte.is_ascii_uppercase() || byte == b'_';
+        if !plain.is_empty() && plain.len() <= LONGEST && plain.bytes().all(capital) {
+            return Ok(Self::Beside);
+        }
+        below_groups(plain).ok_or_else(|| strange(name))
+    }
+
+    /// Whether a directory may be there.
+    ///
+    /// # Errors
+    /// 400 for any other than those of the layout.
+    pub fn of_directory(name: &str) -> Result<()> {
+        let plain = plain(name);
+        let plain = plain.strip_suffix('/').unwrap_or(plain);
+        let of_group = || plain.strip_prefix(GROUPS)?.strip_prefix('/').and_then(number);
+        let root = matches!(name, "." | "./");
+        let known = root || plain == "tree" || plain == GROUPS || of_group().is_some();
+        if known { Ok(()) } else { Err(strange(name)) }
+    }
+}
+
+fn below_groups(plain: &str) -> Option<Name> {
+    let rest = plain.strip_prefix(GROUPS)?.strip_prefix('/')?;
+    let Some((group, file)) = rest.split_once('/') else {
+        return number(rest.strip_suffix(".json")?).map(Name::Group);
+    };
+    let (id, word) = (number(group)?, file.strip_suffix(".ndjson")?);
+    if let Some(relation) = Relation::of_word(word) {
+        return Some(Name::Relation(id, relation));
+    }
+    let small = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    let word_like = !word.is_empty() && word.len() <= LONGEST && word.bytes().all(small);
+    word_like.then(|| Name::Strange(id, word.to_owned()))
+}
+
+/// A number as archives write them: digits alone, and no zero before others.
+fn number(text: &str) -> Option<i64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
+    text.parse().ok().filter(|_| digits)
+}
+
+fn strange(name: &str) -> crate::error::Error {
+    fault(format!(
+        "The archive holds something that does not belong there: {name:?}"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_the_layout_are_known() {
+        for (name, known) in [
+            ("VERSION", Name::Version),
+            ("./VERSION", Name::Version),
+            ("SOME_REVISION", Name::Beside),
+            ("tree/groups/_all.ndjson", Name::All),
+            ("./tree/groups/17.json", Name::Group(17)),
+            ("tree/groups/17/epics.ndjson", Name::Relation(17, Relation::Epics)),
+            (
+                "tree/groups/17/wikis.ndjson",
+                Name::Strange(17, "wikis".to_owned()),
+            ),
+        ] {
+            assert_eq!(Name::of_file(name).expect(name), known);
+        }
+        for name in ["./", "tree", "./tree/groups/", "tree/groups/17/"] {
+            assert!(Name::of_directory(name).is_ok(), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_other_name_is() {
+        for name in [
+            "",
+            "/VERSION",
+            "../VERSION",
+            "././VERSION",
+            "group.json",
+            "tree/groups/../../VERSION",
+            "tree/groups/x.json",
+            "tree/groups/-1.json",
+            "tree/groups/017.json",
+            "tree/groups/99999999999999999999.json",
+            "tree/groups/17/../18.json",
+            "tree/groups/17/labels.ndjson/x",
+            "tree/groups/17/labels.json",
+            "tree/groups/17/LABELS.ndjson",
+            "tree/groups//17.json",
+            "tree/projects/17.json",
+        ] {
+            assert!(Name::of_file(name).is_err(), "{name:?}");
+        }
+        for name in [
+            "/",
+            "..",
+            "tree/..",
+            "tree/groups/x/",
+            "uploads/",
+            "tree/groups/17/18/",
+        ] {
+            assert!(Name::of_directory(name).is_err(), "{name:?}");
+        }
+    }
+}

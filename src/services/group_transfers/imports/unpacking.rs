@@ -1,0 +1,131 @@
+//! What a file compressed with gzip holds, within bounds.
+
+use std::io::{self, BufRead, Read};
+
+use flate2::bufread::GzDecoder;
+
+/// What the members of a file hold, one behind the other. Zeros may stand behind the last one, as those that write in blocks
+/// leave them; nothing else may.
+#[derive(Debug)]
+pub struct Unpacked<R: BufRead> {
+    /// The member that is read; none when all are.
+    member: Option<GzDecoder<R>>,
+    most: u64,
+    read: u64,
+}
+
+impl<R: BufRead> Unpacked<R> {
+    /// What a file holds, which breaks off with an error when it is more than so many bytes.
+    pub fn new(file: R, most: u64) -> Self {
+        Self {
+            member: Some(GzDecoder::new(file)),
+            most,
+            read: 0,
+        }
+    }
+
+    fn count(&mut self, further: usize) -> io::Result<usize> {
+        self.read += further as u64;
+        match self.read > self.most {
+            true => Err(damaged(format!(
+                "it has more than {} bytes when it is unpacked",
+                self.most
+            ))),
+            false => Ok(further),
+        }
+    }
+}
+
+impl<R: BufRead> Read for Unpacked<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while let Some(member) = &mut self.member {
+            let read = member.read(buffer)?;
+            if read > 0 || buffer.is_empty() {
+                return self.count(read);
+            }
+            self.member = match self.member.take() {
+                Some(ended) => further(ended.into_inner())?,
+                None => None,
+            };
+        }
+        Ok(0)
+    }
+}
+
+/// The member that follows; none where there is nothing more, or zeros alone.
+fn further<R: BufRead>(mut file: R) -> io::Result<Option<GzDecoder<R>>> {
+    if file.fill_buf()?.first().is_some_and(|byte| *byte != 0) {
+        return Ok(Some(GzDecoder::new(file)));
+    }
+    loop {
+        let rest = file.fill_buf()?;
+        if rest.iter().any(|byte| *byte != 0) {
+            return Err(damaged("something else stands behind its end".to_owned()));
+        }
+        let length = rest.len();
+        if length == 0 {
+            return Ok(None);
+        }
+        file.consume(length);
+    }
+}
+
+fn damaged(text: String) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use flate2::Compression;
+    use flate2::write::GzEncoder;
+
+    use super::*;
+
+    fn packed(text: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+        encoder.write_all(text).expect("writing");
+        encoder.finish().expect("a file")
+    }
+
+    fn unpacked(file: &[u8], most: u64) -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        Unpacked::new(file, most).read_to_end(&mut content)?;
+        Ok(content)
+    }
+
+    #[test]
+    fn members_follow_each_other_and_zeros_follow_the_last() {
+        let both = [packed(b"one "), packed(b""), packed(b"two")].concat();
+        for zeros in [0, 1, 10_240, 100_000] {
+            let file = [both.clone(), vec![0; zeros]].concat();
+            assert_eq!(unpacked(&file, 7).expect("a content"), b"one two", "{zeros}");
+        }
+    }
+
+    #[test]
+    fn nothing_else_follows() {
+        let whole = packed(b"one");
+        for rest in [
+            &b"x"[..],
+            b"\x1F",
+            b"\0x",
+            b"\0\x1F\x8B\x08",
+            &whole[..whole.len() - 1],
+        ] {
+            let file = [whole.clone(), rest.to_vec()].concat();
+            assert!(unpacked(&file, 100).is_err(), "{rest:?}");
+        }
+        // What follows zeros is no further member.
+        let file = [whole.clone(), vec![0; 9_000], whole].concat();
+        assert!(unpacked(&file, 100).is_err());
+    }
+
+    #[test]
+    fn more_than_there_may_be_is_an_error() {
+        let file = [packed(b"one"), packed(b"two")].concat();
+        assert!(unpacked(&file, 6).is_ok());
+        assert!(unpacked(&file, 5).is_err());
+    }
+}

@@ -1,0 +1,62 @@
+//! The accounts of members at the single sign-on of their group (specification 2.16), which its Owners are told of.
+
+use std::collections::HashMap;
+
+use sea_orm::ConnectionTrait;
+
+use super::{Membership, Place};
+use crate::entities::access::group_level;
+use crate::entities::{AccessLevel, now, saml_providers, scim_identities};
+use crate::error::Result;
+use crate::policy::Tier;
+use crate::services::Backend;
+
+/// Adds the account of one member.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn attached(backend: &Backend, place: &Place, member: Membership) -> Result<Membership> {
+    let mut one = [member];
+    attach(backend, place, &mut one).await?;
+    let [member] = one;
+    Ok(member)
+}
+
+/// Adds the accounts of these members, in three statements at most, however many members there are.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn attach(backend: &Backend, place: &Place, members: &mut [Membership]) -> Result<()> {
+    // Whoever owns the group that has it manages all below.
+    if members.is_empty() || !place.manages || backend.instance.plan < Tier::Premium {
+        return Ok(());
+    }
+    let db = backend.database.read();
+    let Some(provider) = saml_providers::in_force(db, place.namespace.id).await? else {
+        return Ok(());
+    };
+    if !owns(db, place, &provider).await? {
+        return Ok(());
+    }
+    let users = members.iter().map(|member| member.user.id);
+    let found = scim_identities::among(provider.id, users).all(db).await?;
+    let mut found: HashMap<i64, scim_identities::Model> = found
+        .into_iter()
+        .map(|identity| (identity.user_id, identity))
+        .collect();
+    for member in members {
+        member.identity = found.remove(&member.user.id);
+    }
+    Ok(())
+}
+
+async fn owns(db: &impl ConnectionTrait, place: &Place, provider: &saml_providers::Model) -> Result<bool> {
+    let Some(user) = place.caller.as_user() else {
+        return Ok(false);
+    };
+    if user.admin {
+        return Ok(true);
+    }
+    let level = group_level(db, user.id, provider.namespace_id, now().date_naive()).await?;
+    Ok(level >= Some(AccessLevel::Owner))
+}

@@ -1,0 +1,91 @@
+//! Members whom the identity provider of a group provisions (specification 4.19).
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, ModelTrait};
+
+use super::inherited::no_lower;
+use super::{end_below, enter};
+use crate::entities::members::{self, Source};
+use crate::entities::{AccessLevel, now, scim_identities};
+use crate::error::{Error, Result};
+
+/// Makes a user a member of a group with this role, or with that from above where it is higher. Who is a member stays one with
+/// the role they have. The caller has locked the group.
+///
+/// # Errors
+/// 404 when the user went away in the meantime.
+pub(in crate::services) async fn enrol(
+    transaction: &DatabaseTransaction,
+    group_id: i64,
+    user_id: i64,
+    level: AccessLevel,
+) -> Result<()> {
+    let known = members::direct(transaction, Source::Group(group_id), user_id).await?;
+    if known
+        .as_ref()
+        .is_some_and(|member| !member.has_ended(now().date_naive()))
+    {
+        return Ok(());
+    }
+    let level = no_lower(transaction, group_id, user_id, level).await?;
+    let Some(member) = known else {
+        let row = members::ActiveModel {
+            user_id: Set(user_id),
+            namespace_id: Set(Some(group_id)),
+            access_level: Set(level),
+            created_at: Set(now()),
+            updated_at: Set(now()),
+            ..Default::default()
+        };
+        enter(transaction, row).await?;
+        return Ok(());
+    };
+    let mut row = member.into_active_model();
+    row.access_level = Set(level);
+    row.expires_at = Set(None);
+    row.updated_at = Set(now());
+    row.update(transaction).await?;
+    Ok(())
+}
+
+/// Ends what the identity provider of a group may do with the account of a member who leaves. Who leaves by themselves is free
+/// of it for good; who is removed may be provisioned again. The caller has locked the group.
+///
+/// # Errors
+/// Whatever the database reports.
+pub(super) async fn release(
+    transaction: &DatabaseTransaction,
+    group_id: i64,
+    user_id: i64,
+    by_themselves: bool,
+) -> Result<()> {
+    let found = scim_identities::at_group(group_id, user_id);
+    let Some(identity) = found.one(transaction).await? else {
+        return Ok(());
+    };
+    if by_themselves {
+        identity.delete(transaction).await?;
+    } else if identity.extern_uid.is_some() {
+        identity.ended().update(transaction).await?;
+    }
+    Ok(())
+}
+
+/// Ends what makes a user a member of a group, and of the groups and projects below it. The caller has locked the group.
+///
+/// # Errors
+/// 403 for the last Owner of the group.
+pub(in crate::services) async fn dismiss(
+    transaction: &DatabaseTransaction,
+    group_id: i64,
+    user_id: i64,
+) -> Result<()> {
+    let member = members::direct(transaction, Source::Group(group_id), user_id).await?;
+    if let Some(member) = member
+        && member.is_last_owner(transaction, now().date_naive()).await?
+    {
+        return Err(Error::forbidden_because(
+            "The last owner of the group cannot be deprovisioned",
+        ));
+    }
+    end_below(transaction, group_id, user_id).await
+}

@@ -1,0 +1,118 @@
+//! Changing whom a provider provisions, and provisioning them no more.
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, IntoActiveModel};
+
+use super::operations::{self, Changes};
+use super::{Provisioned, missing, usernames};
+use crate::api::contract::ScimOperation;
+use crate::database::Violation;
+use crate::entities::{fold, now, scim_identities, users};
+use crate::error::{Error, Result};
+use crate::services::access::ScimAccess;
+use crate::services::single_sign_on::hold;
+use crate::services::users::provisioning;
+use crate::services::{Backend, members};
+
+/// Makes all changes of a user together, or none. What became of the user is answered, and whether they are still provisioned.
+///
+/// # Errors
+/// 404; 400 for operations that make no sense, 409 for an id, user name or address that somebody else has, 403 for the last
+/// owner who is to be provisioned no more, and for accounts of administrators.
+pub async fn update(
+    backend: &Backend,
+    access: &ScimAccess,
+    extern_uid: &str,
+    operations: Vec<ScimOperation>,
+) -> Result<(Provisioned, bool)> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let found = locked(transaction, access, extern_uid).await?;
+            let changes = operations::merged(operations)?;
+            if changes.active == Some(false) {
+                end(transaction, access, found.clone()).await?;
+                return Ok((found, false));
+            }
+            Ok((apply(transaction, found, changes).await?, true))
+        })
+        .await
+}
+
+/// Provisions a user no more: they are no member of the group and of what is below it. The account stays.
+///
+/// # Errors
+/// 404; 403 for the last owner of the group.
+pub async fn deprovision(backend: &Backend, access: &ScimAccess, extern_uid: &str) -> Result<()> {
+    backend
+        .database
+        .transaction(async |transaction| {
+            let found = locked(transaction, access, extern_uid).await?;
+            end(transaction, access, found).await
+        })
+        .await
+}
+
+/// A user whom the provider provisions, with the group locked, so that two owners cannot go at the same time, and the user.
+async fn locked(
+    transaction: &DatabaseTransaction,
+    access: &ScimAccess,
+    extern_uid: &str,
+) -> Result<Provisioned> {
+    hold(transaction, access.group.id).await?;
+    let found = scim_identities::by_extern_uid(transaction, access.provider.id, extern_uid).await?;
+    let (identity, user) = found.ok_or_else(|| missing(extern_uid))?;
+    let user = users::lock(transaction, user.id).await?;
+    let user = user.ok_or_else(|| missing(extern_uid))?;
+    Ok(Provisioned { identity, user })
+}
+
+async fn end(transaction: &DatabaseTransaction, access: &ScimAccess, found: Provisioned) -> Result<()> {
+    members::dismiss(transaction, access.group.id, found.user.id).await?;
+    found.identity.ended().update(transaction).await?;
+    Ok(())
+}
+
+async fn apply(
+    transaction: &DatabaseTransaction,
+    found: Provisioned,
+    changes: Changes,
+) -> Result<Provisioned> {
+    let Provisioned {
+        mut identity,
+        mut user,
+    } = found;
+    let full = changes.name();
+    let uid = changes
+        .uid
+        .filter(|uid| identity.extern_uid.as_ref() != Some(uid));
+    let called = changes.username.as_deref().map(fold);
+    let called = called.filter(|called| identity.user_name_key != *called);
+    if uid.is_some() || called.is_some() {
+        let mut row = identity.into_active_model();
+        if let Some(uid) = uid {
+            row.extern_uid = Set(Some(uid));
+        }
+        if let Some(called) = called {
+            row.user_name_key = Set(called);
+        }
+        row.updated_at = Set(now());
+        identity = row.update(transaction).await.map_err(uid_taken)?;
+    }
+    let username = match &changes.username {
+        Some(sent) => usernames::changed(transaction, &user, sent).await?,
+        None => None,
+    };
+    let name = full.filter(|name| *name != user.name);
+    let email = changes.email.filter(|email| *email != user.email);
+    if username.is_some() || name.is_some() || email.is_some() {
+        user = provisioning::change(transaction, user, username, name, email).await?;
+    }
+    Ok(Provisioned { identity, user })
+}
+
+fn uid_taken(error: DbErr) -> Error {
+    match Violation::of(&error) {
+        Some(Violation::Unique(_)) => Error::Conflict("externalId has already been taken".into()),
+        _ => error.into(),
+    }
+}

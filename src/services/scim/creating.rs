@@ -1,0 +1,155 @@
+//! Provisioning a user.
+
+use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, PaginatorTrait};
+
+use super::{Provisioned, usernames};
+use crate::entities::{fold, now, scim_identities, users};
+use crate::error::{Error, ProvisioningFault, Result};
+use crate::services::access::ScimAccess;
+use crate::services::settings::{self, Settings};
+use crate::services::single_sign_on::hold;
+use crate::services::users::{NewUser, USERNAME_TAKEN, provisioning};
+use crate::services::{Backend, members, naming};
+
+/// What an identity provider says of a new user.
+#[derive(Debug, Clone)]
+pub struct NewAccount {
+    /// The id at the provider.
+    pub extern_uid: String,
+    /// The wanted user name.
+    pub username: String,
+    /// The name that is shown.
+    pub name: String,
+    /// The address for mail.
+    pub email: String,
+}
+
+/// How often a name is looked for that no other group gives out in the same moment.
+const ATTEMPTS: usize = 5;
+
+/// Provisions a user: makes an account and a member of the group of it. Who is provisioned already under this id stays as they
+/// are, and is a member again. An account that the provider made before, under this id, and that has the address, is provisioned
+/// again.
+///
+/// # Errors
+/// 409 for an address that somebody else has, 400 for a blank name and for what is no address, 403 when the provider made as
+/// many accounts as it may.
+pub async fn create(backend: &Backend, access: &ScimAccess, new: NewAccount) -> Result<Provisioned> {
+    check(&new)?;
+    let in_force = settings::read(backend).await?;
+    let wanted = format!("userName {:?}, email {:?}", new.username, new.email);
+    let mut outrun = 0;
+    loop {
+        let attempt = Attempt {
+            backend,
+            access,
+            in_force: &in_force,
+            new: &new,
+            outrun: outrun > 0,
+        };
+        match attempt.run().await {
+            Err(Error::Conflict(text)) if text == USERNAME_TAKEN && outrun < ATTEMPTS => outrun += 1,
+            Err(Error::Conflict(text)) => {
+                let text = format!("Error saving user with {wanted}: {text}");
+                return Err(Error::Conflict(text.into()));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+/// One attempt at provisioning a user, as a whole or not at all.
+struct Attempt<'a> {
+    backend: &'a Backend,
+    access: &'a ScimAccess,
+    in_force: &'a Settings,
+    new: &'a NewAccount,
+    /// Another group took the name that was free before.
+    outrun: bool,
+}
+
+fn check(new: &NewAccount) -> Result<()> {
+    let refused = |text: String| Err(Error::unprovisionable(ProvisioningFault::Value, text));
+    for (attribute, value) in [("Email", &new.email), ("Name", &new.name)] {
+        if value.trim().is_empty() {
+            return refused(format!("{attribute} can't be blank"));
+        }
+        if let Some(fault) = naming::length_fault(value) {
+            return refused(format!("{attribute} {fault}"));
+        }
+    }
+    Ok(())
+}
+
+impl Attempt<'_> {
+    async fn run(&self) -> Result<Provisioned> {
+        self.backend
+            .database
+            .transaction(async |transaction| {
+                // One after another: of two with one id the second finds the first.
+                let group = hold(transaction, self.access.group.id).await?;
+                let provisioned = match self.known(transaction).await? {
+                    Some(known) => known,
+                    None => self.make(transaction).await?,
+                };
+                let role = self.access.provider.default_membership_role;
+                members::enrol(transaction, group.id, provisioned.user.id, role).await?;
+                Ok(provisioned)
+            })
+            .await
+    }
+
+    /// Who is provisioned under this id, or was, locked so that nobody removes them meanwhile.
+    async fn known(&self, transaction: &DatabaseTransaction) -> Result<Option<Provisioned>> {
+        let (provider, uid) = (self.access.provider.id, &self.new.extern_uid);
+        let found = scim_identities::by_extern_uid(transaction, provider, uid).await?;
+        if let Some((identity, user)) = found
+            && let Some(user) = users::lock(transaction, user.id).await?
+        {
+            return Ok(Some(Provisioned { identity, user }));
+        }
+        let Some(user) = users::by_email(transaction, &self.new.email).await? else {
+            return Ok(None);
+        };
+        let Some(user) = users::lock(transaction, user.id).await? else {
+            return Ok(None);
+        };
+        let former = scim_identities::former(transaction, provider, user.id, uid).await?;
+        let taken = || Error::Conflict("Email has already been taken".into());
+        let mut row = former.ok_or_else(taken)?.into_active_model();
+        row.extern_uid = Set(Some(uid.clone()));
+        row.former_uid_key = Set(None);
+        row.user_name_key = Set(fold(&self.new.username));
+        row.updated_at = Set(now());
+        let identity = row.update(transaction).await?;
+        Ok(Some(Provisioned { identity, user }))
+    }
+
+    async fn make(&self, transaction: &DatabaseTransaction) -> Result<Provisioned> {
+        let (provider, new) = (self.access.provider.id, self.new.clone());
+        let most = u64::from(self.backend.instance.max_scim_users);
+        if scim_identities::made(provider).count(transaction).await? >= most {
+            let text = format!("The group has provisioned {most} users, the most that the instance allows");
+            return Err(Error::forbidden_because(text));
+        }
+        let account = NewUser {
+            username: usernames::free(transaction, &new.username, self.outrun).await?,
+            name: new.name,
+            email: new.email,
+            password: None,
+            admin: false,
+        };
+        let user = provisioning::create(transaction, self.in_force, account).await?;
+        let row = scim_identities::ActiveModel {
+            saml_provider_id: Set(provider),
+            user_id: Set(user.id),
+            extern_uid: Set(Some(new.extern_uid)),
+            user_name_key: Set(fold(&new.username)),
+            created_at: Set(now()),
+            updated_at: Set(now()),
+            ..Default::default()
+        };
+        let identity = row.insert(transaction).await?;
+        Ok(Provisioned { identity, user })
+    }
+}

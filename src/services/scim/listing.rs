@@ -1,0 +1,110 @@
+//! Reading whom a provider provisions.
+
+use sea_orm::{
+    ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
+};
+
+use super::filter::{Wanted, wanted};
+use super::usernames::cleaned;
+use super::{Provisioned, missing};
+use crate::entities::{fold, scim_identities, user_emails, users};
+use crate::error::Result;
+use crate::services::Backend;
+use crate::services::access::ScimAccess;
+
+/// Most users of a page.
+pub const MOST_LISTED: i64 = 100;
+
+/// A page of users.
+#[derive(Debug, Clone)]
+pub struct List {
+    /// The users.
+    pub users: Vec<Provisioned>,
+    /// How many there are in all pages.
+    pub total: i64,
+    /// The place of the first one in the list, from 1.
+    pub start: i64,
+}
+
+/// A page of the users whom the provider provisions, in the order they were provisioned in; of those that a filter finds.
+///
+/// # Errors
+/// 400 for a filter that is not understood.
+pub async fn list(
+    backend: &Backend,
+    access: &ScimAccess,
+    filter: Option<&str>,
+    start: i64,
+    count: i64,
+) -> Result<List> {
+    let db = backend.database.read();
+    let wanted = match filter.map(wanted).transpose()? {
+        Some(wanted) => condition(db, access.provider.id, wanted).await?,
+        None => Condition::all(),
+    };
+    let found = scim_identities::provisioned(access.provider.id).filter(wanted);
+    let total = found.clone().count(db).await?;
+    let (start, count) = (start.max(1), count.clamp(0, MOST_LISTED));
+    let rows = match u64::try_from(count) {
+        Ok(count @ 1..) => {
+            let before = u64::try_from(start - 1).unwrap_or(0);
+            found.offset(before).limit(count).all(db).await?
+        }
+        _ => Vec::new(),
+    };
+    let users = rows.into_iter().filter_map(|(identity, user)| {
+        Some(Provisioned {
+            identity,
+            user: user?,
+        })
+    });
+    Ok(List {
+        users: users.collect(),
+        total: i64::try_from(total).unwrap_or(i64::MAX),
+        start,
+    })
+}
+
+/// What identities are looked up by. A name is what the provider calls the user, or what is left of that as their user name, or
+/// an address that is known to be theirs. A user name with a number behind it is somebody else's to the provider.
+async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: Wanted) -> Result<Condition> {
+    let name = match wanted {
+        Wanted::Uid(uid) => {
+            return Ok(Condition::all().add(scim_identities::Column::ExternUidKey.eq(fold(&uid))));
+        }
+        Wanted::Name(name) => fold(&name),
+    };
+    let mut having: Vec<i64> = user_emails::Entity::find()
+        .select_only()
+        .column(user_emails::Column::UserId)
+        .filter(user_emails::Column::EmailKey.eq(name.as_str()))
+        .filter(user_emails::Column::ConfirmedAt.is_not_null())
+        .into_tuple()
+        .all(db)
+        .await?;
+    if let Some(user) = users::by_username(db, &name).await? {
+        let called = scim_identities::among(provider, [user.id]).one(db).await?;
+        let called = called.map(|identity| fold(&cleaned(&identity.user_name_key)));
+        having.extend((called.as_deref() == Some(name.as_str())).then_some(user.id));
+    }
+    let primary = users::by_email(db, &name).await?;
+    having.extend(
+        primary
+            .filter(|user| user.confirmed_at.is_some())
+            .map(|user| user.id),
+    );
+    Ok(Condition::any()
+        .add(scim_identities::Column::UserNameKey.eq(name))
+        .add(scim_identities::Column::UserId.is_in(having)))
+}
+
+/// The user with this id at the provider.
+///
+/// # Errors
+/// 404.
+pub async fn get(backend: &Backend, access: &ScimAccess, extern_uid: &str) -> Result<Provisioned> {
+    let found =
+        scim_identities::by_extern_uid(backend.database.read(), access.provider.id, extern_uid).await?;
+    let (identity, user) = found.ok_or_else(|| missing(extern_uid))?;
+    Ok(Provisioned { identity, user })
+}

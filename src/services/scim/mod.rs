@@ -1,0 +1,33 @@
+//! Provisioning of the members of a group by its identity provider (specification 4.19, RFC 7644, ADR 23).
+
+mod changing;
+mod creating;
+mod filter;
+mod listing;
+mod operations;
+mod usernames;
+
+pub use changing::{deprovision, update};
+pub use creating::{NewAccount, create};
+pub use listing::{List, MOST_LISTED, get, list};
+pub use operations::full_name;
+
+use crate::entities::{scim_identities, users};
+use crate::error::Error;
+
+/// The schema of users.
+pub const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
+
+/// A user whom a provider provisions.
+#[derive(Debug, Clone)]
+pub struct Provisioned {
+    /// The account at the provider.
+    pub identity: scim_identities::Model,
+    /// The user.
+    pub user: users::Model,
+}
+
+/// There is no user with this id at the provider.
+fn missing(extern_uid: &str) -> Error {
+    Error::not_found(format!("Resource {extern_uid}"))
+}

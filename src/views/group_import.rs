@@ -1,0 +1,58 @@
+//! Imports of groups.
+
+use crate::api::contract::{GroupImport, GroupImportStatus, Unmapped, UnmappedKind};
+use crate::entities::group_imports::State;
+use crate::services::group_transfers::imports::{Kind, Status, Unmapped as Row};
+
+/// How far the import of a group is.
+#[must_use]
+pub fn group_import(status: Status) -> GroupImport {
+    let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+    let Some(import) = status.import else {
+        return GroupImport {
+            id: status.group_id,
+            import_status: GroupImportStatus::None,
+            import_error: None,
+            created_at: None,
+            groups_count: 0,
+            imported_groups_count: 0,
+            unmapped_count: 0,
+            unmapped: Vec::new(),
+        };
+    };
+    GroupImport {
+        id: status.group_id,
+        import_status: match import.state {
+            State::Scheduled => GroupImportStatus::Scheduled,
+            State::Started => GroupImportStatus::Started,
+            State::Finished => GroupImportStatus::Finished,
+            State::Failed => GroupImportStatus::Failed,
+        },
+        import_error: import.error,
+        created_at: Some(import.created_at.into()),
+        groups_count: count(import.report.groups),
+        imported_groups_count: count(import.entered),
+        unmapped_count: count(import.report.unmapped_count),
+        unmapped: import.report.unmapped.into_iter().map(unmapped).collect(),
+    }
+}
+
+fn unmapped(row: Row) -> Unmapped {
+    Unmapped {
+        kind: match row.kind {
+            Kind::Member => UnmappedKind::Member,
+            Kind::Level => UnmappedKind::Level,
+            Kind::Visibility => UnmappedKind::Visibility,
+            Kind::Setting => UnmappedKind::Setting,
+            Kind::Milestone => UnmappedKind::Milestone,
+            Kind::Label => UnmappedKind::Label,
+            Kind::Board => UnmappedKind::Board,
+            Kind::List => UnmappedKind::List,
+            Kind::Epic => UnmappedKind::Epic,
+            Kind::Relation => UnmappedKind::Relation,
+        },
+        group: row.group,
+        name: row.name,
+        reason: row.reason,
+    }
+}

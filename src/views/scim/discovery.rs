@@ -1,0 +1,188 @@
+//! What tells clients of SCIM which parts of it there are (RFC 7643 5 to 7).
+
+use super::{LIST_SCHEMA, Place, count};
+use crate::api::contract::{
+    ScimAttribute, ScimAuthenticationScheme, ScimBulkSupport, ScimDiscoveryMeta, ScimFilterSupport,
+    ScimResourceType, ScimResourceTypeList, ScimSchema, ScimSchemaList, ScimServiceProviderConfig,
+    ScimSubAttribute, ScimSupport,
+};
+use crate::services::scim::{MOST_LISTED, USER_SCHEMA};
+
+/// What of the protocol is supported.
+#[must_use]
+pub fn supported(place: &Place) -> ScimServiceProviderConfig {
+    let no = || ScimSupport { supported: false };
+    ScimServiceProviderConfig {
+        schemas: schema_of("ServiceProviderConfig"),
+        patch: ScimSupport { supported: true },
+        bulk: ScimBulkSupport {
+            supported: false,
+            max_operations: 0,
+            max_payload_size: 0,
+        },
+        filter: ScimFilterSupport {
+            supported: true,
+            max_results: MOST_LISTED,
+        },
+        change_password: no(),
+        sort: no(),
+        etag: no(),
+        authentication_schemes: vec![ScimAuthenticationScheme {
+            r#type: "oauthbearertoken".to_owned(),
+            name: "SCIM token".to_owned(),
+            description: "The SCIM token of the group.".to_owned(),
+            primary: true,
+        }],
+        meta: ScimDiscoveryMeta {
+            resource_type: "ServiceProviderConfig".to_owned(),
+            location: format!("{}/ServiceProviderConfig", place.address),
+        },
+    }
+}
+
+/// All kinds of resources.
+#[must_use]
+pub fn resource_types(place: &Place) -> ScimResourceTypeList {
+    let users = ScimResourceType {
+        schemas: schema_of("ResourceType"),
+        id: "User".to_owned(),
+        name: "User".to_owned(),
+        endpoint: "/Users".to_owned(),
+        description: "User".to_owned(),
+        schema: USER_SCHEMA.to_owned(),
+        meta: ScimDiscoveryMeta {
+            resource_type: "ResourceType".to_owned(),
+            location: place.address_of("ResourceTypes", "User"),
+        },
+    };
+    let all = vec![users];
+    ScimResourceTypeList {
+        schemas: vec![LIST_SCHEMA.to_owned()],
+        total_results: count(&all),
+        items_per_page: count(&all),
+        start_index: 1,
+        resources: all,
+    }
+}
+
+/// The schemas of all kinds of resources.
+#[must_use]
+pub fn schemas(place: &Place) -> ScimSchemaList {
+    let users = ScimSchema {
+        schemas: schema_of("Schema"),
+        id: USER_SCHEMA.to_owned(),
+        name: "User".to_owned(),
+        description: "User".to_owned(),
+        attributes: attributes(),
+        meta: ScimDiscoveryMeta {
+            resource_type: "Schema".to_owned(),
+            location: place.address_of("Schemas", USER_SCHEMA),
+        },
+    };
+    let all = vec![users];
+    ScimSchemaList {
+        schemas: vec![LIST_SCHEMA.to_owned()],
+        total_results: count(&all),
+        items_per_page: count(&all),
+        start_index: 1,
+        resources: all,
+    }
+}
+
+fn schema_of(kind: &str) -> Vec<String> {
+    vec![format!("urn:ietf:params:scim:schemas:core:2.0:{kind}")]
+}
+
+/// The attributes of users that are kept.
+fn attributes() -> Vec<ScimAttribute> {
+    let part = |name, kind, description| simple(name, kind, description);
+    vec![
+        ScimAttribute {
+            required: true,
+            uniqueness: "server".to_owned(),
+            ..complex(part("userName", "string", "User name"), Vec::new())
+        },
+        ScimAttribute {
+            required: true,
+            ..complex(
+                part("name", "complex", "Name"),
+                vec![
+                    part("formatted", "string", "The name that is shown"),
+                    untold(part(
+                        "givenName",
+                        "string",
+                        "Given name, for the name that is shown",
+                    )),
+                    untold(part(
+                        "familyName",
+                        "string",
+                        "Family name, for the name that is shown",
+                    )),
+                ],
+            )
+        },
+        complex(
+            part("displayName", "string", "The name that is shown"),
+            Vec::new(),
+        ),
+        complex(
+            part("active", "boolean", "Whether the user is provisioned"),
+            Vec::new(),
+        ),
+        ScimAttribute {
+            required: true,
+            multi_valued: true,
+            ..complex(
+                part("emails", "complex", "Addresses, of which one is kept"),
+                vec![
+                    ScimSubAttribute {
+                        uniqueness: "server".to_owned(),
+                        ..part("value", "string", "The address")
+                    },
+                    part("type", "string", "Kind of the address"),
+                    part("primary", "boolean", "Whether it is the primary one"),
+                ],
+            )
+        },
+    ]
+}
+
+/// An attribute that may be left out, is told and changed, and is compared without regard to case.
+fn simple(name: &str, kind: &str, description: &str) -> ScimSubAttribute {
+    ScimSubAttribute {
+        name: name.to_owned(),
+        r#type: kind.to_owned(),
+        multi_valued: false,
+        description: description.to_owned(),
+        required: false,
+        case_exact: false,
+        mutability: "readWrite".to_owned(),
+        returned: "default".to_owned(),
+        uniqueness: "none".to_owned(),
+    }
+}
+
+/// The same of what is taken, but not kept by itself.
+fn untold(attribute: ScimSubAttribute) -> ScimSubAttribute {
+    ScimSubAttribute {
+        mutability: "writeOnly".to_owned(),
+        returned: "never".to_owned(),
+        ..attribute
+    }
+}
+
+/// The same with attributes within it.
+fn complex(attribute: ScimSubAttribute, parts: Vec<ScimSubAttribute>) -> ScimAttribute {
+    ScimAttribute {
+        name: attribute.name,
+        r#type: attribute.r#type,
+        multi_valued: attribute.multi_valued,
+        description: attribute.description,
+        required: attribute.required,
+        case_exact: attribute.case_exact,
+        mutability: attribute.mutability,
+        returned: attribute.returned,
+        uniqueness: attribute.uniqueness,
+        sub_attributes: (!parts.is_empty()).then_some(parts),
+    }
+}

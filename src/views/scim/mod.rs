@@ -1,0 +1,170 @@
+//! Single sign-on of groups, and whom their identity providers provision (specification 2.19).
+
+pub mod discovery;
+
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use serde_json::json;
+
+use crate::api::contract;
+use crate::api::types::Timestamp;
+use crate::entities::namespaces;
+use crate::services::scim::{List, NewAccount, Provisioned, USER_SCHEMA, full_name};
+use crate::services::single_sign_on::SingleSignOn;
+
+/// The schema of lists.
+const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
+
+/// What one segment of an address holds as it is: unreserved characters.
+const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
+    .remove(b'-')
+    .remove(b'.')
+    .remove(b'_')
+    .remove(b'~');
+
+/// The single sign-on of a group.
+#[must_use]
+pub fn group_saml(base: &str, group: &namespaces::Model, settings: SingleSignOn) -> contract::GroupSaml {
+    contract::GroupSaml {
+        saml_provider_id: settings.id,
+        enabled: settings.enabled,
+        default_membership_role: i64::from(i32::from(settings.default_membership_role)),
+        scim_url: Place::new(base, group).address,
+        scim_token_created_at: settings.token_created_at.map(Timestamp::from),
+    }
+}
+
+/// What is said of a new user. Of the addresses the first that is for work counts (specification 4.19), or else the first that
+/// is primary, or else the first.
+#[must_use]
+pub fn account(new: contract::ScimUserCreate) -> NewAccount {
+    let for_work = |email: &&contract::ScimEmailCreate| {
+        let kind = email.r#type.as_deref().unwrap_or_default();
+        kind.eq_ignore_ascii_case("work")
+    };
+    let primary = |email: &&contract::ScimEmailCreate| email.primary == Some(true);
+    let all = &new.emails;
+    let email = all.iter().find(for_work);
+    let email = email.or_else(|| all.iter().find(primary)).or(all.first());
+    let name = new.name;
+    let name = full_name(
+        name.formatted.as_deref(),
+        name.given_name.as_deref(),
+        name.family_name.as_deref(),
+    );
+    NewAccount {
+        extern_uid: new.external_id,
+        username: new.user_name,
+        name: name.unwrap_or_default(),
+        email: email.and_then(|email| email.value.clone()).unwrap_or_default(),
+    }
+}
+
+/// What is said of a user anew, as the one change that comes to the same.
+#[must_use]
+pub fn replacement(said: contract::ScimUserReplace) -> contract::ScimOperation {
+    let emails = said.emails.map(|emails| {
+        let emails = emails.into_iter();
+        let emails = emails
+            .map(|email| json!({ "type": email.r#type, "value": email.value, "primary": email.primary }));
+        emails.collect::<Vec<_>>()
+    });
+    let name = said.name.map(|name| {
+        json!({ "formatted": name.formatted, "givenName": name.given_name, "familyName": name.family_name })
+    });
+    let mut attributes = json!({
+        "externalId": said.external_id, "userName": said.user_name, "displayName": said.display_name,
+        "name": name, "emails": emails,
+    });
+    if let Some(active) = said.active {
+        attributes["active"] = json!(active);
+    }
+    contract::ScimOperation {
+        op: "replace".to_owned(),
+        path: None,
+        value: Some(attributes),
+    }
+}
+
+/// Where the resources of a group stand.
+#[derive(Debug, Clone)]
+pub struct Place {
+    address: String,
+}
+
+impl Place {
+    /// The place of a group.
+    #[must_use]
+    pub fn new(base: &str, group: &namespaces::Model) -> Self {
+        let path = utf8_percent_encode(&group.full_path, SEGMENT);
+        Self {
+            address: format!("{base}/api/scim/v2/groups/{path}"),
+        }
+    }
+
+    fn address_of(&self, kind: &str, id: &str) -> String {
+        format!("{}/{kind}/{}", self.address, utf8_percent_encode(id, SEGMENT))
+    }
+
+    /// A user.
+    #[must_use]
+    pub fn user(&self, found: Provisioned) -> contract::ScimUser {
+        let Provisioned { identity, user } = found;
+        let id = identity.extern_uid.unwrap_or_default();
+        let meta = contract::ScimMeta {
+            resource_type: "User".to_owned(),
+            location: self.address_of("Users", &id),
+            created: identity.created_at.into(),
+            last_modified: identity.updated_at.max(user.updated_at).into(),
+        };
+        let email = contract::ScimEmail {
+            r#type: "work".to_owned(),
+            value: user.email,
+            primary: true,
+        };
+        contract::ScimUser {
+            schemas: vec![USER_SCHEMA.to_owned()],
+            external_id: id.clone(),
+            id,
+            user_name: user.username,
+            display_name: user.name.clone(),
+            name_formatted: user.name.clone(),
+            name: contract::ScimName { formatted: user.name },
+            active: true,
+            emails: vec![email],
+            meta,
+        }
+    }
+
+    /// A page of users.
+    #[must_use]
+    pub fn users(&self, list: List) -> contract::ScimUserList {
+        let users: Vec<_> = list.users.into_iter().map(|user| self.user(user)).collect();
+        contract::ScimUserList {
+            schemas: vec![LIST_SCHEMA.to_owned()],
+            total_results: list.total,
+            items_per_page: count(&users),
+            start_index: list.start,
+            resources: users,
+        }
+    }
+}
+
+fn count<T>(items: &[T]) -> i64 {
+    i64::try_from(items.len()).unwrap_or(i64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_of_any_characters_stand_in_one_segment() {
+        let place = Place {
+            address: "http://h/api/scim/v2/groups/a%2Fb".to_owned(),
+        };
+        assert_eq!(
+            place.address_of("Users", "CN=Ädä/x?#%.."),
+            "http://h/api/scim/v2/groups/a%2Fb/Users/CN%3D%C3%84d%C3%A4%2Fx%3F%23%25.."
+        );
+    }
+}
