@@ -1,13 +1,16 @@
 // Walks through labels, milestones, boards, badges, issues, notes, emoji, snippets, epics, merge requests, pipelines, what
-// deployments go by, what is shipped, and templates with an unchanged client of the interface. Usage: node planning.mjs BASE TOKEN
+// deployments go by, what is shipped, templates, images, and groups that go elsewhere with an unchanged client of the interface.
+// Usage: node planning.mjs BASE TOKEN
 import { AccessLevel, Gitlab } from "@gitbeaker/rest";
 import { equal, go, holds, lists, names, refused } from "./checks.mjs";
 import { deploying } from "./deploying.mjs";
 import { mergeRequests } from "./merging.mjs";
 import { pipelines } from "./pipelines.mjs";
+import { registry } from "./registry.mjs";
 import { shipping } from "./shipping.mjs";
 import { templates } from "./templates.mjs";
 import { awards, notes, subscriptions, times } from "./things.mjs";
+import { transferring } from "./transferring.mjs";
 
 const [host, token] = process.argv.slice(2);
 const root = new Gitlab({ host, token });
@@ -37,7 +40,7 @@ async function people(place) {
     defaultBranch: "main",
   });
   await api.GroupMembers.add(group.id, AccessLevel.DEVELOPER, { userId: place.alan.id });
-  Object.assign(place, { api, his: place.alan.api, root, group: group.id, project: project.id });
+  Object.assign(place, { host, api, his: place.alan.api, root, group: group.id, project: project.id });
 }
 
 async function labels({ api, group, project }) {
@@ -375,7 +378,8 @@ async function theEnd({ api, group, project, milestone }) {
   await api.Groups.remove(group);
 }
 
-await go({}, [
+await go({ host }, [
   people, labels, milestones, boards, badges, issues, listsOfIssues, thingsOfIssues, movesOfIssues, todos, snippets, projectSnippets,
-  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, ...shipping, ...templates, otherForms, theEnd,
+  epics, issuesOfEpics, ...mergeRequests, ...pipelines, ...deploying, ...shipping, ...templates, ...registry, ...transferring,
+  otherForms, theEnd,
 ]);

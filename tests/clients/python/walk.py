@@ -22,8 +22,11 @@ from checks import equal, go, refused, until
 from deploying import Deploying
 from pipelines import Pipelines
 from planning import Planning
+from registry import Registry
+from scim import Scim
 from shipping import Shipping
 from templates import Templates
+from transferring import Transferring
 
 CANNOT = """
 - Starring or subscribing twice, or taking back what is not there: the answer is 304, which the client raises as an error.
@@ -457,6 +460,15 @@ class Walk:
     def templates(self):
         go(Templates(self), Templates.STEPS)
 
+    def provisioning(self):
+        go(Scim(self), Scim.STEPS)
+
+    def registry(self):
+        go(Registry(self), Registry.STEPS)
+
+    def transferring(self):
+        go(Transferring(self), Transferring.STEPS)
+
     def custom_attributes(self):
         for thing in [self.root.projects.get(self.project.id), self.root.groups.get(self.engines.id), self.root.users.get(self.ada.id)]:
             thing.customattributes.set("place", "London")
@@ -516,8 +528,8 @@ class Walk:
 STEPS = [
     "signing_in", "users", "paging", "things_of_users", "groups", "members", "projects", "changes_of_place",
     "deletion_and_return", "forks", "files", "commits", "tags_and_archives", "uploads", "hooks", "events", "planning",
-    "pipelines", "deploying", "shipping", "templates", "custom_attributes", "namespaces", "project_tokens", "settings", "cannot",
-    "the_end",
+    "pipelines", "deploying", "shipping", "templates", "provisioning", "registry", "transferring", "custom_attributes", "namespaces",
+    "project_tokens", "settings", "cannot", "the_end",
 ]
 
 if __name__ == "__main__":

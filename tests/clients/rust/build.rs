@@ -11,6 +11,8 @@ fn main() {
     let mut document: Value = serde_json::from_str(&text).expect("JSON");
     drop_hashes(&mut document);
     drop_forms(&mut document);
+    drop_other_refusals(&mut document);
+    rename_json(&mut document);
     let api: openapiv3::OpenAPI = serde_json::from_value(document).expect("an OpenAPI document");
     let mut generator = progenitor::Generator::default();
     let tokens = generator.generate_tokens(&api).expect("a client");
@@ -41,13 +43,44 @@ fn drop_hashes(document: &mut Value) {
     }
 }
 
+/// progenitor knows one form of refusals for an operation. Those of SCIM have their own but for heads that are too large.
+fn drop_other_refusals(document: &mut Value) {
+    let paths = document["paths"].as_object_mut().expect("paths");
+    for (_, item) in paths
+        .iter_mut()
+        .filter(|(path, _)| path.starts_with("/api/scim/"))
+    {
+        for operation in item.as_object_mut().expect("operations").values_mut() {
+            if let Some(responses) = operation.get_mut("responses").and_then(Value::as_object_mut) {
+                responses.retain(|status, _| !matches!(status.as_str(), "414" | "431"));
+            }
+        }
+    }
+}
+
+/// progenitor knows no other name of JSON than its own.
+fn rename_json(document: &mut Value) {
+    match document {
+        Value::Object(entries) => {
+            if let Some(media) = entries.remove("application/scim+json") {
+                entries.insert("application/json".to_owned(), media);
+            }
+            entries.values_mut().for_each(rename_json);
+        }
+        Value::Array(items) => items.iter_mut().for_each(rename_json),
+        _ => {}
+    }
+}
+
 /// progenitor knows no `multipart/form-data`: operations that also take JSON stay with that, uploads go.
 fn drop_forms(document: &mut Value) {
     const FORM: &str = "multipart/form-data";
     let paths = document["paths"].as_object_mut().expect("paths");
     for item in paths.values_mut().filter_map(Value::as_object_mut) {
         item.retain(|_, operation| {
-            let content = operation.pointer_mut("/requestBody/content").and_then(Value::as_object_mut);
+            let content = operation
+                .pointer_mut("/requestBody/content")
+                .and_then(Value::as_object_mut);
             let Some(content) = content else { return true };
             content.remove(FORM);
             !content.is_empty()

@@ -68,7 +68,13 @@ const CRATES: [(&str, &[&str]); 7] = [
 ];
 
 fn sources() -> Vec<(String, PathBuf, String)> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let sources = sources_below("src");
+    assert!(sources.len() > 50, "the source was not found");
+    sources
+}
+
+fn sources_below(folder: &str) -> Vec<(String, PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(folder);
     let mut sources = Vec::new();
     let mut folders = vec![root.clone()];
     while let Some(folder) = folders.pop() {
@@ -77,7 +83,7 @@ fn sources() -> Vec<(String, PathBuf, String)> {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                let inside = path.strip_prefix(&root).expect("below src").to_owned();
+                let inside = path.strip_prefix(&root).expect("below the folder").to_owned();
                 let first = inside
                     .components()
                     .next()
@@ -90,7 +96,6 @@ fn sources() -> Vec<(String, PathBuf, String)> {
             }
         }
     }
-    assert!(sources.len() > 50, "the source was not found");
     sources
 }
 
@@ -180,19 +185,31 @@ fn nothing_imports_handlers_but_the_list_of_modules() {
 
 #[test]
 fn files_stay_short_and_are_named_for_what_they_hold() {
-    for (_, path, text) in sources() {
-        let lines = text.lines().count();
-        assert!(
-            lines <= LONGEST,
-            "src/{} has {lines} lines, more than {LONGEST}",
-            path.display()
-        );
-        let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        let empty = ["utils", "util", "helpers", "helper", "manager", "common", "misc"];
-        assert!(
-            !empty.contains(&name.as_str()),
-            "src/{} is named for nothing",
-            path.display()
-        );
+    let folders = [
+        "src",
+        "build",
+        "migration/src",
+        "benches",
+        "tests/it",
+        "tests/generator",
+    ];
+    for folder in folders {
+        let sources = sources_below(folder);
+        assert!(!sources.is_empty(), "{folder} was not found");
+        for (_, path, text) in sources {
+            let lines = text.lines().count();
+            assert!(
+                lines <= LONGEST,
+                "{folder}/{} has {lines} lines, more than {LONGEST}",
+                path.display()
+            );
+            let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
+            let empty = ["utils", "util", "helpers", "helper", "manager", "common", "misc"];
+            assert!(
+                !empty.contains(&name.as_str()),
+                "{folder}/{} is named for nothing",
+                path.display()
+            );
+        }
     }
 }

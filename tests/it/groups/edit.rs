@@ -111,10 +111,17 @@ scenario! {
         assert_eq!(lock(&format!("/groups/{later}")).await, json!(true));
         let ada = server.person("ada").await;
         join(&root, &inner_place, ada.id, 50).await;
+        let unlocked = json!({"name": "n", "path": "n", "parent_id": outer, "share_with_group_lock": false});
+        let eve = server.person("eve").await;
+        join(&root, &outer_place, eve.id, 40).await;
+        let message = eve.client.post("/groups", unlocked.clone()).await.expect(400).message();
+        assert!(message.contains(":share_with_group_lock=>[\"cannot be disabled"), "{message}");
         let refused = ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(400);
         assert_ne!(refused.json()["message"]["share_with_group_lock"], Value::Null);
         join(&root, &outer_place, ada.id, 50).await;
         ada.client.put(&inner_place, json!({"share_with_group_lock": false})).await.expect(200);
+        let made = ada.client.post("/groups", unlocked).await.expect(201).json();
+        assert_eq!(made["share_with_group_lock"], false);
         assert_eq!((lock(&outer_place).await, lock(&inner_place).await), (json!(true), json!(false)));
     }
 

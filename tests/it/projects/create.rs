@@ -1,7 +1,10 @@
 //! Making projects.
 
 use holdfast::git::RepositoryId;
-use holdfast::jobs::create_repository::{self, CreateRepository};
+use holdfast::jobs::{
+    self,
+    create_repository::{self, CreateRepository},
+};
 use serde_json::{Value, json};
 
 use crate::support::places::{group, id, project};
@@ -159,6 +162,9 @@ scenario! {
     async fn a_repository_that_was_never_made_is_made_by_the_job(server) {
         let root = server.root();
         let work = project(&root, "work", json!({})).await;
+        // The one that was made is not waited for.
+        let backlog = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
+        assert_eq!((backlog.waiting, backlog.running), (0, 0));
         let repository = RepositoryId::of_project(work);
         let store = &server.backend.repositories;
         // As if the server had been killed between the row and the repository.

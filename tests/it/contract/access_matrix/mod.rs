@@ -28,7 +28,12 @@ const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOC
 
 /// Reads of the caller's own things, of which most callers here have none, and of what a project has that the path does not
 /// name, which tests of its own try: that is 404.
-const OWN_THINGS: [&str; 3] = ["get_own_email", "get_own_key", "get_vulnerability"];
+const OWN_THINGS: [&str; 4] = [
+    "get_own_email",
+    "get_own_key",
+    "get_vulnerability",
+    "download_group_export",
+];
 
 /// The id of nothing.
 const MISSING: i64 = 999_999_999;
@@ -145,6 +150,10 @@ fn expected(operation: &Operation, standing: Standing, visibility: Visibility) -
         Standing::Job => return Expected::Hidden,
         other => other,
     };
+    // Identity providers alone, which tests of their own are.
+    if access.on == On::Scim {
+        return Expected::Unauthorized;
+    }
     let on_place = matches!(access.on, On::Project | On::Group);
     let role = match standing {
         Standing::Nobody if !access.anonymous => return Expected::Unauthorized,
@@ -189,7 +198,7 @@ fn callers(operation: &Operation) -> Vec<Standing> {
         Standing::Admin,
     ];
     match operation.access.on {
-        On::Instance => {}
+        On::Instance | On::Scim => {}
         On::User => standings.push(Standing::Themself),
         On::Project | On::Group => {
             standings.push(Standing::Expired);
@@ -323,7 +332,7 @@ impl<'a> Stage<'a> {
     /// The thing that an operation is called on.
     fn key_of(&self, operation: &Operation, place: &Place<'_>) -> i64 {
         match operation.access.on {
-            On::Instance => 0,
+            On::Instance | On::Scim => 0,
             // The target may be blocked by another operation at the time, and is not woken then.
             On::User if operation.id == "activate_user" => self.members[0].id,
             On::User => self.target.id,
@@ -354,7 +363,7 @@ impl<'a> Stage<'a> {
         let mut faults = Vec::new();
         let places = match operation.access.on {
             On::Project | On::Group => &self.places[..],
-            On::Instance | On::User => &self.places[..1],
+            On::Instance | On::User | On::Scim => &self.places[..1],
         };
         for place in places {
             let key = self.key_of(operation, place);

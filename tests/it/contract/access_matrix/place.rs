@@ -10,9 +10,9 @@ use crate::support::code::Project;
 use crate::support::people::Person;
 use crate::support::{Client, TestServer, places};
 use crate::{
-    badges, boards, clusters, deploy_keys, deployments, environments, epics, feature_flag_user_lists,
-    feature_flags, freeze_periods, issues, labels, merge_requests, milestones, pipeline_schedules,
-    pipeline_triggers, pipelines, snippets, variables,
+    badges, boards, clusters, container_registry, deploy_keys, deployments, environments, epics,
+    feature_flag_user_lists, feature_flags, freeze_periods, group_transfers, issues, labels, merge_requests,
+    milestones, pipeline_schedules, pipeline_triggers, pipelines, snippets, variables,
 };
 
 /// A group and projects of one visibility.
@@ -69,6 +69,8 @@ pub struct Place<'a> {
     pub environment: i64,
     pub deployment: i64,
     pub cluster: i64,
+    /// Of images, with the tag `v1`.
+    pub registry_repository: i64,
 }
 
 /// Makes one, with its members.
@@ -147,6 +149,7 @@ pub async fn place<'a>(
     let on_snippet = format!("{in_project}/snippets/{snippet}");
     let snippet_note = comment(server, &on_snippet).await;
     let on_snippet_note = format!("{on_snippet}/notes/{snippet_note}");
+    group_transfers::exported(server, group).await;
     let epic = epics::epic(&root, group, "there", json!({})).await;
     let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
     let on_epic = format!("{in_group}/epics/{}", epic.0);
@@ -167,6 +170,7 @@ pub async fn place<'a>(
         environment: environments::environment(&root, &in_project, "there").await,
         deployment: places::id(&deployments::deployment(&root, &project, "production", "success").await),
         cluster: clusters::cluster(&root, &in_project, "*").await,
+        registry_repository: container_registry::image(server, project.id, "there", "v1", None).await,
         label,
         group_label,
         issue,

@@ -27,9 +27,12 @@ impl Stage<'_> {
             }
         });
         let path = path.collect::<Vec<_>>().join("/");
-        let path = path.strip_prefix("/api/v4").expect("a path of the API");
+        let path = match path.strip_prefix("/api/v4") {
+            Some(below) => below.to_owned(),
+            None => format!("/{path}"),
+        };
         let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
-        let mut request = self.client(standing).request(method, path);
+        let mut request = self.client(standing).request(method, &path);
         let required = operation
             .parameters
             .iter()
@@ -51,12 +54,17 @@ impl Stage<'_> {
         if operation.statuses.contains(&412) {
             request = request.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
         }
-        if operation.body.is_some() || operation.raw_body {
+        let form_only = operation.body.is_none() || operation.id == "import_group";
+        if operation.raw_body || !form_only {
             request = request.json(&self.body(operation, place));
         }
-        if let Some(file) = operation.file.as_ref().filter(|_| operation.body.is_none()) {
+        if let Some(file) = operation.file.as_ref().filter(|_| form_only) {
             let part = reqwest::multipart::Part::text("x").file_name("x.txt");
-            request = request.multipart(reqwest::multipart::Form::new().part(file.name, part));
+            let form = reqwest::multipart::Form::new().part(file.name, part);
+            request = request.multipart(match operation.id {
+                "import_group" => form.text("name", "there").text("path", "there"),
+                _ => form,
+            });
         }
         request
     }
@@ -66,6 +74,7 @@ impl Stage<'_> {
         let number = |there: i64| (if read { there } else { MISSING }).to_string();
         let text = |there: &str| segment(if read { there } else { "missing" });
         match (name, operation.access.on) {
+            ("group_path" | "id", On::Scim) => text("there"),
             ("id", On::Project | On::Group | On::User) | ("user_id", On::User) => key.to_string(),
             ("id", On::Instance) if operation.id == "get_namespace" => self.places[2].group.to_string(),
             ("id", On::Instance) if operation.id.ends_with("_snippet") => number(self.snippet),
@@ -120,6 +129,9 @@ impl Stage<'_> {
             ("environment_id", _) => number(place.environment),
             ("deployment_id", _) => number(place.deployment),
             ("cluster_id", _) => number(place.cluster),
+            // One that everybody may see.
+            ("repository_id", On::Instance) => number(self.places[2].registry_repository),
+            ("repository_id", _) => number(place.registry_repository),
             ("ref", _) => text("main"),
             ("trigger", _) => "push_events".to_owned(),
             ("format", _) => "zip".to_owned(),
@@ -137,7 +149,12 @@ impl Stage<'_> {
     /// The contract's example, which names branches that the projects lack.
     fn body(&self, operation: &Operation, place: &Place<'_>) -> Value {
         let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
-        let content = &deref(&item["requestBody"])["content"]["application/json"];
+        let mut content = deref(&item["requestBody"])["content"]
+            .as_object()
+            .into_iter()
+            .flatten();
+        let content = content.find(|(media, _)| media.ends_with("json"));
+        let (_, content) = content.expect("a body of JSON");
         let mut body = content["example"].clone();
         assert!(body.is_object(), "{} has no example", operation.id);
         let number = self.calls.fetch_add(1, Ordering::Relaxed);

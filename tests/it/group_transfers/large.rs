@@ -1,0 +1,162 @@
+//! Groups that are large, in a server of their own.
+
+use std::fmt::Write as _;
+use std::io::Read;
+use std::time::Duration;
+
+use flate2::Compression;
+use flate2::read::GzDecoder;
+use flate2::write::GzEncoder;
+use serde_json::{Value, json};
+
+use super::{attributes, header, send};
+use crate::support::Client;
+use crate::support::process::{Process, Site, TOKEN};
+use crate::support::server::Kind;
+
+/// How many groups there are below the one that is exported.
+const GROUPS: i64 = 200;
+/// How many records each has of three kinds together.
+const RECORDS: i64 = 251;
+/// How long the description of each is, in bytes.
+const TEXT: usize = 2_000;
+/// How many of these cannot be compressed.
+const NOISE: usize = 400;
+/// How much more memory the server may take than before, in kilobytes; the records take 100,000.
+const MEMORY: u64 = 48 * 1024;
+
+/// The most memory that a process ever had, in kilobytes.
+fn peak(server: &Process) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let figure = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    figure.expect("a figure")
+}
+
+/// A group with so many groups below it, with so many records each.
+fn archive(groups: i64, records: i64) -> Vec<u8> {
+    let mut builder = tar::Builder::new(GzEncoder::new(Vec::new(), Compression::fast()));
+    let mut add = |name: &str, content: &str| {
+        let mut header = header(name, content.len() as u64);
+        header.set_cksum();
+        builder.append(&header, content.as_bytes()).expect("an entry");
+    };
+    add("VERSION", "0.2.4");
+    let all: String = (1..=groups + 1).map(|id| format!("{id}\n")).collect();
+    add("tree/groups/_all.ndjson", &all);
+    let text = "x".repeat(TEXT - NOISE);
+    let noise = || {
+        (0..NOISE)
+            .map(|_| char::from(rand::random_range(b'0'..=b'z')))
+            .collect::<String>()
+    };
+    for id in 1..=groups + 1 {
+        let parent = (id > 1).then_some(1);
+        add(
+            &format!("tree/groups/{id}.json"),
+            &attributes(id, parent, &format!("g{id}")).to_string(),
+        );
+        if parent.is_none() {
+            continue;
+        }
+        for (relation, share) in [("labels", 50), ("milestones", 100), ("epics", records - 150)] {
+            let mut lines = String::new();
+            for iid in 1..=share {
+                let record = json!({
+                    "id": id * 1_000 + iid, "iid": iid, "title": format!("{relation} {iid}"), "description": format!("{text}{}", noise()), "color": "#123456",
+                    "state": if relation == "milestones" { "active" } else { "opened" },
+                    "labels": [{"title": format!("labels {}", iid % 50 + 1)}],
+                });
+                writeln!(lines, "{record}").expect("a text");
+            }
+            add(&format!("tree/groups/{id}/{relation}.ndjson"), &lines);
+        }
+    }
+    builder
+        .into_inner()
+        .and_then(GzEncoder::finish)
+        .expect("an archive")
+}
+
+/// Waits for the end of an import.
+async fn finished(client: &Client, path: &str) -> Value {
+    loop {
+        let told = client
+            .get(&format!("/groups/{path}/import"))
+            .await
+            .expect(200)
+            .json();
+        if !["scheduled", "started"].contains(&told["import_status"].as_str().expect("a word")) {
+            return told;
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// Exports a group, waits for the archive, and gives it.
+async fn exported(client: &Client, path: &str) -> Vec<u8> {
+    client
+        .post(&format!("/groups/{path}/export"), json!({}))
+        .await
+        .expect(202);
+    loop {
+        let answer = client.get(&format!("/groups/{path}/export/download")).await;
+        if answer.status == 200 {
+            return answer.body;
+        }
+        assert_eq!(answer.status, 404);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test]
+async fn fifty_thousand_records_in_two_hundred_groups_take_little_memory() {
+    let site = Site::new(&Kind::Sqlite).await;
+    let server = site.serve(&["--plan", "ultimate"]).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    // What a first, small exchange takes is not the question.
+    send(&client, "small", None, archive(2, 160)).await.expect(202);
+    assert_eq!(finished(&client, "small").await["import_status"], "finished");
+    exported(&client, "small").await;
+    let before = peak(&server);
+    let large = archive(GROUPS, RECORDS);
+    // Larger than attachments may be where nobody has set anything.
+    assert!(large.len() > 10 << 20, "{}", large.len());
+    send(&client, "large", None, large).await.expect(202);
+    let told = finished(&client, "large").await;
+    assert_eq!(
+        (
+            &told["import_status"],
+            &told["imported_groups_count"],
+            &told["unmapped"]
+        ),
+        (&json!("finished"), &json!(GROUPS + 1), &json!([]))
+    );
+    let imported = peak(&server);
+    assert!(
+        imported - before < MEMORY,
+        "importing: {before} kB before and {imported} kB after"
+    );
+    let archive = exported(&client, "large").await;
+    let after = peak(&server);
+    assert!(
+        after - before < MEMORY,
+        "exporting: {before} kB before and {after} kB after"
+    );
+    let (mut lines, mut bytes) = (0, 0);
+    for entry in tar::Archive::new(GzDecoder::new(archive.as_slice()))
+        .entries()
+        .expect("a tar file")
+    {
+        let mut text = String::new();
+        entry
+            .expect("an entry")
+            .read_to_string(&mut text)
+            .expect("a text");
+        lines += text.lines().filter(|line| line.contains("xxx")).count();
+        bytes += text.len();
+    }
+    assert_eq!(lines as i64, GROUPS * RECORDS);
+    assert!(bytes > 100_000_000, "{bytes}");
+    server.stop().await;
+}

@@ -1,0 +1,99 @@
+//! Layers of any size take little memory, in a server of its own.
+
+use std::path::Path;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use reqwest::Method;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+
+use super::Tool;
+use crate::support::Client;
+use crate::support::places::project;
+use crate::support::process::{Process, Site, TOKEN};
+use crate::support::server::Kind;
+
+/// How much is pushed where `HOLDFAST_LARGE_PUSH_MEGABYTES` says nothing else, as .ci/run does.
+const MEGABYTES: usize = 192;
+/// How much more memory the server may take for it than before, in kilobytes.
+const MEMORY: u64 = 24 * 1024;
+
+/// The names of all files below a directory.
+pub fn files(directory: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    // What goes meanwhile is not there.
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.path().is_dir() {
+            true => found.extend(files(&entry.path())),
+            false => found.push(entry.file_name().to_string_lossy().into_owned()),
+        }
+    }
+    found
+}
+
+/// The most memory that a process ever had, in kilobytes.
+fn peak(server: &Process) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("a process");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let figure = line.and_then(|line| line.split_whitespace().next()?.parse().ok());
+    figure.expect("a figure")
+}
+
+/// One megabyte of a layer, no two alike.
+fn megabyte(number: usize) -> Bytes {
+    let mut bytes = vec![0x5a; 1 << 20];
+    bytes[..8].copy_from_slice(&number.to_le_bytes());
+    bytes.into()
+}
+
+#[tokio::test]
+async fn a_large_layer_is_streamed_both_ways() {
+    let asked = std::env::var("HOLDFAST_LARGE_PUSH_MEGABYTES").ok();
+    let megabytes = asked.map_or(MEGABYTES, |text| text.parse().expect("a number"));
+    let site = Site::new(&Kind::Sqlite).await;
+    let server = site.serve(&[]).await;
+    project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
+    let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
+    // What a first, small exchange takes is not the question.
+    let small = tool.push_blob(&vec![1; 4 << 20]).await;
+    tool.client
+        .get(&tool.path(&format!("blobs/{small}")))
+        .await
+        .expect(200);
+    let before = peak(&server);
+    let mut hash = Sha256::new();
+    for number in 0..megabytes {
+        hash.update(megabyte(number));
+    }
+    let digest = format!("sha256:{}", hex::encode(hash.finalize()));
+    let location = tool.begin().await;
+    let pieces =
+        futures_util::stream::iter(0..megabytes).map(|number| Ok::<_, std::io::Error>(megabyte(number)));
+    let request = tool
+        .client
+        .request(Method::PATCH, &location)
+        .body(reqwest::Body::wrap_stream(pieces));
+    tool.client.send(request).await.expect(202);
+    let ended = format!("{location}?digest={digest}");
+    tool.send(Method::PUT, &ended, &[], Vec::new()).await.expect(201);
+    let request = tool
+        .client
+        .request(Method::GET, &tool.path(&format!("blobs/{digest}")));
+    let response = request.send().await.expect("an answer");
+    assert_eq!(response.content_length(), Some((megabytes as u64) << 20));
+    let (mut hash, mut pieces) = (Sha256::new(), response.bytes_stream());
+    while let Some(piece) = pieces.next().await {
+        hash.update(piece.expect("a piece"));
+    }
+    assert_eq!(format!("sha256:{}", hex::encode(hash.finalize())), digest);
+    let after = peak(&server);
+    assert!(
+        after - before < MEMORY,
+        "the server took {before} kB before and {after} kB after"
+    );
+    // 128 megabytes a piece, and the small blob; nothing that is half.
+    let kept = files(&site.data.join("objects/registry"));
+    assert_eq!(kept.len(), megabytes.div_ceil(128) + 1, "{kept:?}");
+    server.stop().await;
+}

@@ -1,0 +1,194 @@
+//! The registry of container images by its protocol, OCI Distribution 1.1.
+
+mod access;
+mod blobs;
+mod collecting;
+mod in_buckets;
+mod interrupted;
+mod kept;
+mod large;
+mod manifests;
+mod places;
+mod refusals;
+mod skopeo;
+mod tags;
+mod uploads;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::Method;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use crate::support::server::ROOT_TOKEN;
+use crate::support::{Answer, Client, TestServer};
+
+/// An image.
+pub const IMAGE: &str = "application/vnd.oci.image.manifest.v1+json";
+/// A list of images.
+pub const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+/// The configuration of an image.
+pub const CONFIG: &str = "application/vnd.oci.image.config.v1+json";
+
+/// The digest of bytes.
+pub fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex::encode(Sha256::digest(bytes)))
+}
+
+/// Bytes that differ by their seed.
+pub fn noise(count: usize, seed: usize) -> Vec<u8> {
+    (0..count)
+        .map(|n| ((n + seed) * (n % 13 + 1) % 251) as u8)
+        .collect()
+}
+
+/// The value of a header of HTTP's Basic scheme.
+pub fn basic(name: &str, password: &str) -> String {
+    format!("Basic {}", STANDARD.encode(format!("{name}:{password}")))
+}
+
+/// Asks for a token.
+pub async fn ask(base: &str, credentials: Option<(&str, &str)>, scopes: &[&str]) -> Answer {
+    let mut client = Client::new(base, None);
+    if let Some((name, password)) = credentials {
+        client = client.header("Authorization", &basic(name, password));
+    }
+    let mut query = "service=container_registry".to_owned();
+    for scope in scopes {
+        query.push_str(&format!("&scope={scope}"));
+    }
+    client.get(&format!("//jwt/auth?{query}")).await
+}
+
+/// What pushes and pulls images of one name.
+pub struct Tool {
+    /// A caller with a token.
+    pub client: Client,
+    /// The name of the images.
+    pub name: String,
+}
+
+/// An image that was pushed.
+pub struct Image {
+    /// The digest of the manifest.
+    pub digest: String,
+    /// The manifest.
+    pub manifest: Value,
+    /// The digest of the configuration.
+    pub config: String,
+    /// The layer.
+    pub layer: Vec<u8>,
+}
+
+impl Tool {
+    /// One with a token for these actions.
+    pub async fn new(base: &str, credentials: Option<(&str, &str)>, name: &str, actions: &str) -> Self {
+        let scope = format!("repository:{name}:{actions}");
+        let token = ask(base, credentials, &[&scope]).await.expect(200).json();
+        let token = token["token"].as_str().expect("a token");
+        Self {
+            client: Client::new(base, None).header("Authorization", &format!("Bearer {token}")),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The administrator, who may do everything.
+    pub async fn of_root(server: &TestServer, name: &str) -> Self {
+        Self::new(&server.base, Some(("root", ROOT_TOKEN)), name, "pull,push,delete").await
+    }
+
+    /// A path of the repository.
+    pub fn path(&self, rest: &str) -> String {
+        format!("//v2/{}/{rest}", self.name)
+    }
+
+    /// Sends a request with a body.
+    pub async fn send(&self, method: Method, path: &str, headers: &[(&str, &str)], body: Vec<u8>) -> Answer {
+        let mut request = self.client.request(method, path).body(body);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.client.send(request).await
+    }
+
+    /// Begins an upload and answers where it goes on.
+    pub async fn begin(&self) -> String {
+        let begun = self
+            .send(Method::POST, &self.path("blobs/uploads/"), &[], Vec::new())
+            .await;
+        format!("/{}", begun.expect(202).header("location"))
+    }
+
+    /// Pushes a blob in one request.
+    pub async fn push_blob(&self, bytes: &[u8]) -> String {
+        let digest = digest(bytes);
+        let path = self.path(&format!("blobs/uploads/?digest={digest}"));
+        self.send(Method::POST, &path, &[], bytes.to_vec())
+            .await
+            .expect(201);
+        digest
+    }
+
+    /// Pushes a manifest.
+    pub async fn push_manifest(&self, reference: &str, kind: &str, manifest: &Value) -> Answer {
+        let path = self.path(&format!("manifests/{reference}"));
+        self.send(
+            Method::PUT,
+            &path,
+            &[("content-type", kind)],
+            manifest.to_string().into_bytes(),
+        )
+        .await
+    }
+
+    /// Pushes a small image.
+    pub async fn push_image(&self, tag: &str, seed: usize) -> Image {
+        let layer = noise(1_000, seed);
+        let config =
+            json!({"created": "2020-01-02T03:04:05Z", "architecture": "amd64", "os": "linux", "seed": seed});
+        let config = config.to_string().into_bytes();
+        let manifest = json!({
+            "schemaVersion": 2,
+            "mediaType": IMAGE,
+            "config": {"mediaType": CONFIG, "digest": self.push_blob(&config).await, "size": config.len()},
+            "layers": [{
+                "mediaType": "application/vnd.oci.image.layer.v1.tar",
+                "digest": self.push_blob(&layer).await,
+                "size": layer.len(),
+            }],
+        });
+        let pushed = self.push_manifest(tag, IMAGE, &manifest).await.expect(201);
+        Image {
+            digest: pushed.header("docker-content-digest").to_owned(),
+            manifest,
+            config: digest(&config),
+            layer,
+        }
+    }
+}
+
+/// The code of the error in an answer.
+#[track_caller]
+pub fn code(answer: &Answer) -> String {
+    let errors = &answer.json()["errors"];
+    assert_eq!(errors.as_array().map(Vec::len), Some(1), "{errors}");
+    assert!(errors[0]["message"].is_string(), "{errors}");
+    errors[0]["code"].as_str().expect("a code").to_owned()
+}
+
+/// Asserts the status and the code of an error.
+#[track_caller]
+pub fn assert_refused(answer: &Answer, status: u16, wanted: &str) {
+    assert_eq!(
+        (answer.status, code(answer).as_str()),
+        (status, wanted),
+        "{}",
+        String::from_utf8_lossy(&answer.body)
+    );
+    assert_eq!(answer.header("docker-distribution-api-version"), "registry/2.0");
+}
+
+/// The keys of all objects of the registry.
+pub async fn objects(server: &TestServer) -> Vec<String> {
+    server.backend.objects.keys(Some("registry")).await.expect("keys")
+}

@@ -1,0 +1,164 @@
+//! Provisioning by SCIM (specification 2.19 and 4.19), and single sign-on of groups.
+
+mod changing;
+mod creating;
+mod identities;
+mod power;
+mod reading;
+mod refusals;
+mod removal;
+mod replacing;
+mod settings;
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use crate::support::client::segment;
+use crate::support::places::group;
+use crate::support::{Answer, Client, TestServer};
+
+/// The identity provider of a group.
+pub struct Provider {
+    /// A caller with the token.
+    pub client: Client,
+    /// The token.
+    pub token: String,
+    /// The number of the group.
+    pub group: i64,
+    /// Where its resources are.
+    pub base: String,
+}
+
+impl Provider {
+    /// The provider of a new group, whose only owner is the administrator.
+    pub async fn of(server: &TestServer, path: &str) -> Self {
+        let group = group(&server.root(), path, json!({})).await;
+        enable(&server.root(), group).await;
+        Self::with_token(server, group, path, token(&server.root(), group).await)
+    }
+
+    pub fn with_token(server: &TestServer, group: i64, path: &str, token: String) -> Self {
+        Self {
+            client: server
+                .anonymous()
+                .header("Authorization", &format!("Bearer {token}")),
+            token,
+            group,
+            base: format!("//api/scim/v2/groups/{}", segment(path)),
+        }
+    }
+
+    pub async fn get(&self, path: &str) -> Answer {
+        self.client.get(&format!("{}{path}", self.base)).await
+    }
+
+    /// A page of users.
+    pub async fn list(&self, query: &[(&str, &str)]) -> Answer {
+        let request = self.client.request(Method::GET, &format!("{}/Users", self.base));
+        self.client.send(request.query(query)).await
+    }
+
+    /// The ids of the users that a filter finds.
+    pub async fn found(&self, filter: &str) -> Vec<Value> {
+        let list = self.list(&[("filter", filter)]).await.expect(200).json();
+        let users = list["Resources"].as_array().expect("a list");
+        users.iter().map(|user| user["id"].clone()).collect()
+    }
+
+    pub async fn user(&self, uid: &str) -> Answer {
+        self.get(&format!("/Users/{}", segment(uid))).await
+    }
+
+    pub async fn send(&self, method: Method, path: &str, body: &Value) -> Answer {
+        let request = self.client.request(method, &format!("{}{path}", self.base));
+        let request = request.header("Content-Type", "application/scim+json");
+        self.client.send(request.body(body.to_string())).await
+    }
+
+    pub async fn create(&self, body: &Value) -> Answer {
+        self.send(Method::POST, "/Users", body).await
+    }
+
+    pub async fn patch(&self, uid: &str, operations: Value) -> Answer {
+        let body = json!({
+            "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"], "Operations": operations,
+        });
+        self.send(Method::PATCH, &format!("/Users/{}", segment(uid)), &body)
+            .await
+    }
+
+    pub async fn delete(&self, uid: &str) -> Answer {
+        let path = format!("{}/Users/{}", self.base, segment(uid));
+        self.client.delete(&path).await
+    }
+
+    /// Provisions a user of this name, whose id at the provider is `uid-<name>`; gives the number of the account.
+    pub async fn provision(&self, server: &TestServer, name: &str) -> i64 {
+        self.create(&wish(name)).await.expect(201);
+        account(server, name).await.expect("an account")
+    }
+
+    /// The role of a user as a member of the group, if they are one.
+    pub async fn role(&self, server: &TestServer, user: i64) -> Option<i64> {
+        let member = server
+            .root()
+            .get(&format!("/groups/{}/members/{user}", self.group))
+            .await;
+        (member.status == 200).then(|| member.json()["access_level"].as_i64().expect("a role"))
+    }
+}
+
+/// What providers say of a new user.
+pub fn wish(name: &str) -> Value {
+    json!({
+        "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"],
+        "externalId": format!("uid-{name}"),
+        "userName": format!("{name}@example.org"),
+        "active": true,
+        "name": { "formatted": format!("Name of {name}"), "givenName": "Name", "familyName": name },
+        "emails": [{ "type": "work", "value": format!("{name}@example.org"), "primary": true }],
+        "meta": { "resourceType": "User" },
+    })
+}
+
+/// Switches the single sign-on of a group on.
+pub async fn enable(owner: &Client, group: i64) {
+    let enabled = owner
+        .put(&format!("/groups/{group}/saml"), json!({ "enabled": true }))
+        .await;
+    enabled.expect(200);
+}
+
+/// Makes the SCIM token of a group.
+pub async fn token(owner: &Client, group: i64) -> String {
+    let made = owner
+        .post(&format!("/groups/{group}/scim_token"), json!({}))
+        .await
+        .expect(201);
+    made.json()["token"].as_str().expect("a token").to_owned()
+}
+
+/// The number of the account of this name, if there is one.
+pub async fn account(server: &TestServer, username: &str) -> Option<i64> {
+    let found = server
+        .root()
+        .get(&format!("/users?username={username}"))
+        .await
+        .expect(200);
+    found.json()[0]["id"].as_i64()
+}
+
+/// A refusal by its status and kind; checks that it is in the form of the protocol.
+#[track_caller]
+pub fn refusal(answer: &Answer) -> (u16, Value, String) {
+    assert_eq!(answer.header("content-type"), "application/scim+json");
+    let body = answer.json();
+    assert_eq!(
+        body["schemas"],
+        json!(["urn:ietf:params:scim:api:messages:2.0:Error"])
+    );
+    assert_eq!(body["status"], json!(answer.status.to_string()));
+    assert_eq!(body["message"], body["detail"]);
+    let detail = body["detail"].as_str().expect("a text").to_owned();
+    (answer.status, body["scimType"].clone(), detail)
+}
