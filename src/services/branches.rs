@@ -241,13 +241,14 @@ fn level(developers: bool) -> i32 {
 }
 
 fn new_row(project_id: i64, name: &str, protection: Protection) -> protected_branches::ActiveModel {
+    let at = now();
     protected_branches::ActiveModel {
         project_id: Set(project_id),
         name: Set(name.to_owned()),
         push_access_level: Set(level(protection.developers_can_push.unwrap_or(false))),
         merge_access_level: Set(level(protection.developers_can_merge.unwrap_or(false))),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     }
 }

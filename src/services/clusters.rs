@@ -111,6 +111,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
     check(&new, &scope)?;
     let user = access.caller.signed_in()?;
     let project_id = access.project.id;
+    let at = now();
     let row = ActiveModel {
         project_id: Set(Some(project_id)),
         name: Set(new.name),
@@ -118,8 +119,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
         environment_scope: Set(scope),
         enabled: Set(new.enabled),
         managed: Set(new.managed),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     let (cluster, platform) = backend

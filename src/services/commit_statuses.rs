@@ -306,6 +306,7 @@ async fn enter(
         .into_iter()
         .partition(|job| job.name == name && job.stage == EXTERNAL);
     let old = same.into_iter().next_back();
+    let at = now();
     let before = old.as_ref().map(|job| (job.id, job.status));
     let mut row = match old {
         Some(job) if !job.status.is_finished() => {
@@ -323,7 +324,7 @@ async fn enter(
             if let Some(old) = old {
                 let mut row = old.into_active_model();
                 row.retried = Set(true);
-                row.updated_at = Set(now());
+                row.updated_at = Set(at);
                 row.update(transaction).await?;
             }
             ActiveModel {
@@ -333,7 +334,7 @@ async fn enter(
                 stage: Set(EXTERNAL.to_owned()),
                 allow_failure: Set(false),
                 retried: Set(false),
-                created_at: Set(now()),
+                created_at: Set(at),
                 ..Default::default()
             }
         }
@@ -341,14 +342,14 @@ async fn enter(
     let is_new = row.id.is_not_set();
     let began = is_new || before.map(|(_, status)| status) != Some(report.status);
     if began && report.status == Status::Running {
-        row.started_at = Set(Some(now()));
+        row.started_at = Set(Some(at));
     }
     if began && report.status.is_finished() {
-        row.finished_at = Set(Some(now()));
+        row.finished_at = Set(Some(at));
     }
     row.status = Set(report.status);
     row.user_id = Set(Some(user_id));
-    row.updated_at = Set(now());
+    row.updated_at = Set(at);
     if let Some(url) = &report.target_url {
         row.target_url = Set(Some(url.clone()).filter(|url| !url.is_empty()));
     }

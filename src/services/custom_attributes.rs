@@ -81,14 +81,15 @@ async fn change_or_attach(
         Owner::Group(id) => (None, Some(id), None),
         Owner::User(id) => (None, None, Some(id)),
     };
+    let at = now();
     let row = custom_attributes::ActiveModel {
         project_id: Set(project_id),
         namespace_id: Set(namespace_id),
         user_id: Set(user_id),
         key: Set(key.to_owned()),
         value: Set(value.to_owned()),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     row.insert(transaction)

@@ -116,12 +116,13 @@ pub async fn create(
                 }
                 return Err(taken());
             }
+            let at = now();
             let row = keys::ActiveModel {
                 title: Set(title),
                 key: Set(key.text),
                 fingerprint: Set(key.fingerprint),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             let made = row.insert(transaction).await.map_err(refused)?;
@@ -282,12 +283,13 @@ async fn join(
         let text = format!("There are {MOST} deploy keys already");
         return Err(Error::Refused(text.into()));
     }
+    let at = now();
     let row = places::ActiveModel {
         project_id: Set(project_id),
         deploy_key_id: Set(key.id),
         can_push: Set(can_push),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     let place = row.insert(transaction).await?;

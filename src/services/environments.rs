@@ -250,14 +250,15 @@ async fn insert(
         let text = format!("There are {MOST} environments already");
         return Err(Error::Refused(text.into()));
     }
+    let at = now();
     let row = ActiveModel {
         project_id: Set(project_id),
         slug: Set(free_slug(transaction, project_id, &name).await?),
         name: Set(name),
         external_url: Set(external_url),
         state: Set(State::Available),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     let made = row.insert(transaction).await;

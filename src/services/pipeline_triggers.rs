@@ -96,6 +96,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
     let (project_id, owner) = (access.project.id, access.caller.signed_in()?);
     let token = Token::generate(PREFIX);
     let digest = token.digest();
+    let at = now();
     let row = ActiveModel {
         project_id: Set(project_id),
         owner_id: Set(owner.id),
@@ -103,8 +104,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
         token_encrypted: Set(backend.keyring.encrypt(token.expose(), &place(&digest))?),
         beginning: Set(token.expose().chars().take(SHOWN).collect()),
         digest: Set(digest),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     let made = backend

@@ -181,6 +181,7 @@ fn bot(project_id: i64, name: String, creator_id: i64) -> users::ActiveModel {
         hex::encode(rand::random::<[u8; 8]>())
     );
     let email = format!("{username}@noreply.invalid");
+    let at = now();
     users::ActiveModel {
         username_key: Set(fold(&username)),
         username: Set(username),
@@ -191,10 +192,10 @@ fn bot(project_id: i64, name: String, creator_id: i64) -> users::ActiveModel {
         external: Set(true),
         can_create_group: Set(false),
         projects_limit: Set(0),
-        confirmed_at: Set(Some(now())),
+        confirmed_at: Set(Some(at)),
         created_by_id: Set(Some(creator_id)),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     }
 }
@@ -205,13 +206,14 @@ async fn enrol(
     bot: &users::Model,
     level: AccessLevel,
 ) -> Result<()> {
+    let at = now();
     let row = members::ActiveModel {
         user_id: Set(bot.id),
         project_id: Set(Some(project_id)),
         access_level: Set(level),
         created_by_id: Set(bot.created_by_id),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     row.insert(transaction).await?;

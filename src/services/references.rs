@@ -233,13 +233,14 @@ async fn follow_up(
         update = update.col_expr(projects::Column::DefaultBranch, Expr::value(name));
         let known = protected_branches::of_project(transaction, project_id).await?;
         if !known.iter().any(|branch| branch.name == name) {
+            let at = now();
             let row = protected_branches::ActiveModel {
                 project_id: Set(project_id),
                 name: Set(name.to_owned()),
                 push_access_level: Set(AccessLevel::Maintainer.into()),
                 merge_access_level: Set(AccessLevel::Maintainer.into()),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             row.insert(transaction).await?;

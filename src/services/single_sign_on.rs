@@ -107,12 +107,13 @@ pub async fn update(
                     row.update(transaction).await?
                 }
                 None => {
+                    let at = now();
                     let row = saml_providers::ActiveModel {
                         namespace_id: Set(group.id),
                         enabled: Set(enabled.unwrap_or(false)),
                         default_membership_role: Set(role.unwrap_or(DEFAULT_ROLE)),
-                        created_at: Set(now()),
-                        updated_at: Set(now()),
+                        created_at: Set(at),
+                        updated_at: Set(at),
                         ..Default::default()
                     };
                     row.insert(transaction).await?

@@ -91,17 +91,19 @@ fn plain(shape: &'static Shape) -> &'static Shape {
     shape
 }
 
-/// What is left of an object of conditions, as a query has them, without those that say nothing.
+/// What is left of conditions, as a query has them, without those that say nothing.
 pub fn without_blanks(shape: &'static Shape, mut value: Value) -> Value {
     let blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
-    if let (Shape::Object(_), Value::Object(entries)) = (plain(shape), &mut value) {
-        entries.retain(|_, entry| match entry {
+    match (plain(shape), &mut value) {
+        (Shape::Object(_), Value::Object(entries)) => entries.retain(|_, entry| match entry {
             Value::Array(items) => {
                 items.retain(|item| !blank(item));
                 !items.is_empty()
             }
             entry => !blank(entry),
-        });
+        }),
+        (Shape::List { .. }, Value::Array(items)) if items.iter().all(blank) => return Value::Null,
+        _ => {}
     }
     value
 }
@@ -321,7 +323,10 @@ fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) ->
         plain(inner),
         Shape::Object(_) | Shape::Map(_) | Shape::List { .. }
     );
-    let coerced = items.into_iter().enumerate().filter_map(|(index, item)| {
+    // `ids[]=` is all that a form has for a list of nothing.
+    let given = |item: &Value| keeps_empty(plain(inner)) || item.as_str() != Some("");
+    let items = items.into_iter().filter(given).enumerate();
+    let coerced = items.filter_map(|(index, item)| {
         let inner_name = if nested {
             format!("{name}[{index}]")
         } else {
@@ -509,12 +514,28 @@ mod tests {
             shape: Shape::Any,
         }];
         static OBJECT: Shape = Shape::Object(&FIELDS);
+        static LIST: Shape = Shape::List {
+            items: &INTEGER,
+            min: 0,
+            max: None,
+        };
         let sent = json!({"a": "", "b": ["", "1"], "c": [" "], "d": "x", "e": null});
         assert_eq!(
             without_blanks(&OBJECT, sent),
             json!({"b": ["1"], "d": "x", "e": null})
         );
         assert_eq!(without_blanks(&Shape::Any, json!("")), json!(""));
+        assert_eq!(without_blanks(&LIST, json!(["", " "])), Value::Null);
+        assert_eq!(without_blanks(&LIST, json!(["", "1"])), json!(["", "1"]));
+    }
+
+    #[test]
+    fn a_list_of_nothing_but_empty_texts_is_empty_unless_it_is_of_texts() {
+        let (coerced, faults) = run(json!({"name": "x", "ids": [""]}));
+        assert_eq!((&coerced["ids"], faults), (&json!([]), vec![]));
+        let (coerced, faults) = run(json!({"name": "x", "ids": ["", "7"]}));
+        assert_eq!((&coerced["ids"], faults), (&json!([7]), vec![]));
+        assert_eq!(run(json!({"name": "x", "ids": [" "]})).1, ["ids is invalid"]);
     }
 
     #[test]

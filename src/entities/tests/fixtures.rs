@@ -27,14 +27,15 @@ pub(crate) struct Person {
 pub(crate) struct World<'a>(&'a Database);
 
 pub(crate) fn user_row(username: &str) -> users::ActiveModel {
+    let at = now();
     users::ActiveModel {
         username: Set(username.to_owned()),
         username_key: Set(fold(username)),
         name: Set(username.to_owned()),
         email: Set(format!("{username}@example.com")),
         email_key: Set(fold(&format!("{username}@example.com"))),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     }
 }
@@ -105,6 +106,7 @@ impl<'a> World<'a> {
     }
 
     pub(crate) async fn try_project(&self, namespace_id: i64, name: &str) -> Result<i64, DbErr> {
+        let at = now();
         let row = projects::ActiveModel {
             namespace_id: Set(namespace_id),
             name: Set(name.to_owned()),
@@ -112,9 +114,9 @@ impl<'a> World<'a> {
             path: Set(name.to_owned()),
             path_key: Set(fold(name)),
             visibility: Set(Visibility::Private),
-            last_activity_at: Set(now()),
-            created_at: Set(now()),
-            updated_at: Set(now()),
+            last_activity_at: Set(at),
+            created_at: Set(at),
+            updated_at: Set(at),
             ..Default::default()
         };
         Ok(projects::Entity::insert(row)
@@ -147,14 +149,15 @@ impl<'a> World<'a> {
             members::Source::Group(id) => (Some(id), None),
             members::Source::Project(id) => (None, Some(id)),
         };
+        let at = now();
         let row = members::ActiveModel {
             user_id: Set(user.id),
             namespace_id: Set(namespace_id),
             project_id: Set(project_id),
             access_level: Set(level),
             expires_at: Set(expires_at),
-            created_at: Set(now()),
-            updated_at: Set(now()),
+            created_at: Set(at),
+            updated_at: Set(at),
             ..Default::default()
         };
         members::Entity::insert(row).exec(self.0.write()).await.unwrap();
@@ -167,13 +170,14 @@ impl<'a> World<'a> {
         level: AccessLevel,
         expires_at: Option<NaiveDate>,
     ) {
+        let at = now();
         let row = group_shares::ActiveModel {
             namespace_id: Set(group),
             with_group_id: Set(with),
             access_level: Set(level),
             expires_at: Set(expires_at),
-            created_at: Set(now()),
-            updated_at: Set(now()),
+            created_at: Set(at),
+            updated_at: Set(at),
             ..Default::default()
         };
         group_shares::Entity::insert(row)
@@ -189,13 +193,14 @@ impl<'a> World<'a> {
         level: AccessLevel,
         expires_at: Option<NaiveDate>,
     ) {
+        let at = now();
         let row = project_shares::ActiveModel {
             project_id: Set(project),
             group_id: Set(with),
             access_level: Set(level),
             expires_at: Set(expires_at),
-            created_at: Set(now()),
-            updated_at: Set(now()),
+            created_at: Set(at),
+            updated_at: Set(at),
             ..Default::default()
         };
         project_shares::Entity::insert(row)
@@ -206,6 +211,7 @@ impl<'a> World<'a> {
 }
 
 fn namespace_row(path: &str, full_path: &str, visibility: Visibility) -> namespaces::ActiveModel {
+    let at = now();
     namespaces::ActiveModel {
         name: Set(path.to_owned()),
         name_key: Set(fold(path)),
@@ -213,8 +219,8 @@ fn namespace_row(path: &str, full_path: &str, visibility: Visibility) -> namespa
         full_path: Set(full_path.to_owned()),
         full_path_key: Set(fold(full_path)),
         visibility: Set(visibility),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     }
 }

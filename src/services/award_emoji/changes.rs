@@ -20,8 +20,8 @@ use crate::services::todos;
 /// Awards an emoji to something.
 ///
 /// # Errors
-/// 404, also for a name that no emoji has, for one that the caller awarded already, and for a note that nobody wrote;
-/// 403 for others than members where the discussion is locked.
+/// 404, also for a name that no emoji has, for one that the caller awarded already, for a vote for or against what the caller
+/// made, and for a note that nobody wrote; 403 for others than members where the discussion is locked.
 pub async fn create(backend: &Backend, place: &Place, key: Key, name: &str) -> Result<Award> {
     let user = place.caller.signed_in()?;
     backend
@@ -30,6 +30,9 @@ pub async fn create(backend: &Backend, place: &Place, key: Key, name: &str) -> R
             let to = Awardable::lock(transaction, place, key).await?;
             to.on().check_unlocked(place)?;
             let name = known(name).ok_or_else(|| refused("Name is not a valid emoji name"))?;
+            if matches!(name, THUMBS_UP | THUMBS_DOWN) && to.author_id() == Some(user.id) {
+                return Err(refused("Name is a vote, which is not for the author"));
+            }
             enter(transaction, user, &to, name).await
         })
         .await

@@ -140,6 +140,14 @@ impl Awardable {
         }
     }
 
+    /// Who made or wrote it; nobody where the user is gone.
+    fn author_id(&self) -> Option<i64> {
+        match self {
+            Self::Noteable(on) => on.author_id(),
+            Self::Note(note, _) => note.author_id,
+        }
+    }
+
     /// The awards that belong to it.
     fn holds(&self) -> Expr {
         match self {

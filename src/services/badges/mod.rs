@@ -123,14 +123,15 @@ pub(in crate::services) fn checked(
 ) -> Result<ActiveModel> {
     links::check_web("link_url", &link_url)?;
     links::check_web("image_url", &image_url)?;
+    let at = now();
     Ok(ActiveModel {
         project_id: Set(scope.project_id()),
         namespace_id: Set(scope.namespace_id()),
         name: Set(name.filter(|name| !name.is_empty())),
         link_url: Set(link_url),
         image_url: Set(image_url),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     })
 }

@@ -82,14 +82,15 @@ pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row>
 /// # Errors
 /// 400 for a blank name.
 pub(in crate::services) fn checked(scope: Scope, name: &str) -> Result<ActiveModel> {
+    let at = now();
     Ok(ActiveModel {
         project_id: Set(scope.project_id()),
         namespace_id: Set(scope.namespace_id()),
         name: Set(check_name(name)?),
         hide_backlog_list: Set(false),
         hide_closed_list: Set(false),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     })
 }

@@ -86,14 +86,15 @@ pub async fn create(backend: &Backend, place: &Place, board_id: i64, subject: Su
                 Subject::Milestone(id) => (None, Some(id), None),
                 Subject::Assignee(id) => (None, None, Some(id)),
             };
+            let at = now();
             let made = ActiveModel {
                 board_id: Set(board_id),
                 label_id: Set(label_id),
                 milestone_id: Set(milestone_id),
                 assignee_id: Set(assignee_id),
                 position: Set(others.last().map_or(0, |last| last.position.saturating_add(1))),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             let made = made.insert(transaction).await.map_err(refused)?;

@@ -58,6 +58,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
             };
             let environment = environments::ensure(transaction, project_id, new.environment).await?;
             let scope = Scope::Project(project_id);
+            let at = now();
             let row = ActiveModel {
                 project_id: Set(project_id),
                 environment_id: Set(environment.id),
@@ -68,9 +69,9 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
                 status: Set(status),
                 user_id: Set(Some(user.id)),
                 job_id: Set(new.job_id),
-                finished_at: Set(status.is_finished().then(now)),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                finished_at: Set(status.is_finished().then_some(at)),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             let made = row.insert(transaction).await?;
@@ -116,10 +117,11 @@ pub(super) async fn become_now(
     if deployment.status == status {
         return Ok(deployment);
     }
+    let at = now();
     let mut row = deployment.into_active_model();
     row.status = Set(status);
-    row.finished_at = Set(status.is_finished().then(now));
-    row.updated_at = Set(now());
+    row.finished_at = Set(status.is_finished().then_some(at));
+    row.updated_at = Set(at);
     let after = row.update(transaction).await?;
     shipping::begin(transaction, &after).await?;
     Ok(after)

@@ -82,13 +82,14 @@ pub struct ScopeChange {
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> Result<Row> {
     rules::check_name(&new.name)?;
     let project_id = access.project.id;
+    let at = now();
     let flag = ActiveModel {
         project_id: Set(project_id),
         name: Set(new.name),
         description: Set(new.description),
         active: Set(new.active),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     backend

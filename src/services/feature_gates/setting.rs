@@ -145,11 +145,12 @@ pub async fn set(backend: &Backend, name: String, wish: Wish) -> Result<Row> {
 
 /// The gate of a name, made where there is none, and the transaction's until that ends.
 async fn make(transaction: &DatabaseTransaction, name: String) -> Result<Model> {
+    let at = now();
     let row = ActiveModel {
         name: Set(name),
         enabled: Set(false),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     let again = OnConflict::column(Column::Name)

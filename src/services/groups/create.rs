@@ -107,13 +107,14 @@ pub(in crate::services) async fn make(
             let row = row(backend, new, parent.as_ref(), in_force.default_group_visibility)?;
             in_force.check_visibility(caller, *row.visibility.as_ref())?;
             let group = insert(backend, transaction, row).await?;
+            let at = now();
             let owner = members::ActiveModel {
                 user_id: Set(user_id),
                 namespace_id: Set(Some(group.id)),
                 access_level: Set(AccessLevel::Owner),
                 created_by_id: Set(Some(user_id)),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             owner.insert(transaction).await?;
@@ -177,6 +178,7 @@ fn row(
     let visibility = new.visibility.unwrap_or(default.min(widest));
     rules::check_visibility(parent, visibility)?;
     let full_path = rules::full_path(parent, &new.path);
+    let at = now();
     let mut row = namespaces::ActiveModel {
         kind: Set(Kind::Group),
         parent_id: Set(parent.map(|parent| parent.id)),
@@ -188,8 +190,8 @@ fn row(
         description: Set(String::new()),
         visibility: Set(visibility),
         share_with_group_lock: Set(parent.is_some_and(|parent| parent.share_with_group_lock)),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     new.settings.apply(backend, &mut row)?;

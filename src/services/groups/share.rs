@@ -41,13 +41,14 @@ pub async fn share(
                 .filter(group_shares::Column::ExpiresAt.lte(now().date_naive()))
                 .exec(transaction)
                 .await?;
+            let at = now();
             let row = group_shares::ActiveModel {
                 namespace_id: Set(group_id),
                 with_group_id: Set(guest_id),
                 access_level: Set(level),
                 expires_at: Set(expires_at),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             row.insert(transaction)

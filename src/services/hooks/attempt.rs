@@ -185,6 +185,7 @@ pub(super) async fn once(
     let outcome = backend.webhooks.send_now(request).await;
     let attempt = Attempt::sent(sent.body, outcome.ok_or(Error::RateLimited(PAUSE))?);
     let verdict = attempt.verdict(1);
+    let at = now();
     let row = hook_deliveries::ActiveModel {
         hook_id: Set(hook.id),
         event_id: Set(sent.event_id),
@@ -196,9 +197,9 @@ pub(super) async fn once(
             Verdict::Later | Verdict::Never => State::Failed,
         }),
         attempts: Set(1),
-        next_attempt_at: Set(now()),
-        created_at: Set(now()),
-        finished_at: Set(Some(now())),
+        next_attempt_at: Set(at),
+        created_at: Set(at),
+        finished_at: Set(Some(at)),
         ..told(attempt)
     };
     Ok((row, verdict))

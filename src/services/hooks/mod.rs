@@ -98,11 +98,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Setting
     let project_id = access.project.id;
     let target = target(backend, &settings.url).await?;
     let token = token(settings.token.clone())?;
+    let at = now();
     let mut row = ActiveModel {
         project_id: Set(project_id),
         url: Set(target.shown.clone()),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     apply(&mut row, &settings)?;

@@ -28,6 +28,7 @@ pub(in crate::services) async fn announce(
     if hooks.is_empty() {
         return Ok(());
     }
+    let at = now();
     let rows = hooks.iter().map(|hook| hook_deliveries::ActiveModel {
         hook_id: Set(hook.id),
         event_id: Set(Some(event.id)),
@@ -35,8 +36,8 @@ pub(in crate::services) async fn announce(
         kind: Set(told.kind),
         url: Set(hook.url.clone()),
         state: Set(State::Pending),
-        next_attempt_at: Set(now()),
-        created_at: Set(now()),
+        next_attempt_at: Set(at),
+        created_at: Set(at),
         ..Default::default()
     });
     hook_deliveries::Entity::insert_many(rows)

@@ -55,11 +55,12 @@ pub(in crate::services) async fn say<T: Issuable>(
     user_id: i64,
     subscribed: bool,
 ) -> Result<()> {
+    let at = now();
     let mut said = subscriptions::ActiveModel {
         user_id: Set(user_id),
         subscribed: Set(subscribed),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     match T::KIND {

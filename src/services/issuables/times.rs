@@ -56,11 +56,12 @@ pub(in crate::services) async fn apply(
             let total = times.spent.checked_add(seconds);
             let total = total.filter(|total| (0..=durations::LONGEST).contains(total));
             let spent = total.ok_or_else(too_much)?;
+            let at = now();
             let mut log = timelogs::ActiveModel {
                 user_id: Set(Some(author)),
                 time_spent: Set(seconds),
-                spent_at: Set(now()),
-                created_at: Set(now()),
+                spent_at: Set(at),
+                created_at: Set(at),
                 ..Default::default()
             };
             match kind {

@@ -73,12 +73,13 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             copy_awards(transaction, old.id, new.id).await?;
             epics::issues::hand_on(transaction, &target, old.id, new.id).await?;
             let new = lock_again(transaction, new.id).await?;
+            let at = now();
             let mut row = old.clone().into_active_model();
             row.moved_to_id = Set(Some(new.id));
-            row.updated_at = Set(now());
+            row.updated_at = Set(at);
             if old.state == issues::State::Opened {
                 row.state = Set(issues::State::Closed);
-                row.closed_at = Set(Some(now()));
+                row.closed_at = Set(Some(at));
                 row.closed_by_id = Set(Some(author));
             }
             let closed = row.update(transaction).await?;

@@ -78,6 +78,7 @@ pub async fn create(backend: &Backend, place: &Place, new: NewLabel) -> Result<R
 pub(in crate::services) fn checked(scope: Scope, new: NewLabel) -> Result<ActiveModel> {
     let title = new.title.trim().to_owned();
     rules::title(&title)?;
+    let at = now();
     Ok(ActiveModel {
         project_id: Set(scope.project_id()),
         namespace_id: Set(scope.namespace_id()),
@@ -85,8 +86,8 @@ pub(in crate::services) fn checked(scope: Scope, new: NewLabel) -> Result<Active
         title: Set(title),
         color: Set(rules::color(&new.color)?),
         description: Set(new.description.filter(|text| !text.is_empty())),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     })
 }

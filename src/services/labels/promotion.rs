@@ -57,13 +57,14 @@ async fn of_group(transaction: &DatabaseTransaction, group_id: i64, like: &Model
     if let Some(known) = known.one(transaction).await? {
         return Ok(known);
     }
+    let at = now();
     let made = ActiveModel {
         namespace_id: Set(Some(group_id)),
         title: Set(like.title.clone()),
         color: Set(like.color.clone()),
         description: Set(like.description.clone()),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     Ok(made.insert(transaction).await?)

@@ -36,12 +36,13 @@ pub async fn set_subscribed(
             if known.is_some_and(|known| known.subscribed) == subscribed {
                 return Err(Error::NotModified);
             }
+            let at = now();
             let wish = ActiveModel {
                 user_id: Set(user_id),
                 label_id: Set(Some(label.id)),
                 subscribed: Set(subscribed),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             let changed = OnConflict::columns([Column::LabelId, Column::UserId])

@@ -130,14 +130,15 @@ async fn make(transaction: &DatabaseTransaction, place: &Place, title: &str) -> 
         Scope::Project(_) => Column::ProjectId,
         Scope::Group(_) => Column::NamespaceId,
     };
+    let at = now();
     let row = ActiveModel {
         project_id: Set(place.scope().project_id()),
         namespace_id: Set(place.scope().namespace_id()),
         title: Set(title.to_owned()),
         title_key: Set(fold(title)),
         color: Set(DEFAULT_COLOR.to_owned()),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     // Changed to what it is, so that the row comes back.

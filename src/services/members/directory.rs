@@ -153,13 +153,14 @@ impl Step<'_> {
         let source = Source::Group(self.group_id);
         let level = no_lower(self.transaction, self.group_id, user.id, level).await?;
         let Some(member) = members::direct(self.transaction, source, user.id).await? else {
+            let at = now();
             let row = members::ActiveModel {
                 user_id: Set(user.id),
                 namespace_id: Set(Some(self.group_id)),
                 access_level: Set(level),
                 ldap: Set(true),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             row.insert(self.transaction).await?;

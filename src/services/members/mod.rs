@@ -153,6 +153,7 @@ pub async fn add(
                 Source::Group(id) => (Some(id), None),
                 Source::Project(id) => (None, Some(id)),
             };
+            let at = now();
             let row = members::ActiveModel {
                 user_id: Set(user_id),
                 namespace_id: Set(namespace_id),
@@ -160,8 +161,8 @@ pub async fn add(
                 access_level: Set(level),
                 expires_at: Set(expires_at),
                 created_by_id: Set(Some(creator)),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             let row = enter(transaction, row).await?;

@@ -28,12 +28,13 @@ pub(in crate::services) async fn enrol(
     }
     let level = no_lower(transaction, group_id, user_id, level).await?;
     let Some(member) = known else {
+        let at = now();
         let row = members::ActiveModel {
             user_id: Set(user_id),
             namespace_id: Set(Some(group_id)),
             access_level: Set(level),
-            created_at: Set(now()),
-            updated_at: Set(now()),
+            created_at: Set(at),
+            updated_at: Set(at),
             ..Default::default()
         };
         enter(transaction, row).await?;

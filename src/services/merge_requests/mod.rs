@@ -79,7 +79,7 @@ pub(in crate::services) async fn lock(
 }
 
 /// Whether merge requests of the project are there for the caller, who sees it.
-fn are_there(access: &ProjectAccess) -> bool {
+pub(in crate::services) fn are_there(access: &ProjectAccess) -> bool {
     let (standing, project) = (access.standing(), &access.project);
     standing.has(project.merge_requests_access_level)
         && standing.reads_code(project.repository_access_level, project.visibility)

@@ -105,12 +105,13 @@ pub(super) async fn insert(
 ) -> Result<Model> {
     let scope = place.scope();
     let iid = iid_counters::next(transaction, scope, Subject::Milestones).await;
+    let at = now();
     let row = ActiveModel {
         project_id: Set(scope.project_id()),
         namespace_id: Set(scope.namespace_id()),
         iid: Set(iid.map_err(refused)?),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..row
     };
     row.insert(transaction).await.map_err(refused)

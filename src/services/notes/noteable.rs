@@ -121,6 +121,17 @@ impl Noteable {
         }
     }
 
+    /// Who made it; nobody where the user is gone.
+    #[must_use]
+    pub fn author_id(&self) -> Option<i64> {
+        match self {
+            Self::Issue(issue) => issue.author_id,
+            Self::MergeRequest(merge_request) => merge_request.author_id,
+            Self::Snippet(snippet) => Some(snippet.author_id),
+            Self::Epic(epic) => epic.author_id,
+        }
+    }
+
     /// What it is about.
     #[must_use]
     pub fn title(&self) -> &str {

@@ -66,6 +66,7 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
     }
     let scopes: Vec<String> = new.scopes.split_ascii_whitespace().map(str::to_owned).collect();
     let secret = Token::generate(PREFIX);
+    let at = now();
     let row = oauth_applications::ActiveModel {
         uid: Set(hex::encode(rand::random::<[u8; 32]>())),
         secret_digest: Set(secret.digest()),
@@ -73,8 +74,8 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
         redirect_uri: Set(addresses.join("\n")),
         scopes: Set(checked_scopes(&scopes, &SCOPES)?),
         confidential: Set(new.confidential),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     let made = row.insert(backend.database.write()).await?;

@@ -38,13 +38,14 @@ pub async fn create(
 ) -> Result<Variable> {
     refuse_maker(access)?;
     check_variable(Some(&new.key), &new.value)?;
+    let at = now();
     let row = ActiveModel {
         schedule_id: Set(schedule_id),
         value_encrypted: Set(seal(backend, &new.value, &place(schedule_id, &new.key))?),
         key: Set(new.key.clone()),
         kind: Set(new.kind),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     backend

@@ -178,6 +178,7 @@ pub(in crate::services) async fn insert(
     transaction: &DatabaseTransaction,
     new: NewPipeline,
 ) -> Result<Model> {
+    let at = now();
     let row = ActiveModel {
         project_id: Set(new.project_id),
         sha: Set(new.reference.sha),
@@ -189,8 +190,8 @@ pub(in crate::services) async fn insert(
         trigger_id: Set(new.trigger_id),
         schedule_id: Set(new.schedule.map(|(id, _)| id)),
         scheduled_for: Set(new.schedule.and_then(|(_, time)| time)),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     let made = row.insert(transaction).await?;

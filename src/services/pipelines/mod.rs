@@ -170,11 +170,12 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
         if jobs.is_empty() && !pipeline.status.is_finished() {
             return progress::become_now(transaction, pipeline, Status::Canceled, Some(user)).await;
         }
+        let at = now();
         for job in jobs.into_iter().filter(|job| !job.status.is_finished()) {
             let mut row = job.into_active_model();
             row.status = Set(Status::Canceled);
-            row.finished_at = Set(Some(now()));
-            row.updated_at = Set(now());
+            row.finished_at = Set(Some(at));
+            row.updated_at = Set(at);
             let job = row.update(transaction).await?;
             progress::job_changed(transaction, &pipeline, &job, None, Some(user)).await?;
         }
@@ -195,6 +196,7 @@ pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result
             return progress::become_now(transaction, pipeline, Status::Pending, Some(user)).await;
         }
         for job in jobs.into_iter().filter(|job| again(job.status)) {
+            let at = now();
             let row = ci_jobs::ActiveModel {
                 project_id: Set(job.project_id),
                 pipeline_id: Set(job.pipeline_id),
@@ -206,8 +208,8 @@ pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result
                 allow_failure: Set(job.allow_failure),
                 retried: Set(false),
                 user_id: Set(Some(user)),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             let before = Some(job.id);

@@ -74,9 +74,10 @@ pub(super) async fn become_now(
     author: Option<i64>,
 ) -> Result<Model> {
     let mut row = pipeline.into_active_model();
+    let at = now();
     row.status = Set(status);
-    row.finished_at = Set(status.is_finished().then(now));
-    row.updated_at = Set(now());
+    row.finished_at = Set(status.is_finished().then_some(at));
+    row.updated_at = Set(at);
     let after = row.update(transaction).await?;
     telling::pipeline(transaction, &after, &[], author).await?;
     Ok(after)

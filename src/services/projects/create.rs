@@ -144,6 +144,7 @@ pub(super) fn row(
     visibility: Visibility,
     creator_id: Option<i64>,
 ) -> projects::ActiveModel {
+    let at = now();
     projects::ActiveModel {
         creator_id: Set(creator_id),
         name_key: Set(fold(&name)),
@@ -151,9 +152,9 @@ pub(super) fn row(
         name: Set(name),
         path: Set(path),
         visibility: Set(visibility),
-        last_activity_at: Set(now()),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        last_activity_at: Set(at),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     }
 }
@@ -379,13 +380,14 @@ pub(super) async fn add_maintainer(
     if inherited >= Some(AccessLevel::Maintainer) {
         return Ok(());
     }
+    let at = now();
     let row = members::ActiveModel {
         user_id: Set(user_id),
         project_id: Set(Some(project.id)),
         access_level: Set(AccessLevel::Maintainer),
         created_by_id: Set(Some(user.id)),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     row.insert(transaction).await?;

@@ -50,13 +50,14 @@ pub async fn share(
                 .filter(project_shares::Column::ExpiresAt.lte(now().date_naive()))
                 .exec(transaction)
                 .await?;
+            let at = now();
             let row = project_shares::ActiveModel {
                 project_id: Set(project_id),
                 group_id: Set(group_id),
                 access_level: Set(level),
                 expires_at: Set(expires_at),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             row.insert(transaction)

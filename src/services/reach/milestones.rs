@@ -92,6 +92,7 @@ impl Moved {
                 continue;
             }
             let scope = Scope::Project(project_id);
+            let at = now();
             let alike = milestones::ActiveModel {
                 project_id: Set(Some(project_id)),
                 iid: Set(iid_counters::next(transaction, scope, Subject::Milestones).await?),
@@ -100,8 +101,8 @@ impl Moved {
                 state: Set(like.state),
                 start_date: Set(like.start_date),
                 due_date: Set(like.due_date),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             alike.insert(transaction).await?;

@@ -75,12 +75,13 @@ pub(super) async fn point(
             }
         }
         None => {
+            let at = now();
             let tag = ActiveModel {
                 repository_id: Set(repository_id),
                 name: Set(name.to_owned()),
                 manifest_id: Set(manifest_id),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             tag.insert(transaction).await?;

@@ -37,14 +37,15 @@ pub async fn begin(backend: &Backend, place: &Place) -> Result<Upload, Fault> {
         .database
         .transaction(async |transaction| {
             let repository = place.repository_for_push(transaction).await?;
+            let at = now();
             let row = ActiveModel {
                 uuid: Set(Uuid::new_v4().to_string()),
                 repository_id: Set(repository.id),
                 received: Set(0),
                 pieces: Set(0),
                 hash_state: Set(Hashing::default().state()),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             };
             Ok(row.insert(transaction).await?)

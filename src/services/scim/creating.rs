@@ -140,13 +140,14 @@ impl Attempt<'_> {
             admin: false,
         };
         let user = provisioning::create(transaction, self.in_force, account).await?;
+        let at = now();
         let row = scim_identities::ActiveModel {
             saml_provider_id: Set(provider),
             user_id: Set(user.id),
             extern_uid: Set(Some(new.extern_uid)),
             user_name_key: Set(fold(&new.username)),
-            created_at: Set(now()),
-            updated_at: Set(now()),
+            created_at: Set(at),
+            updated_at: Set(at),
             ..Default::default()
         };
         let identity = row.insert(transaction).await?;

@@ -10,6 +10,7 @@ use crate::entities::todos::{Action, ActiveModel, Column, Entity, State, Target}
 use crate::entities::{Scope, now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::merge_requests;
 use crate::services::notes::{Key, Noteable};
 use crate::services::places::Place;
 
@@ -88,9 +89,13 @@ async fn still_there(transaction: &DatabaseTransaction, ids: impl Iterator<Item 
 /// Makes a to-do item of the caller.
 ///
 /// # Errors
-/// 304 where one waits already, and 404, also where the caller may not see the thing.
+/// 304 where one waits already, 404, also where the caller may not see the thing, and 403 where merge requests are nothing for
+/// the caller, whichever it is.
 pub async fn mark(backend: &Backend, place: &Place, key: Key) -> Result<Row> {
     let user = place.caller.signed_in()?.id;
+    if matches!(key, Key::MergeRequest(_)) && !merge_requests::are_there(&place.on_project()?) {
+        return Err(Error::forbidden());
+    }
     let on = Noteable::find(backend.database.read(), place, key).await?;
     let target = on.parent().todo_target().ok_or_else(|| Error::not_found(""))?;
     let because = Because {

@@ -60,12 +60,13 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
             taken_emails::take(transaction, &fold(&email), user_id)
                 .await
                 .map_err(taken)?;
+            let at = now();
             let row = user_emails::ActiveModel {
                 user_id: Set(user_id),
                 email_key: Set(fold(&email)),
                 email: Set(email),
-                confirmed_at: Set(confirmed.then(now)),
-                created_at: Set(now()),
+                confirmed_at: Set(confirmed.then_some(at)),
+                created_at: Set(at),
                 ..Default::default()
             };
             row.insert(transaction).await.map_err(taken)

@@ -200,6 +200,7 @@ pub async fn register(backend: &Backend, mut new: NewUser, details: Details) -> 
 
 /// The row of a new user with what the settings say of all.
 fn drafted(in_force: &settings::Settings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
+    let at = now();
     users::ActiveModel {
         username_key: Set(fold(&new.username)),
         username: Set(new.username),
@@ -210,8 +211,8 @@ fn drafted(in_force: &settings::Settings, new: NewUser, password_hash: Option<St
         admin: Set(new.admin),
         projects_limit: Set(in_force.default_projects_limit),
         external: Set(in_force.user_default_external),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     }
 }

@@ -112,6 +112,7 @@ pub async fn create(backend: &Backend, holder: Holder, key: String, change: Chan
     let scope = change.environment_scope.unwrap_or_else(|| EVERYWHERE.to_owned());
     let masked = change.masked.unwrap_or(false);
     rules::check(Some(&key), &value, masked, &scope)?;
+    let at = now();
     let row = ActiveModel {
         instance: Set(holder.0.is_none().then_some(INSTANCE)),
         project_id: Set(holder.0.and_then(Scope::project_id)),
@@ -122,8 +123,8 @@ pub async fn create(backend: &Backend, holder: Holder, key: String, change: Chan
         kind: Set(change.kind.unwrap_or(Kind::EnvVar)),
         protected: Set(change.protected.unwrap_or(false)),
         masked: Set(masked),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     let made = backend

@@ -108,13 +108,14 @@ pub async fn decide(backend: &Backend, access: InstanceAccess, id: i64, state: S
             if access.project.archived {
                 return Err(Error::forbidden());
             }
+            let at = now();
             let dismissed = state == State::Closed;
             let mut row = found.into_active_model();
             row.state = Set(state);
-            row.closed_at = Set(dismissed.then(now));
+            row.closed_at = Set(dismissed.then_some(at));
             row.closed_by_id = Set(dismissed.then_some(user_id));
             row.updated_by_id = Set(Some(user_id));
-            row.updated_at = Set(now());
+            row.updated_at = Set(at);
             Ok::<_, Error>(row.update(transaction).await?)
         })
         .await?;

@@ -76,6 +76,10 @@ scenario! {
                 let refused = ann.client.post(&list, json!({"name": name})).await.expect(404);
                 assert!(refused.message().starts_with("404 Award Emoji"), "{}", refused.message());
             }
+            for name in ["thumbsup", "-1"] {
+                let own = root.post(&list, json!({"name": name})).await.expect(404);
+                assert_eq!(own.message(), "404 Award Emoji Name is a vote, which is not for the author Not Found");
+            }
             award(&ann.client, path, "-1").await;
             for name in ["-1", "thumbsdown"] {
                 let again = ann.client.post(&list, json!({"name": name})).await.expect(404);
@@ -135,7 +139,8 @@ scenario! {
     async fn votes_are_counted_for_issues(server) {
         let (root, ann) = (server.root(), server.person("ann").await);
         let (_, [issue, note]) = stage(&server, "votes").await;
-        award(&root, &issue, "+1").await;
+        let ben = server.person("ben").await.client;
+        award(&ben, &issue, "+1").await;
         let given = award(&ann.client, &issue, "thumbsup").await;
         award(&ann.client, &issue, "-1").await;
         award(&ann.client, &issue, "tada").await;

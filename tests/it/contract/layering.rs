@@ -171,6 +171,26 @@ fn crates_are_named_only_where_they_belong() {
     );
 }
 
+/// A row that is created and updated at two times would show one that was changed the moment it was made.
+#[test]
+fn a_row_is_written_at_one_time() {
+    let asks = |line: &&str| {
+        ["Set(now())", "Set(Some(now()))", "then(now)"]
+            .iter()
+            .any(|ask| line.contains(ask))
+    };
+    for (_, path, text) in sources() {
+        let twice = code(&text)
+            .zip(code(&text).skip(1))
+            .find(|(line, next)| asks(line) && asks(next));
+        assert!(
+            twice.is_none(),
+            "src/{} asks twice what time it is: {twice:?}",
+            path.display()
+        );
+    }
+}
+
 #[test]
 fn nothing_imports_handlers_but_the_list_of_modules() {
     for (area, path, text) in sources() {

@@ -126,6 +126,10 @@ scenario! {
         assert_eq!((&cleared["labels"], &cleared["assignees"], &cleared["assignee"]), (&json!([]), &json!([]), &json!(null)));
         assert_eq!((&cleared["due_date"], &cleared["weight"]), (&json!(null), &json!(null)));
         assert_eq!((&cleared["title"], &cleared["confidential"]), (&json!("new words"), &json!(true)));
+        // A form has but an empty text to say that nobody is meant.
+        root.put(&path, json!({"assignee_ids": [ben.id]})).await.expect(200);
+        let form = root.request(reqwest::Method::PUT, &path).form(&[("assignee_ids[]", "")]);
+        assert_eq!(root.send(form).await.expect(200).json()["assignees"], json!([]));
         // The same again changes nothing, and nothing is told of it.
         let before = told(&server, id, iid).await.len();
         root.put(&path, json!({"title": "new words", "confidential": true, "labels": ""})).await.expect(200);

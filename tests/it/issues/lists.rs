@@ -307,7 +307,7 @@ scenario! {
         let all = ["one", "two", "three quick", "four"];
         for blank in [
             "not[assignee_id]=", "not[iids][]=", "not[iids]=", "not[labels]=", "not[milestone]=", "not[author_id]=",
-            "not[assignee_username][]=", "not[assignee_username]=", "not[my_reaction_emoji]=", "not[search]=", "not[in]=",
+            "iids[]=", "iids=", "iids[]=&iids[]=", "not[assignee_username][]=", "not[assignee_username]=", "not[my_reaction_emoji]=", "not[search]=", "not[in]=",
         ] {
             assert_eq!(found(&root, id, blank).await, all, "{blank}");
         }

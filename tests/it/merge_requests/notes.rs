@@ -87,6 +87,7 @@ scenario! {
         let project = public_project(&server, "awarded").await;
         let id = project.id;
         let ann = server.person("ann").await;
+        let ben = server.person("ben").await.client;
         let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
         let iid = propose(&root, id, "feature/x", "main", json!({})).await;
         let path = format!("/projects/{id}/merge_requests/{iid}");
@@ -97,8 +98,9 @@ scenario! {
             let made = ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(201).json();
             assert_eq!((&made["awardable_type"], &made["user"]["username"]), (&json!(kind), &json!("ann")));
             ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(404);
-            root.post(&list, json!({"name": "+1"})).await.expect(201);
-            root.post(&list, json!({"name": "thumbsdown"})).await.expect(201);
+            root.post(&list, json!({"name": "+1"})).await.expect(404);
+            ben.post(&list, json!({"name": "+1"})).await.expect(201);
+            ben.post(&list, json!({"name": "thumbsdown"})).await.expect(201);
             assert_eq!(root.get(&list).await.expect(200).pluck("name"), ["thumbsup", "thumbsup", "thumbsdown"].map(|name| json!(name)));
             let one = format!("{list}/{}", places::id(&made));
             assert_eq!(root.get(&one).await.expect(200).json(), made);

@@ -148,6 +148,13 @@ scenario! {
         let hush = open(&server.root(), project.id, json!({"title": "t", "confidential": true})).await;
         ann.client.post(&format!("/projects/{}/issues/{hush}/todo", project.id), json!({})).await.expect(404);
         assert_eq!(waiting(&ann.client).await, pairs([("marked", "feature/x"), ("marked", "t")]));
+        let settings = json!({"merge_requests_access_level": "private"});
+        server.root().put(&format!("/projects/{}", project.id), settings).await.expect(200);
+        for iid in [1, 99] {
+            let path = format!("/projects/{}/merge_requests/{iid}", project.id);
+            ann.client.post(&format!("{path}/todo"), json!({})).await.expect(403);
+            ann.client.get(&path).await.expect(404);
+        }
     }
 
     async fn whoever_proposed_what_conflicts_by_now_hears_of_it(server) {

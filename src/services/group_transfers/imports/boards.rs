@@ -196,14 +196,15 @@ impl Entering<'_> {
                 refuse("the board has such a list already, or as many as there may be");
                 continue;
             }
+            let at = now();
             rows.push(board_lists::ActiveModel {
                 board_id: Set(board_id),
                 label_id: Set(subject.0),
                 milestone_id: Set(subject.1),
                 assignee_id: Set(subject.2),
                 position: Set(i32::try_from(rows.len()).unwrap_or(i32::MAX)),
-                created_at: Set(now()),
-                updated_at: Set(now()),
+                created_at: Set(at),
+                updated_at: Set(at),
                 ..Default::default()
             });
         }

@@ -152,16 +152,17 @@ fn epic(place: &Place, record: Epic, author: i64, importer: i64) -> Result<Activ
     };
     let closed = record.state == EpicState::Closed;
     let row = checked(place.namespace.id, new)?;
+    let at = now();
     Ok(ActiveModel {
         iid: Set(record.iid),
         author_id: Set(Some(author)),
         title_key: Set(fold(row.title.as_ref())),
         description_key: Set(folded),
         state: Set(if closed { State::Closed } else { State::Opened }),
-        closed_at: Set(closed.then(now)),
+        closed_at: Set(closed.then_some(at)),
         closed_by_id: Set(closed.then_some(importer)),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..row
     })
 }

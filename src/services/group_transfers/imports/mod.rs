@@ -101,13 +101,14 @@ pub async fn begin(
     if group_imports::is_importing(backend.database.read(), user_id).await? {
         return Err(Error::Conflict(ANOTHER.into()));
     }
+    let at = now();
     let row = ActiveModel {
         user_id: Set(Some(user_id)),
         secret: Set(Some(secret())),
         state: Set(State::Scheduled),
         report: Set(told(&Report::default())?),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..Default::default()
     };
     let row = row.insert(backend.database.write()).await?;

@@ -154,14 +154,15 @@ impl Entering<'_> {
                             self.report.add(Kind::Level, &group.full_path, &name(), reason);
                         }
                         direct.insert(user_id);
+                        let at = now();
                         rows.push(ActiveModel {
                             user_id: Set(user_id),
                             namespace_id: Set(Some(group_id)),
                             access_level: Set(level),
                             expires_at: Set(ends),
                             created_by_id: Set(Some(self.importer)),
-                            created_at: Set(now()),
-                            updated_at: Set(now()),
+                            created_at: Set(at),
+                            updated_at: Set(at),
                             ..Default::default()
                         });
                     }

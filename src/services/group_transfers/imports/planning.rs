@@ -162,6 +162,7 @@ fn milestone(place: &Place, record: Milestone) -> Result<milestones::ActiveModel
         due_date: record.due_date,
     };
     let row = of_milestones::checked(new)?;
+    let at = now();
     Ok(milestones::ActiveModel {
         namespace_id: Set(place.scope().namespace_id()),
         iid: Set(record.iid),
@@ -171,8 +172,8 @@ fn milestone(place: &Place, record: Milestone) -> Result<milestones::ActiveModel
             MilestoneState::Active => State::Active,
             MilestoneState::Closed => State::Closed,
         }),
-        created_at: Set(now()),
-        updated_at: Set(now()),
+        created_at: Set(at),
+        updated_at: Set(at),
         ..row
     })
 }

@@ -159,6 +159,7 @@ impl Arrival<'_> {
         }
         let needs = self.needs(transaction, repository_id).await?;
         let document = &self.document;
+        let at = now();
         let row = ActiveModel {
             repository_id: Set(repository_id),
             digest: Set(self.digest.to_string()),
@@ -173,8 +174,8 @@ impl Arrival<'_> {
             size: Set(i64::try_from(self.bytes.len()).map_err(Error::internal)?),
             total_size: Set(needs.total_size),
             image_created_at: Set(self.image_created_at),
-            untagged_since: Set(Some(now())),
-            created_at: Set(now()),
+            untagged_since: Set(Some(at)),
+            created_at: Set(at),
             ..Default::default()
         };
         let manifest = row.insert(transaction).await?;

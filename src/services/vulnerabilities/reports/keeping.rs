@@ -71,6 +71,7 @@ async fn enter(
         return Ok(());
     }
     let known = known(transaction, project_id, &batch).await?;
+    let at = now();
     let mut rows = Vec::new();
     for finding in batch {
         let text_digest = finding.text_digest();
@@ -88,7 +89,7 @@ async fn enter(
             continue;
         }
         let (editor, edited_at) = match before {
-            _ if edited => (Some(user_id), Some(now())),
+            _ if edited => (Some(user_id), Some(at)),
             before => before.map_or((None, None), |one| (one.last_edited_by_id, one.last_edited_at)),
         };
         rows.push(ActiveModel {
@@ -104,8 +105,8 @@ async fn enter(
             author_id: Set(Some(user_id)),
             updated_by_id: Set(before.map(|_| user_id)),
             last_edited_by_id: Set(editor),
-            created_at: Set(now()),
-            updated_at: Set(now()),
+            created_at: Set(at),
+            updated_at: Set(at),
             last_edited_at: Set(edited_at),
             ..Default::default()
         });
