@@ -25,26 +25,36 @@ const MILESTONES: usize = 5;
 /// How many projects are filled in one transaction.
 const AT_ONCE: usize = 50;
 /// The setting that says that all of it is there; its value counts up when other issues are wanted.
-const COMPLETE: (&str, &str) = ("bench_issues", "2");
+const COMPLETE: (&str, &str) = ("bench_issues", "3");
 
 /// What lists of issues are asked for by the member: each filter alone, and combinations as people use them. The first is
 /// what the others are held against.
 pub const LISTS: &[&str] = &[
     "/issues?scope=all",
     "/issues?scope=all&state=opened",
+    "/issues?scope=all&state=closed",
     "/issues?scope=all&labels=label-7",
     "/issues?scope=all&labels=None",
     "/issues?scope=all&labels=Any",
     "/issues?scope=all&labels=label-7&with_labels_details=true",
     "/issues?scope=all&milestone=v1",
     "/issues?scope=all&milestone=None",
+    "/issues?scope=all&milestone=Any",
+    "/issues?scope=all&milestone=%23upcoming",
     "/issues?scope=created_by_me",
     "/issues?scope=assigned_to_me",
+    "/issues?scope=all&author_id=10",
     "/issues?scope=all&author_username=user-00009",
+    "/issues?scope=all&assignee_id=10",
     "/issues?scope=all&assignee_username=user-00009",
     "/issues?scope=all&assignee_id=None",
+    "/issues?scope=all&assignee_id=Any",
     "/issues?scope=all&my_reaction_emoji=tada",
     "/issues?scope=all&my_reaction_emoji=Any",
+    "/issues?scope=all&my_reaction_emoji=None",
+    "/issues?scope=all&weight=3",
+    "/issues?scope=all&weight=Any",
+    "/issues?scope=all&weight=None",
     "/issues?scope=all&iids[]=7&iids[]=9",
     "/issues?scope=all&order_by=updated_at",
     "/issues?scope=all&order_by=priority",
@@ -53,13 +63,25 @@ pub const LISTS: &[&str] = &[
     "/issues?scope=all&order_by=milestone_due",
     "/issues?scope=all&order_by=popularity",
     "/issues?scope=all&order_by=relative_position&sort=asc",
+    "/issues?scope=all&order_by=weight",
     "/issues?scope=all&search=falcon",
+    "/issues?scope=all&search=falcon&in=title",
     "/issues?scope=all&search=nowhere",
     "/issues?scope=all&created_after=2025-12-20T00:00:00Z",
+    "/issues?scope=all&created_before=2025-01-03T00:00:00Z",
+    "/issues?scope=all&updated_after=2025-12-20T00:00:00Z",
     "/issues?scope=all&updated_before=2025-01-03T00:00:00Z",
     "/issues?scope=all&confidential=true",
+    "/issues?scope=all&confidential=false",
+    "/issues?scope=all&non_archived=true",
     "/issues?scope=all&not[labels]=label-7",
+    "/issues?scope=all&not[milestone]=v1",
+    "/issues?scope=all&not[author_id]=10",
     "/issues?scope=all&not[author_username]=user-00009",
+    "/issues?scope=all&not[assignee_id]=10",
+    "/issues?scope=all&not[assignee_username]=user-00009",
+    "/issues?scope=all&not[my_reaction_emoji]=tada",
+    "/issues?scope=all&not[iids][]=7",
     "/issues?scope=all&not[search]=falcon",
     "/issues?scope=all&state=opened&labels=label-7&not[labels]=label-8",
     "/issues?scope=all&state=opened&milestone=v1&assignee_id=Any",
@@ -69,6 +91,9 @@ pub const LISTS: &[&str] = &[
     "/issues?scope=assigned_to_me&state=opened&not[milestone]=v1",
     "/groups/group-0/issues",
     "/groups/group-0/issues?state=opened&labels=label-7",
+    "/projects/1/issues",
+    "/projects/1/issues?state=opened&labels=label-7&order_by=updated_at",
+    "/projects/1/issues?search=falcon",
 ];
 
 /// Fills an instance with issues, unless that has been done, and lets the database count what it has.
@@ -179,12 +204,12 @@ async fn project(
         ),
         format!(
             "{} INSERT INTO issues (project_id, iid, author_id, title, description, state, confidential, milestone_id, \
-             milestone_due_on, due_date, label_priority, upvotes, user_notes_count, created_at, updated_at) \
+             milestone_due_on, due_date, weight, label_priority, upvotes, user_notes_count, created_at, updated_at) \
              SELECT {id}, i, {first_user} + (i * 13 + {id}) % 1000, 'Mend the ' || {word} || ' ' || i, \
              'It creaks since the ' || {word} || ' came.', CASE WHEN i % 3 = 0 THEN 'closed' ELSE 'opened' END, \
              i % 50 = 0, CASE WHEN i % 4 = 0 THEN (SELECT id FROM milestones WHERE project_id = {id} \
              AND iid = 1 + i % {MILESTONES}) END, CASE WHEN i % 4 = 0 THEN {reached} END, \
-             CASE WHEN i % 6 = 0 THEN {due} END, CASE WHEN i % 9 = 0 THEN i % 7 END, i % 5, 3, {made}, {changed} FROM n",
+             CASE WHEN i % 6 = 0 THEN {due} END, CASE WHEN i % 8 = 0 THEN i % 9 END, CASE WHEN i % 9 = 0 THEN i % 7 END, i % 5, 3, {made}, {changed} FROM n",
             numbers(ISSUES),
             word = word(),
         ),

@@ -93,7 +93,7 @@ pub async fn by_digest(
     db: &impl ConnectionTrait,
     digest: &str,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    one_with_user(db, Column::Digest.eq(digest)).await
+    super::users::one_beside(db, Entity::find().filter(Column::Digest.eq(digest))).await
 }
 
 /// The same by its id.
@@ -104,15 +104,7 @@ pub async fn by_id(
     db: &impl ConnectionTrait,
     id: i64,
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    one_with_user(db, Column::Id.eq(id)).await
-}
-
-async fn one_with_user(
-    db: &impl ConnectionTrait,
-    which: Expr,
-) -> Result<Option<(Model, super::users::Model)>, DbErr> {
-    let rows = Entity::find().filter(which);
-    super::users::one_beside(db, rows.find_also_related(super::users::Entity)).await
+    super::users::one_beside(db, Entity::find().filter(Column::Id.eq(id))).await
 }
 
 /// The tokens of a user that came about in one way, in the order of their ids.

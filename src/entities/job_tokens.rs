@@ -75,7 +75,6 @@ async fn one_with_user(
     let rows = Entity::find()
         .filter(which)
         .filter(Column::ExpiresAt.gt(now))
-        .find_also_related(super::users::Entity)
         .filter(super::users::Column::DeletionStartedAt.is_null());
     super::users::one_beside(db, rows).await
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, IntoActiveModel, QueryOrder, QuerySelect, QueryTrait, SelectTwo};
+use sea_orm::{ActiveValue::Set, IntoActiveModel, QueryOrder, QuerySelect, QueryTrait};
 
 use super::{fold, now, saml_providers, users};
 
@@ -63,12 +63,11 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
-/// The users that a provider provisions at the moment, in the order they were provisioned in.
-pub fn provisioned(saml_provider_id: i64) -> SelectTwo<Entity, users::Entity> {
+/// The users that a provider provisions at the moment, in the order they were provisioned in; to be read with their accounts.
+pub fn provisioned(saml_provider_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::SamlProviderId.eq(saml_provider_id))
         .filter(Column::ExternUidKey.is_not_null())
-        .find_also_related(users::Entity)
         .filter(users::Column::DeletionStartedAt.is_null())
         .order_by_asc(Column::Id)
 }

@@ -55,7 +55,6 @@ pub async fn by_digest(
 ) -> Result<Option<(Model, super::users::Model)>, DbErr> {
     let rows = Entity::find()
         .filter(Column::Digest.eq(digest))
-        .filter(Column::ExpiresAt.gt(now))
-        .find_also_related(super::users::Entity);
+        .filter(Column::ExpiresAt.gt(now));
     super::users::one_beside(db, rows).await
 }

@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
-use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect, SelectTwo};
+use sea_orm::{ActiveValue::Set, QueryOrder, QuerySelect};
 use serde::{Deserialize, Serialize};
 
 use super::{fold, numeric_id};
@@ -144,11 +144,11 @@ pub async fn by_email(db: &impl ConnectionTrait, email: &str) -> Result<Option<M
 ///
 /// # Errors
 /// Whatever the database reports.
-pub async fn one_beside<E: EntityTrait>(
+pub async fn one_beside<E: EntityTrait + Related<Entity>>(
     db: &impl ConnectionTrait,
-    rows: SelectTwo<E, Entity>,
+    rows: Select<E>,
 ) -> Result<Option<(E::Model, Model)>, DbErr> {
-    let found = rows.one(db).await?;
+    let found = rows.find_also_related(Entity).one(db).await?;
     Ok(found.and_then(|(row, user)| Some((row, user?))))
 }
 

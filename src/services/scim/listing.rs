@@ -42,7 +42,9 @@ pub async fn list(
         Some(wanted) => condition(db, access.provider.id, wanted).await?,
         None => Condition::all(),
     };
-    let found = scim_identities::provisioned(access.provider.id).filter(wanted);
+    let found = scim_identities::provisioned(access.provider.id)
+        .filter(wanted)
+        .find_also_related(users::Entity);
     let total = found.clone().count(db).await?;
     let (start, count) = (start.max(1), count.clamp(0, MOST_LISTED));
     let rows = match u64::try_from(count) {

@@ -45,6 +45,10 @@ scenario! {
         let (status, _, detail) = refusal(&provider.patch("uid-ada", off.clone()).await);
         assert_eq!((status, detail.as_str()), (403, "403 Forbidden - The last owner of the group cannot be deprovisioned"));
         assert_eq!(refusal(&provider.delete("uid-ada").await).0, 403);
+        let mut said = wish("ada");
+        said["active"] = json!(false);
+        assert_eq!(refusal(&provider.send(reqwest::Method::PUT, "/Users/uid-ada", &said).await).0, 403);
+        assert_eq!(provider.user("uid-ada").await.expect(200).json()["active"], json!(true));
         root.post(&format!("/users/{other}/unblock"), json!({})).await.expect(201);
         provider.patch("uid-ada", off).await.expect(204);
         assert_eq!(provider.role(&server, ada).await, None);

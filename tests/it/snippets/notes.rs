@@ -117,14 +117,18 @@ scenario! {
         let note_id = root.get(&note).await.expect(200).json()["id"].clone();
         for (path, kind, number) in [(&this, "Snippet", &json!(id)), (&note, "Note", &note_id)] {
             let list = format!("{path}/award_emoji");
-            let made = ann.client.post(&list, json!({"name": "+1"})).await.expect(201).json();
+            let made = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
             assert_eq!((&made["awardable_type"], &made["awardable_id"]), (&json!(kind), number));
             let award = format!("{list}/{}", made["id"]);
             assert_eq!(root.get(&award).await.expect(200).json(), made);
             assert_eq!(root.get(&list).await.expect(200).json(), json!([made]));
-            ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(404);
+            ann.client.post(&list, json!({"name": "tada"})).await.expect(404);
             root.get(&format!("{list}/999999")).await.expect(404);
             let ben = server.person(&format!("ben-{kind}")).await;
+            let maker = if kind == "Note" { &ann.client } else { &root };
+            maker.post(&list, json!({"name": "thumbsup"})).await.expect(404);
+            let vote = ben.client.post(&list, json!({"name": "+1"})).await.expect(201).json();
+            ben.client.delete(&format!("{list}/{}", vote["id"])).await.expect(204);
             ben.client.delete(&award).await.expect(401);
             let old = ann.client.request(reqwest::Method::DELETE, &award);
             let old = old.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");

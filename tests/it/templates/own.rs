@@ -17,6 +17,8 @@ async fn with_templates<'a>(server: &'a TestServer, name: &str, visibility: Visi
         time: 1_600_000_200,
         changes: [
             file(".service/issue_templates/Bug.md", "What is broken?\n"),
+            file(".service/issue_templates/Empty.md", ""),
+            file(".service/issue_templates/v1.2.md", "Dots.\n"),
             file(".service/issue_templates/a & b+c ä.md", "Odd.\n"),
             file(".service/issue_templates/most.md", &long(1 << 20)),
             file(".service/issue_templates/more.md", &long((1 << 20) + 1)),
@@ -45,16 +47,18 @@ scenario! {
         let project = with_templates(&server, "work", Visibility::Private).await;
         let root = server.root();
         let issues = format!("/projects/{}/templates/issues", project.id);
-        assert_eq!(keys(&root, &issues).await, ["Bug", "a & b+c ä", "most", "Feature"]);
+        assert_eq!(keys(&root, &issues).await, ["Bug", "Empty", "a & b+c ä", "most", "v1.2", "Feature"]);
         let page = root.get(&format!("{issues}?per_page=2&page=2")).await.expect(200);
-        assert_eq!(page.json(), json!([{ "key": "most", "name": "most" }, { "key": "Feature", "name": "Feature" }]));
-        assert_eq!(page.header("x-total"), "4");
+        assert_eq!(page.json(), json!([{ "key": "a & b+c ä", "name": "a & b+c ä" }, { "key": "most", "name": "most" }]));
+        assert_eq!(page.header("x-total"), "6");
         // The service's own folder counts more.
         let one = root.get(&format!("{issues}/Bug")).await.expect(200).json();
         assert_eq!(one, json!({ "name": "Bug", "content": "What is broken?\n" }));
         assert_eq!(content(&root, &format!("{issues}/Feature")).await, "What is missing?\n");
         assert_eq!(content(&root, &format!("{issues}/{}", segment("a & b+c ä"))).await, "Odd.\n");
         assert_eq!(content(&root, &format!("{issues}/most")).await.len(), 1 << 20);
+        assert_eq!(content(&root, &format!("{issues}/Empty")).await, "");
+        assert_eq!(content(&root, &format!("{issues}/v1.2")).await, "Dots.\n");
         for key in ["bug", "more", "link", "notes", "notes.txt", "deep/inner", "deep", "Elsewhere", "Default", "Bug.md", "../issue_templates/Bug"] {
             root.get(&format!("{issues}/{}", segment(key))).await.expect(404);
         }
@@ -95,6 +99,6 @@ scenario! {
         assert_eq!(keys(&server.root(), &issues).await, [""; 0]);
         open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Enabled)).await;
         open.archive().await;
-        assert_eq!(keys(&nobody, &issues).await.len(), 4);
+        assert_eq!(keys(&nobody, &issues).await.len(), 6);
     }
 }

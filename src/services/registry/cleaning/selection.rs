@@ -209,7 +209,7 @@ impl ast::Visitor for Alike<'_> {
                 AssertionKind::WordBoundaryStartAngle | AssertionKind::WordBoundaryEndAngle => Some(format!(
                     "`{0}` is no boundary: write `{1}`",
                     sent(&assertion.span),
-                    &sent(&assertion.span)[1..]
+                    sent(&assertion.span).trim_start_matches('\\')
                 )),
                 AssertionKind::WordBoundaryStart
                 | AssertionKind::WordBoundaryEnd
