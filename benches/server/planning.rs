@@ -188,7 +188,7 @@ async fn project(
     );
     let (due, reached) = (
         NaiveDate::from_ymd_opt(2025, 6, 1).unwrap_or_default(),
-        NaiveDate::from_ymd_opt(2025, 9, 1).unwrap_or_default(),
+        NaiveDate::from_ymd_opt(2035, 9, 1).unwrap_or_default(),
     );
     let (due, reached) = (day(backend, due), day(backend, reached));
     let statements = [

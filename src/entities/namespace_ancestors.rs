@@ -105,6 +105,20 @@ pub fn at_or_above(namespace_id: i64) -> SelectStatement {
         .take()
 }
 
+/// The ids of the groups around a project, or of its owner's namespace, as a statement to use in others.
+pub fn around_project(project_id: i64) -> SelectStatement {
+    let its = Query::select()
+        .column(super::projects::Column::NamespaceId)
+        .from(super::projects::Entity)
+        .and_where(super::projects::Column::Id.eq(project_id))
+        .take();
+    Query::select()
+        .column((Entity, Column::AncestorId))
+        .from(Entity)
+        .and_where(Column::NamespaceId.in_subquery(its))
+        .take()
+}
+
 /// Enters a namespace that has moved, with all below it, under its new parent; to be called in the transaction that
 /// moves it, under [`super::namespaces::lock_shape`].
 ///

@@ -9,6 +9,11 @@ use crate::support::{TestServer, scenario};
 
 /// How many issues there are beside the few that are looked for.
 const MANY: usize = 20_000;
+/// How many of them are far behind, and looked for.
+const OLD: usize = 3_000;
+
+/// Whether the issue of a number is one that a query asks for.
+type Meets = fn(usize) -> bool;
 
 /// The parameters of the lists, each alone, and some that are used together.
 const QUERIES: &[&str] = &[
@@ -133,5 +138,44 @@ scenario! {
         assert!(found, "{all:#?}");
         let found = root.get("/issues?scope=all&search=needle").await.expect(200);
         assert_eq!(found.pluck("title"), ["needle"]);
+    }
+
+    async fn what_lies_far_behind_in_the_order_is_found_and_counted(server) {
+        let root = server.root();
+        let team = group(&root, "team", json!({"visibility": "public"})).await;
+        let one = project(&root, "one", json!({"namespace_id": team, "visibility": "public"})).await;
+        let of_team = crate::labels::label(&root, &format!("/groups/{team}"), "old").await;
+        let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
+        crowd(&server, one, label).await;
+        // The oldest, as all were made at once.
+        let old = format!(
+            "INSERT INTO issue_labels (issue_id, label_id) SELECT id, {of_team} FROM issues WHERE iid < {}",
+            100 + OLD
+        );
+        server.backend.database.write().execute_unprepared(&old).await.expect("labels");
+        server.backend.database.forget();
+        // What carries a label of the same title elsewhere is not for her.
+        let elsewhere = project(&root, "elsewhere", json!({})).await;
+        crate::issues::open(&root, elsewhere, json!({"title": "t", "labels": "old"})).await;
+        let ada = server.person("ada").await.client;
+        let meets: [(&str, Meets); 7] = [
+            ("labels=old&iids[]=100&iids[]=101&iids[]=1", |iid| iid < 102),
+            ("labels=old&state=opened", |_| true),
+            ("labels=old,ui", |iid| iid.is_multiple_of(2)),
+            ("labels=old&not[labels]=ui", |iid| !iid.is_multiple_of(2)),
+            ("labels=old,ui&not[assignee_id]=1", |iid| iid.is_multiple_of(2) && !iid.is_multiple_of(3)),
+            ("labels=old&assignee_id=1&not[labels]=ui&not[my_reaction_emoji]=tada", |iid| iid % 6 == 3),
+            ("labels=old&not[labels]=ui&not[assignee_username]=root", |iid| !iid.is_multiple_of(2) && !iid.is_multiple_of(3)),
+        ];
+        for (query, meets) in meets {
+            let wanted: Vec<usize> = (100..100 + OLD).rev().filter(|iid| meets(*iid)).collect();
+            for place in [format!("/groups/{team}"), format!("/projects/{one}"), String::new()] {
+                let list = format!("{place}/issues?scope=all&per_page=100&order_by=due_date&{query}");
+                let found = ada.get(&list).await.expect(200);
+                let page: Vec<_> = wanted.iter().take(100).map(|iid| json!(iid)).collect();
+                assert_eq!(found.pluck("iid"), page, "{list}");
+                assert_eq!(found.header("X-Total"), wanted.len().to_string(), "{list}");
+            }
+        }
     }
 }

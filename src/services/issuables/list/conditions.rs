@@ -2,7 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement};
-use sea_orm::{ColumnTrait, Condition, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait};
+use sea_orm::{ColumnTrait, Condition, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait, Select};
 
 use super::{Conditions, Filter, Place, Presence, Scope, Sieve, Sieves, absent, search};
 use crate::entities::by_row::finds;
@@ -37,11 +37,14 @@ pub(in crate::services) fn sieves(
     place: Place,
     filter: &Filter,
 ) -> Result<Sieves> {
-    let mut sieves = Sieves::new(kind);
+    let mut sieves = Sieves::new(kind, backend.database.read().get_database_backend());
     match place {
         Place::Everywhere => {}
         Place::Project(id) => sieves.narrow(all(kind.column(kind.project()).eq(id))),
-        Place::Group(id) => sieves.add(in_group(kind, id)),
+        Place::Group(id) => {
+            let inside = in_group(kind, id, &sieves);
+            sieves.add(inside);
+        }
     }
     if filter.non_archived {
         let live = all(projects::Column::Archived.eq(false));
@@ -61,8 +64,8 @@ pub(in crate::services) fn sieves(
     }
     // Nobody has the number 0, and awarded nothing.
     let user_id = caller.as_user().map_or(0, |user| user.id);
-    wanted(kind, &filter.wanted, user_id, &mut sieves);
-    unwanted(kind, filter, user_id, &mut sieves);
+    wanted(kind, place, &filter.wanted, user_id, &mut sieves);
+    unwanted(kind, place, filter, user_id, &mut sieves);
     search::wanted(kind, &filter.wanted, backend, &mut sieves);
     search::unwanted(kind, filter, backend, &mut sieves);
     Ok(sieves)
@@ -160,18 +163,26 @@ fn between(
 }
 
 /// Those of the projects of a group and of all groups below.
-fn in_group(kind: Kind, group_id: i64) -> Sieve {
-    let inside = all(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)));
-    let of_group = projects::Entity::find()
-        .select_only()
-        .column(projects::Column::Id)
-        .filter(inside.clone())
-        .into_query();
+fn in_group(kind: Kind, group_id: i64, sieves: &Sieves) -> Sieve {
+    let of_group = projects_of(group_id).into_query();
     Sieve::of_things(
         kind,
-        all(kind.column(kind.project()).in_subquery(of_group)),
-        all(in_projects(kind, inside)),
+        all(sieves.one_of(kind.column(kind.project()), of_group)),
+        all(in_projects(kind, inside(group_id))),
     )
+}
+
+/// The ids of the projects of a group and of all groups below.
+fn projects_of(group_id: i64) -> Select<projects::Entity> {
+    projects::Entity::find()
+        .select_only()
+        .column(projects::Column::Id)
+        .filter(inside(group_id))
+}
+
+/// Projects of a group and of all groups below.
+fn inside(group_id: i64) -> Condition {
+    all(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)))
 }
 
 /// Those whose project meets a condition on `projects`, looked at row by row.
@@ -198,22 +209,44 @@ fn assigned_at_all(kind: Kind) -> Condition {
     Sieve::rows(kind, kind.assignees(), Condition::all()).test
 }
 
-fn labelled(kind: Kind, title: &str) -> Sieve {
-    labelled_with_any(kind, vec![title])
+/// The labels of these titles that may stand on what is at a place: those of its projects, and of the groups around these.
+fn titled(place: Place, titles: &[&str]) -> Condition {
+    use labels::Column::{NamespaceId, ProjectId, Title};
+
+    let all = Condition::all().add(Title.is_in(titles.iter().copied()));
+    let within = match place {
+        Place::Everywhere => return all,
+        Place::Group(id) => Condition::any()
+            .add(ProjectId.in_subquery(projects_of(id).into_query()))
+            .add(NamespaceId.in_subquery(namespace_ancestors::at_or_below(id)))
+            .add(NamespaceId.in_subquery(namespace_ancestors::at_or_above(id))),
+        Place::Project(id) => Condition::any()
+            .add(ProjectId.eq(id))
+            .add(NamespaceId.in_subquery(namespace_ancestors::around_project(id))),
+    };
+    all.add(within)
 }
 
-fn labelled_with_any(kind: Kind, titles: Vec<&str>) -> Sieve {
-    let ids = labels::Entity::find()
-        .select_only()
-        .column(labels::Column::Id)
-        .filter(labels::Column::Title.is_in(titles))
-        .into_query();
-    let carried = Expr::col((kind.labels(), "label_id")).in_subquery(ids);
-    Sieve::rows(kind, kind.labels(), all(carried))
+fn labelled_with_any(kind: Kind, place: Place, titles: &[&str], sieves: &Sieves) -> Sieve {
+    let label = Expr::col((kind.labels(), "label_id"));
+    let ids = |place| {
+        labels::Entity::find()
+            .select_only()
+            .column(labels::Column::Id)
+            .filter(titled(place, titles))
+            .into_query()
+    };
+    let looked_up = sieves.one_of(label.clone(), ids(place));
+    // Of a row that is tried, the title says enough.
+    let tried = label.in_subquery(ids(Place::Everywhere));
+    Sieve {
+        ids: Sieve::rows(kind, kind.labels(), all(looked_up)).ids,
+        ..Sieve::rows(kind, kind.labels(), all(tried))
+    }
 }
 
 /// Those that carry each of many labels, counted: one condition, and one statement that looks for it.
-fn labelled_with_all(kind: Kind, mut titles: Vec<&str>) -> Sieve {
+fn labelled_with_all(kind: Kind, place: Place, mut titles: Vec<&str>) -> Sieve {
     titles.sort_unstable();
     titles.dedup();
     let several = i64::try_from(titles.len()).unwrap_or(i64::MAX);
@@ -224,7 +257,7 @@ fn labelled_with_all(kind: Kind, mut titles: Vec<&str>) -> Sieve {
             labels::Entity,
             Expr::col((labels::Entity, labels::Column::Id)).eq(Expr::col((kind.labels(), "label_id"))),
         )
-        .and_where(labels::Column::Title.is_in(titles))
+        .cond_where(titled(place, &titles))
         .take();
     // Labels of a project and of a group may have the same title.
     let count = Expr::from(Func::count_distinct(Expr::col((
@@ -296,7 +329,7 @@ fn reacted(kind: Kind, user_id: i64, name: Option<&str>) -> Sieve {
     Sieve::rows(kind, AWARDS, condition)
 }
 
-fn wanted(kind: Kind, conditions: &Conditions, user_id: i64, sieves: &mut Sieves) {
+fn wanted(kind: Kind, place: Place, conditions: &Conditions, user_id: i64, sieves: &mut Sieves) {
     if let Some(iids) = &conditions.iids {
         sieves.add(Sieve::of_number(kind, "iid", |column| {
             column.is_in(iids.iter().copied())
@@ -305,10 +338,11 @@ fn wanted(kind: Kind, conditions: &Conditions, user_id: i64, sieves: &mut Sieves
     match labels_of(&conditions.labels) {
         Presence::None => sieves.test(labelled_at_all(kind).not()),
         Presence::Any => sieves.test(labelled_at_all(kind)),
-        Presence::Is(titles) if titles.len() > SEVERAL => sieves.add(labelled_with_all(kind, titles)),
+        Presence::Is(titles) if titles.len() > SEVERAL => sieves.add(labelled_with_all(kind, place, titles)),
         Presence::Is(titles) => {
             for title in titles {
-                sieves.add(labelled(kind, title));
+                let label = labelled_with_any(kind, place, &[title], sieves);
+                sieves.add(label);
             }
         }
     }
@@ -316,14 +350,10 @@ fn wanted(kind: Kind, conditions: &Conditions, user_id: i64, sieves: &mut Sieves
         None => {}
         Some(Presence::None) => sieves.test(absent(kind.column("milestone_id"))),
         Some(Presence::Any) => sieves.test(all(kind.column("milestone_id").is_not_null())),
-        Some(Presence::Is(title)) => sieves.add(Sieve::of_number(kind, "milestone_id", |column| {
-            column.in_subquery(milestones_titled(title))
-        })),
+        Some(Presence::Is(title)) => sieves.add_one_of("milestone_id", milestones_titled(title)),
     }
     if let Some(name) = &conditions.author_username {
-        sieves.add(Sieve::of_number(kind, "author_id", |column| {
-            column.in_subquery(users_named(name))
-        }));
+        sieves.add_one_of("author_id", users_named(name));
     }
     match conditions.assignee_id.as_deref().map(assignee) {
         None => {}
@@ -343,51 +373,52 @@ fn wanted(kind: Kind, conditions: &Conditions, user_id: i64, sieves: &mut Sieves
 }
 
 /// Each is turned round by itself, so that what any of them finds is left out.
-fn unwanted(kind: Kind, filter: &Filter, user_id: i64, sieves: &mut Sieves) {
+fn unwanted(kind: Kind, place: Place, filter: &Filter, user_id: i64, sieves: &mut Sieves) {
     let conditions = &filter.unwanted;
-    let mut without = |condition: Condition| sieves.test(condition.not());
     if let Some(iids) = &conditions.iids {
-        without(all(kind.column("iid").is_in(iids.iter().copied())));
+        sieves.test(all(kind.column("iid").is_in(iids.iter().copied())).not());
     }
     match labels_of(&conditions.labels) {
-        Presence::None => without(labelled_at_all(kind).not()),
-        Presence::Any => without(labelled_at_all(kind)),
+        Presence::None => sieves.test(labelled_at_all(kind)),
+        Presence::Any => sieves.test(labelled_at_all(kind).not()),
         Presence::Is(titles) => {
             if !titles.is_empty() {
-                without(labelled_with_any(kind, titles).test);
+                let labels = labelled_with_any(kind, place, &titles, sieves);
+                sieves.leave_out(labels);
             }
         }
     }
     match conditions.milestone.as_deref().map(presence) {
         None => {}
-        Some(Presence::None) => without(absent(kind.column("milestone_id"))),
-        Some(Presence::Any) => without(all(kind.column("milestone_id").is_not_null())),
-        Some(Presence::Is(title)) => without(known(kind, "milestone_id", |column| {
-            column.in_subquery(milestones_titled(title))
-        })),
+        Some(Presence::None) => sieves.test(absent(kind.column("milestone_id")).not()),
+        Some(Presence::Any) => sieves.test(all(kind.column("milestone_id").is_not_null()).not()),
+        Some(Presence::Is(title)) => sieves.test(
+            known(kind, "milestone_id", |column| {
+                column.in_subquery(milestones_titled(title))
+            })
+            .not(),
+        ),
     }
     if let Some(id) = conditions.author_id {
-        without(known(kind, "author_id", |column| column.eq(id)));
+        sieves.test(known(kind, "author_id", |column| column.eq(id)).not());
     }
     if let Some(name) = &conditions.author_username {
-        without(known(kind, "author_id", |column| {
-            column.in_subquery(users_named(name))
-        }));
+        sieves.test(known(kind, "author_id", |column| column.in_subquery(users_named(name))).not());
     }
     match conditions.assignee_id.as_deref().map(assignee) {
         None => {}
-        Some(Presence::None) => without(assigned_at_all(kind).not()),
-        Some(Presence::Any) => without(assigned_at_all(kind)),
-        Some(Presence::Is(id)) => without(assigned(kind, user(kind).eq(id)).test),
+        Some(Presence::None) => sieves.test(assigned_at_all(kind)),
+        Some(Presence::Any) => sieves.test(assigned_at_all(kind).not()),
+        Some(Presence::Is(id)) => sieves.leave_out(assigned(kind, user(kind).eq(id))),
     }
     for name in &conditions.assignee_usernames {
-        without(assigned(kind, user(kind).in_subquery(users_named(name))).test);
+        sieves.leave_out(assigned(kind, user(kind).in_subquery(users_named(name))));
     }
     match conditions.my_reaction_emoji.as_deref().map(presence) {
         None => {}
-        Some(Presence::None) => without(reacted(kind, user_id, None).test.not()),
-        Some(Presence::Any) => without(reacted(kind, user_id, None).test),
-        Some(Presence::Is(name)) => without(reacted(kind, user_id, Some(name)).test),
+        Some(Presence::None) => sieves.test(reacted(kind, user_id, None).test),
+        Some(Presence::Any) => sieves.leave_out(reacted(kind, user_id, None)),
+        Some(Presence::Is(name)) => sieves.leave_out(reacted(kind, user_id, Some(name))),
     }
 }
 

@@ -5,7 +5,7 @@ mod search;
 mod sieve;
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::{Asterisk, Expr, NullOrdering, Query, SelectStatement};
+use sea_orm::sea_query::{Asterisk, CommonTableExpression, Expr, NullOrdering, Query, SelectStatement};
 use sea_orm::{Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryTrait};
 
 pub(in crate::services) use conditions::{NO_LABEL, faults, numbered, sieves};
@@ -13,6 +13,7 @@ pub(in crate::services) use sieve::{Sieve, Sieves, absent};
 
 use crate::api::types::{Page, PageRequest};
 use crate::entities::by_row::finds;
+use crate::entities::few::TARGET;
 use crate::entities::issuables::Kind;
 use crate::error::Result;
 use crate::services::listing::total_of;
@@ -106,8 +107,10 @@ pub(in crate::services) struct Ordering {
 
 /// The rows of a list, in its order, before it is told who may see which.
 const ORDERED: &str = "ordered";
+/// The ids that conditions find, in no order.
+const FOUND: &str = "found";
 /// How far a list is read in its order before what its conditions find is looked up: of rows that meet none of them.
-const NEAR: u64 = 10_000;
+const NEAR: u64 = 4_000;
 
 impl Ordering {
     /// Orders rows whose columns are told by their names.
@@ -155,8 +158,11 @@ impl List<'_> {
             if found.len() as u64 > self.page.limit() {
                 return Ok(found);
             }
-            let all = self.ordered(self.sieves.looked_up()).offset(0).take();
-            return self.read(db, self.of_ordered(all, self.visible.clone())).await;
+            let parts = self.sieves.parts();
+            let found = parts.ids.map(|ids| self.kind.column("id").in_subquery(ids));
+            let all = self.ordered(parts.own.add_option(found)).offset(0).take();
+            let left = parts.left.add(self.visible.clone());
+            return self.read(db, self.of_ordered(all, left)).await;
         }
         let mut wanted = self.ids(self.sieves.in_order(self.visible.clone()));
         self.order.apply(|name| self.kind.column(name), &mut wanted);
@@ -175,19 +181,46 @@ impl List<'_> {
         if !self.sieves.may_lie_far() {
             return self.ids(self.sieves.looked_up().add(self.visible.clone()));
         }
-        // Asked for all at once, PostgreSQL takes the tests of what is visible for so costly that it reads whole indexes, again
-        // and again, to spare itself some.
+        let parts = self.sieves.parts();
+        let left = parts.left.add(self.visible.clone());
+        // Asked for all at once, PostgreSQL takes the tests of what is visible for so costly that nothing else seems to cost
+        // anything: it reads whole indexes, again and again, to spare itself some.
+        if let Some(ids) = parts.ids {
+            let tests = self.meets(Expr::col((FOUND, TARGET)), parts.tests.add(left));
+            let ids = CommonTableExpression::new()
+                .table_name(FOUND)
+                .query(ids)
+                .materialized(true)
+                .to_owned();
+            return Query::select()
+                .expr(Expr::val(1))
+                .from(FOUND)
+                .and_where(tests)
+                .with_cte(ids)
+                .take();
+        }
         let found = Query::select()
             .column((self.kind.table(), Asterisk))
             .from(self.kind.table())
-            .cond_where(self.sieves.looked_up())
+            .cond_where(parts.own)
             .offset(0)
             .take();
         Query::select()
             .expr(Expr::val(1))
             .from_subquery(found, self.kind.table())
-            .cond_where(self.visible.clone())
+            .cond_where(left)
             .take()
+    }
+
+    /// Whether the row of an id meets a condition, looked at row by row.
+    fn meets(&self, id: Expr, condition: Condition) -> Expr {
+        let mut row = Query::select()
+            .expr(Expr::val(1))
+            .from(self.kind.table())
+            .and_where(self.kind.column("id").eq(id))
+            .cond_where(condition)
+            .take();
+        finds(&mut row)
     }
 
     /// The ids with the columns of the order, in the order.
@@ -206,16 +239,10 @@ impl List<'_> {
 
     /// Those of ordered rows that meet a condition, which is tried one by one until the page is full.
     fn of_ordered(&self, ordered: SelectStatement, condition: Condition) -> SelectStatement {
-        let mut row = Query::select()
-            .expr(Expr::val(1))
-            .from(self.kind.table())
-            .and_where(self.kind.column("id").eq(Expr::col((ORDERED, "id"))))
-            .cond_where(condition)
-            .take();
         let mut rows = Query::select()
             .expr(Expr::col((ORDERED, "id")))
             .from_subquery(ordered, ORDERED)
-            .and_where(finds(&mut row))
+            .and_where(self.meets(Expr::col((ORDERED, "id")), condition))
             .take();
         self.order.apply(|name| Expr::col((ORDERED, name)), &mut rows);
         rows

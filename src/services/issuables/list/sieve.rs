@@ -4,7 +4,8 @@
 
 use std::collections::BTreeSet;
 
-use sea_orm::sea_query::{Expr, Func, Query, SelectStatement};
+use sea_orm::sea_query::extension::postgres::PgFunc;
+use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement, UnionType};
 use sea_orm::{Condition, ConnectionTrait, DbBackend, DbErr, ExprTrait};
 
 use crate::entities::by_row::finds;
@@ -37,6 +38,17 @@ fn both(some: SelectStatement, others: SelectStatement) -> SelectStatement {
         .take()
 }
 
+/// The ids that a statement finds and others do not, all by the name [`TARGET`], each once.
+fn less(some: SelectStatement, others: Vec<SelectStatement>) -> SelectStatement {
+    let rest = others.into_iter().map(|ids| (UnionType::Except, ids));
+    Query::select()
+        .distinct()
+        .column(TARGET)
+        .from_subquery(some, "some")
+        .unions(rest)
+        .take()
+}
+
 /// That a column says nothing, tried row by row: said plainly, databases take it for something that little meets, and read the
 /// whole table for it.
 pub(in crate::services) fn absent(column: Expr) -> Condition {
@@ -47,15 +59,28 @@ pub(in crate::services) fn absent(column: Expr) -> Condition {
     Condition::all().add(Expr::exists(present)).not()
 }
 
+/// What [may lie far](Sieves::may_lie_far) is found by, and what is tried of each row that is found.
+pub(super) struct Parts {
+    /// The ids that several conditions find together, each once and called [`TARGET`], where there are such.
+    pub ids: Option<SelectStatement>,
+    /// What an index of the thing's own finds.
+    pub own: Condition,
+    /// The same, tried row by row.
+    pub tests: Condition,
+    /// What is tried row by row in any case.
+    pub left: Condition,
+}
+
 /// The conditions of a list.
 #[derive(Debug)]
 pub(in crate::services) struct Sieves {
     kind: Kind,
+    database: DbBackend,
     all: Vec<Sieve>,
+    unwanted: Vec<Sieve>,
     found: Option<BTreeSet<i64>>,
     narrow: Condition,
     rest: Condition,
-    guesses: bool,
 }
 
 impl Sieve {
@@ -104,20 +129,44 @@ impl Sieve {
 
 impl Sieves {
     /// No conditions yet.
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: Kind, database: DbBackend) -> Self {
         Self {
             kind,
+            database,
             all: Vec::new(),
+            unwanted: Vec::new(),
             found: None,
             narrow: Condition::all(),
             rest: Condition::all(),
-            guesses: false,
         }
     }
 
     /// Adds a condition.
     pub fn add(&mut self, sieve: Sieve) {
         self.all.push(sieve);
+    }
+
+    /// Adds that a column of the thing itself names one of the ids that a statement finds.
+    pub fn add_one_of(&mut self, name: &'static str, ids: SelectStatement) {
+        let test = tried(self.kind.column(name).add(0).in_subquery(ids.clone()));
+        let own = self.one_of(self.kind.column(name), ids);
+        let [own, test] = [own, test].map(|expr| Condition::all().add(expr));
+        self.add(Sieve::of_things(self.kind, own, test));
+    }
+
+    /// That a column names one of the ids that a statement finds, each of which is looked up in an index of the column. PostgreSQL
+    /// makes no join of it then: for the sake of a few rows it would compare each of the table with all ids.
+    pub fn one_of(&self, column: Expr, ids: SelectStatement) -> Expr {
+        if self.guesses() {
+            return column.in_subquery(ids);
+        }
+        let ids = Func::cust("ARRAY").arg(Expr::from(SubQueryStatement::from(ids)));
+        column.eq(PgFunc::any(ids))
+    }
+
+    /// Adds a condition that is turned round.
+    pub fn leave_out(&mut self, sieve: Sieve) {
+        self.unwanted.push(sieve);
     }
 
     /// Adds what the indexes of the orders know of, beside what they order by.
@@ -135,7 +184,6 @@ impl Sieves {
     /// # Errors
     /// Whatever the database reports.
     pub async fn look(&mut self, db: &impl ConnectionTrait) -> Result<(), DbErr> {
-        self.guesses = db.get_database_backend() == DbBackend::Sqlite;
         for sieve in &self.all {
             self.found = few(db, sieve.ids.clone()).await?;
             if self.found.is_some() {
@@ -156,7 +204,7 @@ impl Sieves {
         let all = self.tests().add(visible);
         // SQLite guesses that every further condition lets fewer rows through, and soon reads and sorts the whole table
         // rather than what the index has until the page is full. Of one expression it guesses nothing.
-        let all = match self.guesses && self.found.is_none() {
+        let all = match self.guesses() && self.found.is_none() {
             true => Condition::all().add(tried(all)),
             false => all,
         };
@@ -176,31 +224,56 @@ impl Sieves {
     /// The conditions for what is looked up by what they find, as for counting.
     pub fn looked_up(&self) -> Condition {
         let id = || self.kind.column("id");
-        let found = match self.may_lie_far() {
-            // What several find is put together first: fewer rows are read then.
-            true => {
-                let sets = self.all.iter().filter(|sieve| sieve.own.is_none());
-                let all = sets.map(|sieve| sieve.ids.clone()).reduce(both);
-                let found = self.with(|sieve| sieve.own.clone().unwrap_or_else(Condition::all));
-                all.into_iter()
-                    .fold(found, |found, ids| found.add(id().in_subquery(ids)))
-            }
-            false => self.with(|sieve| match &sieve.own {
-                Some(own) => own.clone(),
-                None => Condition::all().add(id().in_subquery(sieve.ids.clone())),
-            }),
-        };
-        self.narrow.clone().add(found)
+        let all = self.with(|sieve| match &sieve.own {
+            Some(own) => own.clone(),
+            None => Condition::all().add(id().in_subquery(sieve.ids.clone())),
+        });
+        self.narrow.clone().add(all)
+    }
+
+    /// The conditions for what [may lie far](Self::may_lie_far). What several find is put together first, and what is unwanted taken
+    /// from it: fewer rows are read then.
+    pub(super) fn parts(&self) -> Parts {
+        let sets = self.all.iter().filter(|sieve| sieve.own.is_none());
+        let others = || self.all.iter().filter(|sieve| sieve.own.is_some());
+        let all = |some: Condition, sieve: Option<Condition>| some.add_option(sieve);
+        let unwanted = self.unwanted.iter().map(|sieve| sieve.ids.clone()).collect();
+        let ids = sets.map(|sieve| sieve.ids.clone()).reduce(both);
+        let ids = ids.map(|ids| less(ids, unwanted));
+        Parts {
+            own: others()
+                .map(|sieve| sieve.own.clone())
+                .fold(self.narrow.clone(), all),
+            tests: others()
+                .map(|sieve| Some(sieve.test.clone()))
+                .fold(self.narrow.clone(), all),
+            left: match ids {
+                Some(_) => self.rest.clone(),
+                None => self.left_over(),
+            },
+            ids,
+        }
     }
 
     /// Whether what is found may lie far behind in the order of the list, and can be looked up instead. SQLite reads on either
     /// way.
     pub fn may_lie_far(&self) -> bool {
-        !self.guesses && self.found.is_none() && !self.all.is_empty()
+        !self.guesses() && self.found.is_none() && !self.all.is_empty()
+    }
+
+    /// Whether the database guesses that every condition lets little through.
+    fn guesses(&self) -> bool {
+        self.database == DbBackend::Sqlite
+    }
+
+    /// What is tried row by row in any case.
+    fn left_over(&self) -> Condition {
+        let unwanted = self.unwanted.iter().map(|sieve| sieve.test.clone().not());
+        unwanted.fold(self.rest.clone(), Condition::add)
     }
 
     fn with(&self, form: impl Fn(&Sieve) -> Condition) -> Condition {
-        let all = self.rest.clone();
+        let all = self.left_over();
         match &self.found {
             // What is little is tried, whatever else is asked of it.
             Some(ids) => {
