@@ -90,7 +90,7 @@ enum Expected {
 }
 
 /// Where a service refuses what the contract's line admits, and why.
-const SERVICE_RULES: [(&str, Standing, Visibility, &str); 4] = [
+const SERVICE_RULES: [(&str, Standing, Visibility, &str); 7] = [
     (
         "deactivate_user",
         Standing::Admin,
@@ -115,6 +115,24 @@ const SERVICE_RULES: [(&str, Standing, Visibility, &str); 4] = [
         Visibility::Private,
         READERS_COMMENT,
     ),
+    (
+        "create_merge_request_todo",
+        Standing::Member(AccessLevel::Guest),
+        Visibility::Private,
+        READERS_REVIEW,
+    ),
+    (
+        "create_merge_request_todo",
+        Standing::Heir(AccessLevel::Guest),
+        Visibility::Private,
+        READERS_REVIEW,
+    ),
+    (
+        "create_merge_request_todo",
+        Standing::Invited(AccessLevel::Guest),
+        Visibility::Private,
+        READERS_REVIEW,
+    ),
 ];
 
 /// Reads of what is on merge requests: in a private project these are not there for Guests, who may not read the code.
@@ -128,6 +146,7 @@ const FOR_READERS_OF_CODE: [&str; 6] = [
 ];
 
 const ACTIVE_USERS_STAY: &str = "who was active lately is not put to rest";
+const READERS_REVIEW: &str = "only who may read the repository has to do with its merge requests";
 const READERS_COMMENT: &str = "only who may read the repository may comment on its commits";
 
 fn level(minimum: Minimum) -> Option<AccessLevel> {
