@@ -126,7 +126,8 @@ async function whatIsSaid({ api, his, project }) {
   const note = await notes(his.MergeRequestNotes, "MergeRequest", "alan", project, 1);
   await awards(his.MergeRequestAwardEmojis, "MergeRequest", "alan", project, 1);
   await awards(his.MergeRequestNoteAwardEmojis, "Note", "alan", project, 1, note.id);
-  await his.MergeRequestAwardEmojis.award(project, 1, "thumbsup");
+  await api.MergeRequestAwardEmojis.award(project, 1, "thumbsup");
+  await refused(404, his.MergeRequestAwardEmojis.award(project, 1, "thumbsup"));
   holds(await api.MergeRequests.show(project, 1), { upvotes: 1, user_notes_count: 1 });
 }
 

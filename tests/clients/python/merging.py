@@ -112,10 +112,10 @@ class Merging:
         note = notes(his.notes, "MergeRequest", "bob")
         awards(his.awardemojis, "MergeRequest", "bob")
         awards(note.awardemojis, "Note", "bob")
-        his.awardemojis.create({"name": "thumbsup"})
-        refused(404, cards.awardemojis.create, {"name": "thumbsup"})
+        cards.awardemojis.create({"name": "thumbsup"})
+        refused(404, his.awardemojis.create, {"name": "thumbsup"})
         holds(self.requests.get(1), upvotes=1, user_notes_count=1)
-        equal([each.iid for each in self.his.mergerequests.list(my_reaction_emoji="thumbsup")], [1])
+        equal([each.iid for each in self.requests.list(my_reaction_emoji="thumbsup")], [1])
 
     def editing(self):
         oil = self.requests.get(2)

@@ -5,7 +5,7 @@ mod search;
 mod sieve;
 
 use chrono::{DateTime, Utc};
-use sea_orm::sea_query::{Asterisk, CommonTableExpression, Expr, NullOrdering, Query, SelectStatement};
+use sea_orm::sea_query::{CommonTableExpression, Expr, NullOrdering, Query, SelectStatement};
 use sea_orm::{Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryTrait};
 
 pub(in crate::services) use conditions::{NO_LABEL, faults, numbered, sieves};
@@ -16,7 +16,7 @@ use crate::entities::by_row::finds;
 use crate::entities::few::TARGET;
 use crate::entities::issuables::Kind;
 use crate::error::Result;
-use crate::services::listing::total_of;
+use crate::services::listing::{bounded_count, total_of};
 
 /// What issues and merge requests have to do with the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,7 +142,7 @@ struct List<'a> {
 impl List<'_> {
     fn ids(&self, condition: Condition) -> SelectStatement {
         Query::select()
-            .expr(self.kind.column("id"))
+            .expr_as(self.kind.column("id"), TARGET)
             .from(self.kind.table())
             .cond_where(condition)
             .take()
@@ -183,32 +183,22 @@ impl List<'_> {
         }
         let parts = self.sieves.parts();
         let left = parts.left.add(self.visible.clone());
+        let (ids, tests) = match parts.ids {
+            Some(ids) => (ids, parts.tests.add(left)),
+            None => (self.ids(parts.own), left),
+        };
         // Asked for all at once, PostgreSQL takes the tests of what is visible for so costly that nothing else seems to cost
-        // anything: it reads whole indexes, again and again, to spare itself some.
-        if let Some(ids) = parts.ids {
-            let tests = self.meets(Expr::col((FOUND, TARGET)), parts.tests.add(left));
-            let ids = CommonTableExpression::new()
-                .table_name(FOUND)
-                .query(ids)
-                .materialized(true)
-                .to_owned();
-            return Query::select()
-                .expr(Expr::val(1))
-                .from(FOUND)
-                .and_where(tests)
-                .with_cte(ids)
-                .take();
-        }
-        let found = Query::select()
-            .column((self.kind.table(), Asterisk))
-            .from(self.kind.table())
-            .cond_where(parts.own)
-            .offset(0)
-            .take();
+        // anything: it reads whole tables and indexes, again and again, to spare itself some.
+        let found = CommonTableExpression::new()
+            .table_name(FOUND)
+            .query(ids)
+            .materialized(true)
+            .to_owned();
         Query::select()
             .expr(Expr::val(1))
-            .from_subquery(found, self.kind.table())
-            .cond_where(left)
+            .from(FOUND)
+            .and_where(self.meets(Expr::col((FOUND, TARGET)), tests))
+            .with_cte(found)
             .take()
     }
 
@@ -274,9 +264,20 @@ pub(in crate::services) async fn page_of<E: EntityTrait>(
     };
     // The rows are asked for by their ids: were they asked for together, PostgreSQL would read the whole table in the order
     // of the list, and compare each row with those of the page.
-    let mut rows = E::find().filter(kind.column("id").is_in(list.page(db).await?));
+    let (ids, counted) = match list.sieves.may_lie_far() {
+        // Either takes long, and neither needs the other.
+        true => {
+            let (ids, total) = tokio::try_join!(list.page(db), bounded_count(db, list.counted()))?;
+            (ids, Some(total))
+        }
+        false => (list.page(db).await?, None),
+    };
+    let mut rows = E::find().filter(kind.column("id").is_in(ids));
     order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
     let found = rows.all(db).await?;
-    let total = total_of(db, page, found.len(), list.counted()).await?;
+    let total = match counted {
+        Some(total) => total,
+        None => total_of(db, page, found.len(), list.counted()).await?,
+    };
     Ok(Page::new(page, found, total))
 }

@@ -40,12 +40,14 @@ fn both(some: SelectStatement, others: SelectStatement) -> SelectStatement {
 
 /// The ids that a statement finds and others do not, all by the name [`TARGET`], each once.
 fn less(some: SelectStatement, others: Vec<SelectStatement>) -> SelectStatement {
-    let rest = others.into_iter().map(|ids| (UnionType::Except, ids));
-    Query::select()
-        .distinct()
-        .column(TARGET)
+    let mut all = Query::select();
+    if others.is_empty() {
+        all.distinct();
+    }
+    let others = others.into_iter().map(|ids| (UnionType::Except, ids));
+    all.column(TARGET)
         .from_subquery(some, "some")
-        .unions(rest)
+        .unions(others)
         .take()
 }
 
