@@ -262,8 +262,6 @@ pub(in crate::services) async fn page_of<E: EntityTrait>(
         order,
         page,
     };
-    // The rows are asked for by their ids: were they asked for together, PostgreSQL would read the whole table in the order
-    // of the list, and compare each row with those of the page.
     let (ids, counted) = match list.sieves.may_lie_far() {
         // Either takes long, and neither needs the other.
         true => {
@@ -272,6 +270,8 @@ pub(in crate::services) async fn page_of<E: EntityTrait>(
         }
         false => (list.page(db).await?, None),
     };
+    // The rows are asked for by their ids: were they asked for together, PostgreSQL would read the whole table in the order
+    // of the list, and compare each row with those of the page.
     let mut rows = E::find().filter(kind.column("id").is_in(ids));
     order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
     let found = rows.all(db).await?;
