@@ -1,6 +1,6 @@
 //! The integration tests: a real server on a free port, real repositories, the real git client.
 //!
-//! Every answer that any test sees is validated against the contract (`support::contract`). Every scenario runs
+//! Every answer that any test sees is validated against the contract (`support::contract`). Every test of a server runs
 //! on SQLite, and on PostgreSQL too when `HOLDFAST_TEST_DATABASE_URL` is set.
 
 // A test that cannot go on fails by panicking.

@@ -6,22 +6,21 @@ use serde_json::json;
 
 use crate::support::people::PASSWORD;
 use crate::support::server::DELETION_DELAY;
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 const PATH: &str = "/application/settings";
 
 /// Takes back what the tests' servers start with.
 async fn as_new(server: &TestServer) {
     let row = settings::Entity::delete_many().filter(settings::Column::Key.eq(DELETION_DELAY));
-    row.exec(server.backend.database.write())
-        .await
-        .expect("a setting");
+    row.exec(server.backend.database.write()).await.expect("a setting");
 }
 
-scenario! {
-    async fn a_new_server_has_the_defaults(server) {
-        as_new(&server).await;
-        assert_eq!(server.root().get(PATH).await.expect(200).json(), json!({
+async fn a_new_server_has_the_defaults(server: TestServer) {
+    as_new(&server).await;
+    assert_eq!(
+        server.root().get(PATH).await.expect(200).json(),
+        json!({
             "allow_local_requests_from_hooks_and_services": false,
             "default_group_visibility": "private",
             "default_project_visibility": "private",
@@ -35,145 +34,172 @@ scenario! {
             "signup_enabled": false,
             "user_default_external": false,
             "user_oauth_applications": false,
-        }));
-    }
+        })
+    );
+}
 
-    async fn what_is_sent_is_changed_and_the_rest_kept(server) {
-        as_new(&server).await;
-        let root = server.root();
-        let levels = json!(["public", "internal", "public"]);
-        let changed = root.put(PATH, json!({ "max_attachment_size": 20, "restricted_visibility_levels": levels }))
-            .await.expect(200).json();
-        assert_eq!(changed["max_attachment_size"], 20);
-        assert_eq!(changed["restricted_visibility_levels"], json!(["internal", "public"]));
-        assert_eq!(changed["deletion_adjourned_period"], 7);
-        assert_eq!(root.get(PATH).await.expect(200).json(), changed);
-        let emptied = root.put(PATH, json!({ "restricted_visibility_levels": [] })).await.expect(200).json();
-        assert_eq!(emptied["restricted_visibility_levels"], json!([]));
-    }
+async fn what_is_sent_is_changed_and_the_rest_kept(server: TestServer) {
+    as_new(&server).await;
+    let root = server.root();
+    let levels = json!(["public", "internal", "public"]);
+    let changed = root
+        .put(PATH, json!({ "max_attachment_size": 20, "restricted_visibility_levels": levels }))
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(changed["max_attachment_size"], 20);
+    assert_eq!(changed["restricted_visibility_levels"], json!(["internal", "public"]));
+    assert_eq!(changed["deletion_adjourned_period"], 7);
+    assert_eq!(root.get(PATH).await.expect(200).json(), changed);
+    let emptied = root.put(PATH, json!({ "restricted_visibility_levels": [] })).await.expect(200).json();
+    assert_eq!(emptied["restricted_visibility_levels"], json!([]));
+}
 
-    async fn only_administrators_see_and_change_them(server) {
-        let ada = server.person("ada").await.client;
-        for (caller, status) in [(server.anonymous(), 401), (ada, 403)] {
-            assert_eq!(caller.get(PATH).await.status, status);
-            assert_eq!(caller.put(PATH, json!({ "max_attachment_size": 1 })).await.status, status);
-        }
-        for method in ["get", "put"] {
-            let path = format!("{PATH}?sudo=nobody");
-            let body = json!({ "max_attachment_size": 1 });
-            let answer = if method == "get" { server.root().get(&path).await } else { server.root().put(&path, body).await };
-            assert_eq!(answer.status, 404);
-        }
+async fn only_administrators_see_and_change_them(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    for (caller, status) in [(server.anonymous(), 401), (ada, 403)] {
+        assert_eq!(caller.get(PATH).await.status, status);
+        assert_eq!(caller.put(PATH, json!({ "max_attachment_size": 1 })).await.status, status);
     }
-
-    async fn values_that_make_no_sense_are_refused(server) {
-        let root = server.root();
-        for body in [
-            json!({}), json!({ "unknown": 1 }), json!({ "max_attachment_size": 0 }),
-            json!({ "deletion_adjourned_period": 91 }), json!({ "deletion_adjourned_period": -1 }),
-            json!({ "default_projects_limit": 2_147_483_648_i64 }), json!({ "default_project_visibility": "secret" }),
-            json!({ "restricted_visibility_levels": ["secret"] }), json!({ "signup_enabled": true }),
-            json!({ "user_oauth_applications": true }),
-        ] {
-            assert_eq!(root.put(PATH, body.clone()).await.status, 400, "{body}");
-        }
-        root.put(PATH, json!({ "signup_enabled": false })).await.expect(200);
-        assert_eq!(root.put(PATH, json!({ "unknown": "x".repeat(1_100_000) })).await.status, 413);
-        assert_eq!(root.get(&format!("{PATH}?a=%FF")).await.status, 400);
-    }
-
-    async fn projects_and_groups_without_a_visibility_get_the_default(server) {
-        let root = server.root();
-        let defaults = json!({ "default_project_visibility": "public", "default_group_visibility": "internal" });
-        root.put(PATH, defaults).await.expect(200);
-        let ada = server.person("ada").await.client;
-        let group = ada.post("/groups", json!({ "name": "g", "path": "g" })).await.expect(201).json();
-        assert_eq!(group["visibility"], "internal");
-        assert_eq!(ada.post("/projects", json!({ "path": "own" })).await.expect(201).json()["visibility"], "public");
-        // No wider than what stands above.
-        let inside = json!({ "path": "inside", "namespace_id": group["id"] });
-        assert_eq!(ada.post("/projects", inside).await.expect(201).json()["visibility"], "internal");
-        root.put(PATH, json!({ "default_group_visibility": "public" })).await.expect(200);
-        let below = json!({ "name": "b", "path": "b", "parent_id": group["id"] });
-        assert_eq!(ada.post("/groups", below).await.expect(201).json()["visibility"], "internal");
-    }
-
-    async fn restricted_visibilities_are_for_administrators(server) {
-        let root = server.root();
-        root.put(PATH, json!({ "restricted_visibility_levels": ["public"] })).await.expect(200);
-        let ada = server.person("ada").await.client;
-        let text = "public has been restricted by your administrator";
-        let refused = ada.post("/projects", json!({ "path": "p", "visibility": "public" })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "visibility_level": [text] }));
-        let project = ada.post("/projects", json!({ "path": "p", "visibility": "internal" })).await.expect(201).json();
-        let path = format!("/projects/{}", project["id"]);
-        let refused = ada.put(&path, json!({ "visibility": "public" })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "visibility_level": [text] }));
-        let refused = ada.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(400);
-        assert!(refused.message().contains(text));
-        root.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(201);
-        root.put(&path, json!({ "visibility": "public" })).await.expect(200);
-        // What it is already is no change.
-        ada.put(&path, json!({ "visibility": "public", "description": "x" })).await.expect(200);
-    }
-
-    async fn new_users_start_with_the_defaults(server) {
-        let root = server.root();
-        let body = json!({ "default_projects_limit": 3, "user_default_external": true });
-        root.put(PATH, body).await.expect(200);
-        let user = |name: &str| json!({
-            "name": name, "username": name, "email": format!("{name}@example.com"), "force_random_password": true,
-        });
-        let ada = root.post("/users", user("ada")).await.expect(201).json();
-        assert_eq!((&ada["projects_limit"], &ada["external"]), (&json!(3), &json!(true)));
-        let mut chosen = user("bob");
-        chosen["projects_limit"] = json!(5);
-        chosen["external"] = json!(false);
-        let bob = root.post("/users", chosen).await.expect(201).json();
-        assert_eq!((&bob["projects_limit"], &bob["external"]), (&json!(5), &json!(false)));
-    }
-
-    async fn impersonation_tokens_are_refused_while_they_are_off(server) {
-        let (root, ada) = (server.root(), server.person("ada").await);
-        let path = format!("/users/{}/impersonation_tokens", ada.id);
-        let made = root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.expect(201).json();
-        let impersonator = server.with_token(made["token"].as_str().expect("a token"));
-        impersonator.get("/user").await.expect(200);
-        root.put(PATH, json!({ "impersonation_enabled": false })).await.expect(200);
-        let refused = impersonator.get("/user").await.expect(401);
-        assert_eq!(refused.json(), json!({
-            "message": "401 Unauthorized", "error": "invalid_token",
-            "error_description": "Token is an impersonation token but impersonation was disabled.",
-        }));
-        assert!(refused.header("www-authenticate").contains("error=\"invalid_token\""));
-        ada.client.get("/user").await.expect(200);
-        root.put(PATH, json!({ "impersonation_enabled": true })).await.expect(200);
-        impersonator.get("/user").await.expect(200);
-    }
-
-    async fn git_takes_no_passwords_while_they_are_off(server) {
-        let (root, ada) = (server.root(), server.person("ada").await);
-        server.give_password(&ada).await;
-        ada.client.post("/projects", json!({ "path": "p" })).await.expect(201);
-        let refs = async |password: &str| {
-            let request = server.anonymous().request(reqwest::Method::GET, "//ada/p.git/info/refs?service=git-upload-pack");
-            server.anonymous().send(request.basic_auth("ada", Some(password))).await.status
-        };
-        assert_eq!((refs(PASSWORD).await, refs(&ada.token).await), (200, 200));
-        root.put(PATH, json!({ "password_authentication_enabled_for_git": false })).await.expect(200);
-        assert_eq!((refs(PASSWORD).await, refs(&ada.token).await), (401, 200));
-    }
-
-    async fn removals_are_delayed_by_as_many_days_as_the_setting_says(server) {
-        as_new(&server).await;
-        let root = server.root();
-        let project = async |path: &str| root.post("/projects", json!({ "path": path })).await.expect(201).json();
-        let marked = format!("/projects/{}", project("marked").await["id"]);
-        root.delete(&marked).await.expect(202);
-        assert!(root.get(&marked).await.expect(200).json()["marked_for_deletion_on"].is_string());
-        root.put(PATH, json!({ "deletion_adjourned_period": 0 })).await.expect(200);
-        let gone = format!("/projects/{}", project("gone").await["id"]);
-        root.delete(&gone).await.expect(202);
-        root.get(&gone).await.expect(404);
+    for method in ["get", "put"] {
+        let path = format!("{PATH}?sudo=nobody");
+        let body = json!({ "max_attachment_size": 1 });
+        let answer =
+            if method == "get" { server.root().get(&path).await } else { server.root().put(&path, body).await };
+        assert_eq!(answer.status, 404);
     }
 }
+
+async fn values_that_make_no_sense_are_refused(server: TestServer) {
+    let root = server.root();
+    for body in [
+        json!({}),
+        json!({ "unknown": 1 }),
+        json!({ "max_attachment_size": 0 }),
+        json!({ "deletion_adjourned_period": 91 }),
+        json!({ "deletion_adjourned_period": -1 }),
+        json!({ "default_projects_limit": 2_147_483_648_i64 }),
+        json!({ "default_project_visibility": "secret" }),
+        json!({ "restricted_visibility_levels": ["secret"] }),
+        json!({ "signup_enabled": true }),
+        json!({ "user_oauth_applications": true }),
+    ] {
+        assert_eq!(root.put(PATH, body.clone()).await.status, 400, "{body}");
+    }
+    root.put(PATH, json!({ "signup_enabled": false })).await.expect(200);
+    assert_eq!(root.put(PATH, json!({ "unknown": "x".repeat(1_100_000) })).await.status, 413);
+    assert_eq!(root.get(&format!("{PATH}?a=%FF")).await.status, 400);
+}
+
+async fn projects_and_groups_without_a_visibility_get_the_default(server: TestServer) {
+    let root = server.root();
+    let defaults = json!({ "default_project_visibility": "public", "default_group_visibility": "internal" });
+    root.put(PATH, defaults).await.expect(200);
+    let ada = server.person("ada").await.client;
+    let group = ada.post("/groups", json!({ "name": "g", "path": "g" })).await.expect(201).json();
+    assert_eq!(group["visibility"], "internal");
+    assert_eq!(ada.post("/projects", json!({ "path": "own" })).await.expect(201).json()["visibility"], "public");
+    // No wider than what stands above.
+    let inside = json!({ "path": "inside", "namespace_id": group["id"] });
+    assert_eq!(ada.post("/projects", inside).await.expect(201).json()["visibility"], "internal");
+    root.put(PATH, json!({ "default_group_visibility": "public" })).await.expect(200);
+    let below = json!({ "name": "b", "path": "b", "parent_id": group["id"] });
+    assert_eq!(ada.post("/groups", below).await.expect(201).json()["visibility"], "internal");
+}
+
+async fn restricted_visibilities_are_for_administrators(server: TestServer) {
+    let root = server.root();
+    root.put(PATH, json!({ "restricted_visibility_levels": ["public"] })).await.expect(200);
+    let ada = server.person("ada").await.client;
+    let text = "public has been restricted by your administrator";
+    let refused = ada.post("/projects", json!({ "path": "p", "visibility": "public" })).await.expect(400);
+    assert_eq!(refused.json()["message"], json!({ "visibility_level": [text] }));
+    let project = ada.post("/projects", json!({ "path": "p", "visibility": "internal" })).await.expect(201).json();
+    let path = format!("/projects/{}", project["id"]);
+    let refused = ada.put(&path, json!({ "visibility": "public" })).await.expect(400);
+    assert_eq!(refused.json()["message"], json!({ "visibility_level": [text] }));
+    let refused = ada.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(400);
+    assert!(refused.message().contains(text));
+    root.post("/groups", json!({ "name": "g", "path": "g", "visibility": "public" })).await.expect(201);
+    root.put(&path, json!({ "visibility": "public" })).await.expect(200);
+    // What it is already is no change.
+    ada.put(&path, json!({ "visibility": "public", "description": "x" })).await.expect(200);
+}
+
+async fn new_users_start_with_the_defaults(server: TestServer) {
+    let root = server.root();
+    let body = json!({ "default_projects_limit": 3, "user_default_external": true });
+    root.put(PATH, body).await.expect(200);
+    let user = |name: &str| {
+        json!({
+            "name": name, "username": name, "email": format!("{name}@example.com"), "force_random_password": true,
+        })
+    };
+    let ada = root.post("/users", user("ada")).await.expect(201).json();
+    assert_eq!((&ada["projects_limit"], &ada["external"]), (&json!(3), &json!(true)));
+    let mut chosen = user("bob");
+    chosen["projects_limit"] = json!(5);
+    chosen["external"] = json!(false);
+    let bob = root.post("/users", chosen).await.expect(201).json();
+    assert_eq!((&bob["projects_limit"], &bob["external"]), (&json!(5), &json!(false)));
+}
+
+async fn impersonation_tokens_are_refused_while_they_are_off(server: TestServer) {
+    let (root, ada) = (server.root(), server.person("ada").await);
+    let path = format!("/users/{}/impersonation_tokens", ada.id);
+    let made = root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.expect(201).json();
+    let impersonator = server.with_token(made["token"].as_str().expect("a token"));
+    impersonator.get("/user").await.expect(200);
+    root.put(PATH, json!({ "impersonation_enabled": false })).await.expect(200);
+    let refused = impersonator.get("/user").await.expect(401);
+    assert_eq!(
+        refused.json(),
+        json!({
+            "message": "401 Unauthorized", "error": "invalid_token",
+            "error_description": "Token is an impersonation token but impersonation was disabled.",
+        })
+    );
+    assert!(refused.header("www-authenticate").contains("error=\"invalid_token\""));
+    ada.client.get("/user").await.expect(200);
+    root.put(PATH, json!({ "impersonation_enabled": true })).await.expect(200);
+    impersonator.get("/user").await.expect(200);
+}
+
+async fn git_takes_no_passwords_while_they_are_off(server: TestServer) {
+    let (root, ada) = (server.root(), server.person("ada").await);
+    server.give_password(&ada).await;
+    ada.client.post("/projects", json!({ "path": "p" })).await.expect(201);
+    let refs = async |password: &str| {
+        let request = server.anonymous().request(reqwest::Method::GET, "//ada/p.git/info/refs?service=git-upload-pack");
+        server.anonymous().send(request.basic_auth("ada", Some(password))).await.status
+    };
+    assert_eq!((refs(PASSWORD).await, refs(&ada.token).await), (200, 200));
+    root.put(PATH, json!({ "password_authentication_enabled_for_git": false })).await.expect(200);
+    assert_eq!((refs(PASSWORD).await, refs(&ada.token).await), (401, 200));
+}
+
+async fn removals_are_delayed_by_as_many_days_as_the_setting_says(server: TestServer) {
+    as_new(&server).await;
+    let root = server.root();
+    let project = async |path: &str| root.post("/projects", json!({ "path": path })).await.expect(201).json();
+    let marked = format!("/projects/{}", project("marked").await["id"]);
+    root.delete(&marked).await.expect(202);
+    assert!(root.get(&marked).await.expect(200).json()["marked_for_deletion_on"].is_string());
+    root.put(PATH, json!({ "deletion_adjourned_period": 0 })).await.expect(200);
+    let gone = format!("/projects/{}", project("gone").await["id"]);
+    root.delete(&gone).await.expect(202);
+    root.get(&gone).await.expect(404);
+}
+
+on_every_database![
+    a_new_server_has_the_defaults,
+    what_is_sent_is_changed_and_the_rest_kept,
+    only_administrators_see_and_change_them,
+    values_that_make_no_sense_are_refused,
+    projects_and_groups_without_a_visibility_get_the_default,
+    restricted_visibilities_are_for_administrators,
+    new_users_start_with_the_defaults,
+    impersonation_tokens_are_refused_while_they_are_off,
+    git_takes_no_passwords_while_they_are_off,
+    removals_are_delayed_by_as_many_days_as_the_setting_says,
+];

@@ -3,7 +3,7 @@
 use reqwest::Method;
 use serde_json::{Value, json};
 
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
 const PATH: &str = "/applications";
 
@@ -11,77 +11,85 @@ fn body() -> Value {
     json!({ "name": "Mirror", "redirect_uri": "https://mirror.example/cb", "scopes": "api read_user api" })
 }
 
-scenario! {
-    async fn the_secret_is_shown_once_and_kept_as_a_digest(server) {
-        let root = server.root();
-        let made = root.post(PATH, body()).await.expect(201).json();
-        let secret = made["secret"].as_str().expect("a secret").to_owned();
-        assert_eq!(made, json!({
+async fn the_secret_is_shown_once_and_kept_as_a_digest(server: TestServer) {
+    let root = server.root();
+    let made = root.post(PATH, body()).await.expect(201).json();
+    let secret = made["secret"].as_str().expect("a secret").to_owned();
+    assert_eq!(
+        made,
+        json!({
             "id": made["id"], "application_id": made["application_id"], "application_name": "Mirror",
             "callback_url": "https://mirror.example/cb", "confidential": true, "scopes": ["api", "read_user"],
             "secret": secret,
-        }));
-        assert_eq!(made["application_id"].as_str().map(str::len), Some(64));
-        let listed = root.get(PATH).await.expect(200);
-        assert!(!listed.text().contains(&secret));
-        assert_eq!(listed.pluck("application_id"), [made["application_id"].clone()]);
-        let renewed = root.post(&format!("{PATH}/{}/renew-secret", made["id"]), json!({})).await.expect(201).json();
-        assert_ne!(renewed["secret"], made["secret"]);
-        assert_eq!(renewed["application_id"], made["application_id"]);
-    }
-
-    async fn what_does_not_do_is_refused(server) {
-        let root = server.root();
-        for (field, value, text) in [
-            ("redirect_uri", "/cb", "must be an absolute URI."),
-            ("redirect_uri", "https://mirror.example/cb#x", "cannot contain a fragment."),
-            ("redirect_uri", "javascript:alert(1)", "is forbidden by the server."),
-            ("redirect_uri", "https://ok.example/\ndata:text/html,x", "is forbidden by the server."),
-            ("scopes", "api everything", "can only contain available scopes"),
-        ] {
-            let mut body = body();
-            body[field] = json!(value);
-            let refused = root.post(PATH, body).await.expect(400);
-            assert_eq!(refused.json()["message"], json!({ field: [text] }), "{value}");
-        }
-        let refused = root.post(PATH, json!({})).await.expect(400);
-        for name in ["name", "redirect_uri", "scopes"] {
-            assert!(refused.message().contains(&format!("{name} is missing")), "{name}");
-        }
-        root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
-    }
-
-    async fn only_administrators_keep_applications(server) {
-        let (ada, root) = (server.person("ada").await.client, server.root());
-        let id = root.post(PATH, body()).await.expect(201).json()["id"].clone();
-        let one = format!("{PATH}/{id}");
-        for (client, status) in [(server.anonymous(), 401), (ada, 403)] {
-            assert_eq!(client.get(PATH).await.status, status);
-            assert_eq!(client.post(PATH, body()).await.status, status);
-            assert_eq!(client.delete(&one).await.status, status);
-            assert_eq!(client.post(&format!("{one}/renew-secret"), json!({})).await.status, status);
-        }
-        let late = root.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
-        late.send(late.request(Method::DELETE, &one)).await.expect(412);
-        root.delete(&one).await.expect(204);
-        assert_eq!(root.delete(&one).await.message(), "404 Application Not Found");
-        assert_eq!(root.post(&format!("{one}/renew-secret"), json!({})).await.status, 404);
-        assert_eq!(root.post(&format!("{PATH}/x/renew-secret"), json!({})).await.status, 400);
-    }
-
-    async fn a_list_takes_as_many_statements_for_ten_as_for_none(server) {
-        let root = server.root();
-        root.get(PATH).await.expect(200);
-        let count = async || {
-            let before = server.statements();
-            root.get(PATH).await.expect(200);
-            server.statements() - before
-        };
-        let none = count().await;
-        for _ in 0..10 {
-            root.post(PATH, body()).await.expect(201);
-        }
-        assert_eq!(count().await, none);
-        assert!(none <= 3, "{none}");
-    }
+        })
+    );
+    assert_eq!(made["application_id"].as_str().map(str::len), Some(64));
+    let listed = root.get(PATH).await.expect(200);
+    assert!(!listed.text().contains(&secret));
+    assert_eq!(listed.pluck("application_id"), [made["application_id"].clone()]);
+    let renewed = root.post(&format!("{PATH}/{}/renew-secret", made["id"]), json!({})).await.expect(201).json();
+    assert_ne!(renewed["secret"], made["secret"]);
+    assert_eq!(renewed["application_id"], made["application_id"]);
 }
+
+async fn what_does_not_do_is_refused(server: TestServer) {
+    let root = server.root();
+    for (field, value, text) in [
+        ("redirect_uri", "/cb", "must be an absolute URI."),
+        ("redirect_uri", "https://mirror.example/cb#x", "cannot contain a fragment."),
+        ("redirect_uri", "javascript:alert(1)", "is forbidden by the server."),
+        ("redirect_uri", "https://ok.example/\ndata:text/html,x", "is forbidden by the server."),
+        ("scopes", "api everything", "can only contain available scopes"),
+    ] {
+        let mut body = body();
+        body[field] = json!(value);
+        let refused = root.post(PATH, body).await.expect(400);
+        assert_eq!(refused.json()["message"], json!({ field: [text] }), "{value}");
+    }
+    let refused = root.post(PATH, json!({})).await.expect(400);
+    for name in ["name", "redirect_uri", "scopes"] {
+        assert!(refused.message().contains(&format!("{name} is missing")), "{name}");
+    }
+    root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
+}
+
+async fn only_administrators_keep_applications(server: TestServer) {
+    let (ada, root) = (server.person("ada").await.client, server.root());
+    let id = root.post(PATH, body()).await.expect(201).json()["id"].clone();
+    let one = format!("{PATH}/{id}");
+    for (client, status) in [(server.anonymous(), 401), (ada, 403)] {
+        assert_eq!(client.get(PATH).await.status, status);
+        assert_eq!(client.post(PATH, body()).await.status, status);
+        assert_eq!(client.delete(&one).await.status, status);
+        assert_eq!(client.post(&format!("{one}/renew-secret"), json!({})).await.status, status);
+    }
+    let late = root.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
+    late.send(late.request(Method::DELETE, &one)).await.expect(412);
+    root.delete(&one).await.expect(204);
+    assert_eq!(root.delete(&one).await.message(), "404 Application Not Found");
+    assert_eq!(root.post(&format!("{one}/renew-secret"), json!({})).await.status, 404);
+    assert_eq!(root.post(&format!("{PATH}/x/renew-secret"), json!({})).await.status, 400);
+}
+
+async fn a_list_takes_as_many_statements_for_ten_as_for_none(server: TestServer) {
+    let root = server.root();
+    root.get(PATH).await.expect(200);
+    let count = async || {
+        let before = server.statements();
+        root.get(PATH).await.expect(200);
+        server.statements() - before
+    };
+    let none = count().await;
+    for _ in 0..10 {
+        root.post(PATH, body()).await.expect(201);
+    }
+    assert_eq!(count().await, none);
+    assert!(none <= 3, "{none}");
+}
+
+on_every_database![
+    the_secret_is_shown_once_and_kept_as_a_digest,
+    what_does_not_do_is_refused,
+    only_administrators_keep_applications,
+    a_list_takes_as_many_statements_for_ten_as_for_none,
+];

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::award;
 use crate::epics::epic;
 use crate::support::places::{group, join};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// A group with an epic and a note on it: the group, the path of the epic and that of the note, both by the epic's number.
 async fn stage(server: &TestServer, name: &str, visibility: &str) -> (i64, [String; 2]) {
@@ -17,87 +17,85 @@ async fn stage(server: &TestServer, name: &str, visibility: &str) -> (i64, [Stri
     let (iid, epic_id) = epic(&root, id, "Whole", json!({})).await;
     assert_ne!(iid, epic_id);
     let notes = format!("/groups/{id}/epics/{epic_id}/notes");
-    let note = root
-        .post(&notes, json!({"body": "A note"}))
-        .await
-        .expect(201)
-        .json()["id"]
-        .clone();
+    let note = root.post(&notes, json!({"body": "A note"})).await.expect(201).json()["id"].clone();
     let path = format!("/groups/{id}/epics/{iid}");
     let note = format!("{path}/notes/{note}");
     (id, [path, note])
 }
 
-scenario! {
-    async fn emoji_of_epics_are_awarded_listed_read_and_taken_back(server) {
-        let (root, ann) = (server.root(), server.person("ann").await);
-        let (_, paths) = stage(&server, "whole", "public").await;
-        let shown = root.get(&paths[0]).await.expect(200).json();
-        let note = paths[1].rsplit('/').next().expect("a number").parse::<i64>().expect("a number");
-        for (path, kind, number) in [(&paths[0], "Epic", &shown["id"]), (&paths[1], "Note", &json!(note))] {
-            let list = format!("{path}/award_emoji");
-            assert_eq!(root.get(&list).await.expect(200).json(), json!([]));
-            let made = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
-            assert_eq!((&made["name"], &made["user"]["username"]), (&json!("tada"), &json!("ann")));
-            assert_eq!((&made["awardable_id"], &made["awardable_type"]), (number, &json!(kind)));
-            let this = format!("{list}/{}", made["id"]);
-            assert_eq!(root.get(&this).await.expect(200).json(), made);
-            award(&root, path, "rocket").await;
-            let listed = ann.client.get(&format!("{list}?per_page=1")).await.expect(200);
-            assert_eq!((listed.pluck("name"), listed.header("X-Total")), (vec![json!("tada")], "2"));
-            for name in ["tada", "unheard of"] {
-                let refused = ann.client.post(&list, json!({"name": name})).await.expect(404);
-                assert!(refused.message().starts_with("404 Award Emoji"), "{}", refused.message());
-            }
-            ann.client.post(&list, json!({})).await.expect(400);
-            let old = ann.client.request(reqwest::Method::DELETE, &this);
-            let old = old.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-            ann.client.send(old).await.expect(412);
-            ann.client.delete(&this).await.expect(204);
-            ann.client.get(&this).await.expect(404);
+async fn emoji_of_epics_are_awarded_listed_read_and_taken_back(server: TestServer) {
+    let (root, ann) = (server.root(), server.person("ann").await);
+    let (_, paths) = stage(&server, "whole", "public").await;
+    let shown = root.get(&paths[0]).await.expect(200).json();
+    let note = paths[1].rsplit('/').next().expect("a number").parse::<i64>().expect("a number");
+    for (path, kind, number) in [(&paths[0], "Epic", &shown["id"]), (&paths[1], "Note", &json!(note))] {
+        let list = format!("{path}/award_emoji");
+        assert_eq!(root.get(&list).await.expect(200).json(), json!([]));
+        let made = ann.client.post(&list, json!({"name": "tada"})).await.expect(201).json();
+        assert_eq!((&made["name"], &made["user"]["username"]), (&json!("tada"), &json!("ann")));
+        assert_eq!((&made["awardable_id"], &made["awardable_type"]), (number, &json!(kind)));
+        let this = format!("{list}/{}", made["id"]);
+        assert_eq!(root.get(&this).await.expect(200).json(), made);
+        award(&root, path, "rocket").await;
+        let listed = ann.client.get(&format!("{list}?per_page=1")).await.expect(200);
+        assert_eq!((listed.pluck("name"), listed.header("X-Total")), (vec![json!("tada")], "2"));
+        for name in ["tada", "unheard of"] {
+            let refused = ann.client.post(&list, json!({"name": name})).await.expect(404);
+            assert!(refused.message().starts_with("404 Award Emoji"), "{}", refused.message());
         }
-        // The awards of a note are not those of its epic.
-        let own = award(&root, &paths[1], "heart").await;
-        let own = own.rsplit('/').next().expect("a number");
-        root.get(&format!("{}/award_emoji/{own}", paths[0])).await.expect(404);
-        award(&ann.client, &paths[0], "+1").await;
-        assert_eq!(root.get(&paths[0]).await.expect(200).json()["upvotes"], 1);
+        ann.client.post(&list, json!({})).await.expect(400);
+        let old = ann.client.request(reqwest::Method::DELETE, &this);
+        let old = old.header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+        ann.client.send(old).await.expect(412);
+        ann.client.delete(&this).await.expect(204);
+        ann.client.get(&this).await.expect(404);
     }
+    // The awards of a note are not those of its epic.
+    let own = award(&root, &paths[1], "heart").await;
+    let own = own.rsplit('/').next().expect("a number");
+    root.get(&format!("{}/award_emoji/{own}", paths[0])).await.expect(404);
+    award(&ann.client, &paths[0], "+1").await;
+    assert_eq!(root.get(&paths[0]).await.expect(200).json()["upvotes"], 1);
+}
 
-    async fn who_sees_an_epic_awards_and_who_awarded_takes_back(server) {
-        let root = server.root();
-        let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-        let (id, paths) = stage(&server, "hidden", "private").await;
-        join(&root, &format!("/groups/{id}"), ann.id, 10).await;
-        for path in &paths {
-            let (list, nobody) = (format!("{path}/award_emoji"), server.anonymous());
-            let given = award(&ann.client, path, "tada").await;
-            nobody.get(&list).await.expect(401);
-            nobody.post(&list, json!({"name": "tada"})).await.expect(401);
-            nobody.get(&given).await.expect(401);
-            nobody.delete(&given).await.expect(401);
-            for answer in [
-                ben.client.get(&list).await,
-                ben.client.post(&list, json!({"name": "tada"})).await,
-                ben.client.get(&given).await,
-                ben.client.delete(&given).await,
-            ] {
-                assert_eq!(answer.expect(404).message(), "404 Group Not Found");
-            }
-            let others = award(&root, path, "rocket").await;
-            assert_eq!(ann.client.delete(&others).await.expect(401).message(), "401 Unauthorized");
-            root.delete(&given).await.expect(204);
+async fn who_sees_an_epic_awards_and_who_awarded_takes_back(server: TestServer) {
+    let root = server.root();
+    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let (id, paths) = stage(&server, "hidden", "private").await;
+    join(&root, &format!("/groups/{id}"), ann.id, 10).await;
+    for path in &paths {
+        let (list, nobody) = (format!("{path}/award_emoji"), server.anonymous());
+        let given = award(&ann.client, path, "tada").await;
+        nobody.get(&list).await.expect(401);
+        nobody.post(&list, json!({"name": "tada"})).await.expect(401);
+        nobody.get(&given).await.expect(401);
+        nobody.delete(&given).await.expect(401);
+        for answer in [
+            ben.client.get(&list).await,
+            ben.client.post(&list, json!({"name": "tada"})).await,
+            ben.client.get(&given).await,
+            ben.client.delete(&given).await,
+        ] {
+            assert_eq!(answer.expect(404).message(), "404 Group Not Found");
         }
-        for path in ["epics/99", "epics/99/notes/1"] {
-            let list = format!("/groups/{id}/{path}/award_emoji");
-            for answer in [
-                root.get(&list).await,
-                root.post(&list, json!({"name": "tada"})).await,
-                root.get(&format!("{list}/1")).await,
-                root.delete(&format!("{list}/1")).await,
-            ] {
-                assert_eq!(answer.expect(404).message(), "404 Epic Not Found");
-            }
+        let others = award(&root, path, "rocket").await;
+        assert_eq!(ann.client.delete(&others).await.expect(401).message(), "401 Unauthorized");
+        root.delete(&given).await.expect(204);
+    }
+    for path in ["epics/99", "epics/99/notes/1"] {
+        let list = format!("/groups/{id}/{path}/award_emoji");
+        for answer in [
+            root.get(&list).await,
+            root.post(&list, json!({"name": "tada"})).await,
+            root.get(&format!("{list}/1")).await,
+            root.delete(&format!("{list}/1")).await,
+        ] {
+            assert_eq!(answer.expect(404).message(), "404 Epic Not Found");
         }
     }
 }
+
+on_every_database![
+    emoji_of_epics_are_awarded_listed_read_and_taken_back,
+    who_sees_an_epic_awards_and_who_awarded_takes_back,
+];

@@ -8,16 +8,12 @@ use serde_json::{Value, json};
 use crate::labels::label;
 use crate::milestones::milestone;
 use crate::support::places::{group, id, join, project};
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Makes a board below `/projects/:id` or `/groups/:id` and gives its id.
 pub async fn board(client: &Client, place: &str, name: &str) -> i64 {
     let body = json!({ "name": name });
-    id(&client
-        .post(&format!("{place}/boards"), body)
-        .await
-        .expect(201)
-        .json())
+    id(&client.post(&format!("{place}/boards"), body).await.expect(201).json())
 }
 
 /// Adds a list to a board and gives its id.
@@ -26,108 +22,125 @@ pub async fn list(client: &Client, place: &str, board: i64, of: Value) -> i64 {
     id(&client.post(&path, of).await.expect(201).json())
 }
 
-scenario! {
-    async fn boards_are_made_read_changed_and_deleted_in_projects_and_groups(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({ "name": "Work" })).await;
-        let team = group(&root, "team", json!({ "name": "Team" })).await;
-        let page = root.get(&format!("/projects/{work}")).await.expect(200).json()["web_url"].clone();
-        let of_project = json!({ "id": work, "name": "Work", "path": "work", "path_with_namespace": "root/work", "web_url": page });
-        let page = root.get(&format!("/groups/{team}")).await.expect(200).json()["web_url"].clone();
-        let of_group = json!({ "id": team, "name": "Team", "web_url": page });
-        for (place, of_project, of_group) in [
-            (format!("/projects/{work}"), of_project, Value::Null),
-            (format!("/groups/{team}"), Value::Null, of_group),
+async fn boards_are_made_read_changed_and_deleted_in_projects_and_groups(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({ "name": "Work" })).await;
+    let team = group(&root, "team", json!({ "name": "Team" })).await;
+    let page = root.get(&format!("/projects/{work}")).await.expect(200).json()["web_url"].clone();
+    let of_project =
+        json!({ "id": work, "name": "Work", "path": "work", "path_with_namespace": "root/work", "web_url": page });
+    let page = root.get(&format!("/groups/{team}")).await.expect(200).json()["web_url"].clone();
+    let of_group = json!({ "id": team, "name": "Team", "web_url": page });
+    for (place, of_project, of_group) in
+        [(format!("/projects/{work}"), of_project, Value::Null), (format!("/groups/{team}"), Value::Null, of_group)]
+    {
+        let all = format!("{place}/boards");
+        let made = root.post(&all, json!({ "name": " Development " })).await.expect(201).json();
+        let wanted = json!({
+            "id": made["id"], "name": "Development", "hide_backlog_list": false, "hide_closed_list": false,
+            "project": of_project, "group": of_group, "milestone": null, "assignee": null, "labels": [],
+            "weight": null, "lists": [],
+        });
+        assert_eq!(made, wanted);
+        let one = format!("{all}/{}", made["id"]);
+        assert_eq!(root.get(&one).await.expect(200).json(), wanted);
+        assert_eq!(root.get(&all).await.expect(200).json(), json!([wanted]));
+        label(&root, &place, "bug").await;
+        let v1 = milestone(&root, &place, "v1").await;
+        let change = json!({
+            "name": "Plan", "hide_backlog_list": true, "hide_closed_list": true, "milestone_id": v1, "labels": "bug, ",
+            "weight": 3,
+        });
+        let changed = root.put(&one, change).await.expect(200).json();
+        assert_eq!((&changed["name"], &changed["weight"]), (&json!("Plan"), &json!(3)));
+        assert_eq!((&changed["hide_backlog_list"], &changed["hide_closed_list"]), (&json!(true), &json!(true)));
+        assert_eq!((&changed["milestone"]["title"], &changed["labels"][0]["name"]), (&json!("v1"), &json!("bug")));
+        let ada = server.person(&format!("ada{}", made["id"])).await;
+        root.put(&one, json!({ "assignee_id": ada.id })).await.expect(400);
+        join(&root, &place, ada.id, 10).await;
+        let assigned = root
+            .put(&one, json!({ "assignee_id": ada.id, "labels": "", "milestone_id": null }))
+            .await
+            .expect(200)
+            .json();
+        assert_eq!((&assigned["assignee"]["id"], &assigned["labels"]), (&json!(ada.id), &json!([])));
+        assert_eq!((&assigned["milestone"], &assigned["weight"]), (&Value::Null, &json!(3)));
+        for bad in [
+            json!({}),
+            json!({ "name": " " }),
+            json!({ "milestone_id": 4711 }),
+            json!({ "labels": "unknown" }),
+            json!({ "assignee_id": 4711 }),
+            json!({ "weight": -1 }),
         ] {
-            let all = format!("{place}/boards");
-            let made = root.post(&all, json!({ "name": " Development " })).await.expect(201).json();
-            let wanted = json!({
-                "id": made["id"], "name": "Development", "hide_backlog_list": false, "hide_closed_list": false,
-                "project": of_project, "group": of_group, "milestone": null, "assignee": null, "labels": [],
-                "weight": null, "lists": [],
-            });
-            assert_eq!(made, wanted);
-            let one = format!("{all}/{}", made["id"]);
-            assert_eq!(root.get(&one).await.expect(200).json(), wanted);
-            assert_eq!(root.get(&all).await.expect(200).json(), json!([wanted]));
-            label(&root, &place, "bug").await;
-            let v1 = milestone(&root, &place, "v1").await;
-            let change = json!({
-                "name": "Plan", "hide_backlog_list": true, "hide_closed_list": true, "milestone_id": v1, "labels": "bug, ",
-                "weight": 3,
-            });
-            let changed = root.put(&one, change).await.expect(200).json();
-            assert_eq!((&changed["name"], &changed["weight"]), (&json!("Plan"), &json!(3)));
-            assert_eq!((&changed["hide_backlog_list"], &changed["hide_closed_list"]), (&json!(true), &json!(true)));
-            assert_eq!((&changed["milestone"]["title"], &changed["labels"][0]["name"]), (&json!("v1"), &json!("bug")));
-            let ada = server.person(&format!("ada{}", made["id"])).await;
-            root.put(&one, json!({ "assignee_id": ada.id })).await.expect(400);
-            join(&root, &place, ada.id, 10).await;
-            let assigned = root.put(&one, json!({ "assignee_id": ada.id, "labels": "", "milestone_id": null })).await.expect(200).json();
-            assert_eq!((&assigned["assignee"]["id"], &assigned["labels"]), (&json!(ada.id), &json!([])));
-            assert_eq!((&assigned["milestone"], &assigned["weight"]), (&Value::Null, &json!(3)));
-            for bad in [
-                json!({}), json!({ "name": " " }), json!({ "milestone_id": 4711 }), json!({ "labels": "unknown" }),
-                json!({ "assignee_id": 4711 }), json!({ "weight": -1 }),
-            ] {
-                root.put(&one, bad).await.expect(400);
-            }
-            root.post(&all, json!({ "name": " " })).await.expect(400);
-            let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-            early.delete(&one).await.expect(412);
-            root.delete(&one).await.expect(204);
-            root.delete(&one).await.expect(404);
-            assert_eq!(root.get(&one).await.expect(404).message(), "404 Board Not Found");
-            root.put(&one, json!({ "name": "x" })).await.expect(404);
+            root.put(&one, bad).await.expect(400);
         }
-    }
-
-    async fn reporters_write_and_whoever_sees_the_issues_reads(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({ "visibility": "public" })).await;
-        let team = group(&root, "team", json!({ "visibility": "public" })).await;
-        for (number, place) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
-            let guest = server.person(&format!("guest-{number}")).await;
-            let reporter = server.person(&format!("reporter-{number}")).await;
-            join(&root, place, guest.id, 10).await;
-            join(&root, place, reporter.id, 20).await;
-            let one = board(&reporter.client, place, "x").await;
-            let all = format!("{place}/boards");
-            server.anonymous().get(&all).await.expect(200);
-            server.anonymous().get(&format!("{all}/{one}/lists")).await.expect(200);
-            for (client, status) in [(&server.anonymous(), 401), (&guest.client, 403)] {
-                client.post(&all, json!({ "name": "y" })).await.expect(status);
-                client.put(&format!("{all}/{one}"), json!({ "name": "y" })).await.expect(status);
-                client.delete(&format!("{all}/{one}")).await.expect(status);
-            }
-        }
-        root.put(&format!("/projects/{work}"), json!({ "issues_access_level": "private" })).await.expect(200);
-        server.anonymous().get(&format!("/projects/{work}/boards")).await.expect(403);
-        root.get(&format!("/projects/{work}/boards")).await.expect(200);
-    }
-
-    async fn there_are_at_most_a_hundred_boards(server) {
-        let root = server.root();
-        let work = format!("/projects/{}", project(&root, "work", json!({})).await);
-        for number in 0..100 {
-            board(&root, &work, &number.to_string()).await;
-        }
-        root.post(&format!("{work}/boards"), json!({ "name": "more" })).await.expect(400);
-        let page = root.get(&format!("{work}/boards?per_page=3&page=2")).await.expect(200);
-        assert_eq!((page.pluck("name"), page.header("x-total")), (vec![json!("3"), json!("4"), json!("5")], "100"));
-    }
-
-    async fn lower_plans_have_plain_boards(server with Options { plan: Some("free".to_owned()), ..Options::default() }) {
-        let root = server.root();
-        let work = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let one = board(&root, &work, "x").await;
-        let path = format!("{work}/boards/{one}");
-        root.put(&path, json!({ "hide_closed_list": true })).await.expect(200);
-        root.put(&path, json!({ "weight": 1 })).await.expect(403);
-        let v1 = milestone(&root, &work, "v1").await;
-        root.post(&format!("{path}/lists"), json!({ "milestone_id": v1 })).await.expect(403);
-        root.post(&format!("{path}/lists"), json!({ "assignee_id": 1 })).await.expect(403);
-        let bug = label(&root, &work, "bug").await;
-        list(&root, &work, one, json!({ "label_id": bug })).await;
+        root.post(&all, json!({ "name": " " })).await.expect(400);
+        let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+        early.delete(&one).await.expect(412);
+        root.delete(&one).await.expect(204);
+        root.delete(&one).await.expect(404);
+        assert_eq!(root.get(&one).await.expect(404).message(), "404 Board Not Found");
+        root.put(&one, json!({ "name": "x" })).await.expect(404);
     }
 }
+
+async fn reporters_write_and_whoever_sees_the_issues_reads(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({ "visibility": "public" })).await;
+    let team = group(&root, "team", json!({ "visibility": "public" })).await;
+    for (number, place) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
+        let guest = server.person(&format!("guest-{number}")).await;
+        let reporter = server.person(&format!("reporter-{number}")).await;
+        join(&root, place, guest.id, 10).await;
+        join(&root, place, reporter.id, 20).await;
+        let one = board(&reporter.client, place, "x").await;
+        let all = format!("{place}/boards");
+        server.anonymous().get(&all).await.expect(200);
+        server.anonymous().get(&format!("{all}/{one}/lists")).await.expect(200);
+        for (client, status) in [(&server.anonymous(), 401), (&guest.client, 403)] {
+            client.post(&all, json!({ "name": "y" })).await.expect(status);
+            client.put(&format!("{all}/{one}"), json!({ "name": "y" })).await.expect(status);
+            client.delete(&format!("{all}/{one}")).await.expect(status);
+        }
+    }
+    root.put(&format!("/projects/{work}"), json!({ "issues_access_level": "private" })).await.expect(200);
+    server.anonymous().get(&format!("/projects/{work}/boards")).await.expect(403);
+    root.get(&format!("/projects/{work}/boards")).await.expect(200);
+}
+
+async fn there_are_at_most_a_hundred_boards(server: TestServer) {
+    let root = server.root();
+    let work = format!("/projects/{}", project(&root, "work", json!({})).await);
+    for number in 0..100 {
+        board(&root, &work, &number.to_string()).await;
+    }
+    root.post(&format!("{work}/boards"), json!({ "name": "more" })).await.expect(400);
+    let page = root.get(&format!("{work}/boards?per_page=3&page=2")).await.expect(200);
+    assert_eq!((page.pluck("name"), page.header("x-total")), (vec![json!("3"), json!("4"), json!("5")], "100"));
+}
+
+async fn lower_plans_have_plain_boards(server: TestServer) {
+    let root = server.root();
+    let work = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let one = board(&root, &work, "x").await;
+    let path = format!("{work}/boards/{one}");
+    root.put(&path, json!({ "hide_closed_list": true })).await.expect(200);
+    root.put(&path, json!({ "weight": 1 })).await.expect(403);
+    let v1 = milestone(&root, &work, "v1").await;
+    root.post(&format!("{path}/lists"), json!({ "milestone_id": v1 })).await.expect(403);
+    root.post(&format!("{path}/lists"), json!({ "assignee_id": 1 })).await.expect(403);
+    let bug = label(&root, &work, "bug").await;
+    list(&root, &work, one, json!({ "label_id": bug })).await;
+}
+
+fn lower_plans_have_plain_boards_options() -> Options {
+    Options { plan: Some("free".to_owned()), ..Options::default() }
+}
+
+on_every_database![
+    boards_are_made_read_changed_and_deleted_in_projects_and_groups,
+    reporters_write_and_whoever_sees_the_issues_reads,
+    there_are_at_most_a_hundred_boards,
+    lower_plans_have_plain_boards with lower_plans_have_plain_boards_options(),
+];

@@ -7,113 +7,122 @@ use holdfast::jobs::{self};
 use serde_json::json;
 
 use crate::support::code::{NewCommit, Project, file};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn a_branch_is_deleted(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let developer = project.member("dev", AccessLevel::Developer).await;
-        developer.delete(&project.url("/branches/feature%2Fx")).await.expect(204);
-        assert_eq!(project.references("refs/heads"), ["main", "merged"]);
-        let answer = developer.delete(&project.url("/branches/feature%2Fx")).await.expect(404);
-        assert_eq!(answer.message(), "404 Branch Not Found");
-        let answer = developer.delete(&project.url("/branches/a..b")).await.expect(400);
-        assert_eq!(answer.message(), "The branch refname is invalid");
-    }
-
-    async fn default_and_protected_branches_stay(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        project.protect("feature/*", 30, 30).await;
-        let answer = server.root().delete(&project.url("/branches/main")).await.expect(400);
-        assert_eq!(answer.message(), "The default branch cannot be deleted");
-        let answer = server.root().delete(&project.url("/branches/feature%2Fx")).await.expect(400);
-        assert_eq!(answer.message(), "A protected branch cannot be deleted");
-        assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
-    }
-
-    async fn a_branch_that_moved_since_a_date_stays(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let url = project.url("/branches/feature%2Fx");
-        // The commit at its head is of 12:30:00.
-        for date in ["Sun, 13 Sep 2020 12:29:59 GMT", "2020-09-13T12:29:59Z"] {
-            let answer = server.root().header("If-Unmodified-Since", date).delete(&url).await.expect(412);
-            assert_eq!(answer.message(), "412 Precondition Failed");
-        }
-        server.root().header("If-Unmodified-Since", "Sun, 13 Sep 2020 12:30:00 GMT").delete(&url).await.expect(204);
-        let merged = project.url("/branches/merged");
-        server.root().header("If-Unmodified-Since", "some day").delete(&merged).await.expect(204);
-    }
-
-    async fn only_developers_delete_branches(server) {
-        let project = Project::filled(&server, "engine", Visibility::Public).await;
-        let reporter = project.member("reporter", AccessLevel::Reporter).await;
-        let stranger = server.person("stranger").await.client;
-        let private = Project::filled(&server, "secret", Visibility::Private).await;
-        for path in ["/branches/merged", "/merged_branches"] {
-            reporter.delete(&project.url(path)).await.expect(403);
-            stranger.delete(&project.url(path)).await.expect(403);
-            server.anonymous().delete(&project.url(path)).await.expect(401);
-            stranger.delete(&private.url(path)).await.expect(404);
-        }
-        project.archive().await;
-        server.root().delete(&project.url("/branches/merged")).await.expect(403);
-        server.root().delete(&project.url("/merged_branches")).await.expect(403);
-    }
-
-    async fn a_branch_that_somebody_keeps_locked_is_a_conflict(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let directory = project.git(&["rev-parse", "--absolute-git-dir"]);
-        std::fs::write(format!("{directory}/refs/heads/merged.lock"), "").expect("a lock");
-        let answer = server.root().delete(&project.url("/branches/merged")).await.expect(409);
-        assert_eq!(answer.message(), "409 Conflict: Resource lock");
-        assert_eq!(project.references("refs/heads/merged"), ["merged"]);
-        std::fs::write(format!("{directory}/refs/heads/new.lock"), "").expect("a lock");
-        let body = json!({ "branch": "new", "ref": "main" });
-        server.root().post(&project.url("/branches"), body).await.expect(409);
-    }
-
-    async fn merged_branches_are_deleted_in_the_background(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        project.git(&["branch", "keep/merged", "main~1"]);
-        project.git(&["branch", "also/merged", "main"]);
-        project.protect("keep/*", 40, 40).await;
-        let developer = project.member("dev", AccessLevel::Developer).await;
-        let answer = developer.delete(&project.url("/merged_branches")).await.expect(202);
-        assert_eq!(answer.json(), json!({ "message": "202 Accepted" }));
-        let waiting = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
-        assert_eq!(waiting.waiting, 1);
-        developer.delete(&project.url("/merged_branches")).await.expect(202);
-        let waiting = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
-        assert_eq!(waiting.waiting, 1, "asking twice is asking once");
-        let job = || DeleteMergedBranches { project_id: project.id, user_id: None };
-        delete_merged_branches::run(server.backend.clone(), job()).await.expect("the job");
-        assert_eq!(project.references("refs/heads"), ["feature/x", "keep/merged", "main"]);
-        delete_merged_branches::run(server.backend.clone(), job()).await.expect("the job again");
-        assert_eq!(project.references("refs/heads"), ["feature/x", "keep/merged", "main"]);
-    }
-
-    async fn the_job_leaves_archived_empty_and_absent_projects_alone(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let empty = Project::empty(&server, "empty", Visibility::Private).await;
-        project.archive().await;
-        for project_id in [project.id, empty.id, 9_999] {
-            let job = DeleteMergedBranches { project_id, user_id: None };
-            delete_merged_branches::run(server.backend.clone(), job).await.expect("the job");
-        }
-        assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
-    }
-
-    async fn a_branch_that_grows_after_it_was_merged_is_not_merged_any_more(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let before = server.root().get(&project.url("/branches/merged")).await.json();
-        project.import(&NewCommit { branch: "merged", changes: file("new.txt", "new\n"), ..NewCommit::default() });
-        let after = server.root().get(&project.url("/branches/merged")).await.json();
-        assert_eq!((&before["merged"], &after["merged"]), (&json!(true), &json!(false)));
-        let repository = server.backend.repositories.repository(&RepositoryId::of_project(project.id));
-        let stale = repository.delete_branch("merged", Some(before_id(&before))).await;
-        assert!(matches!(stale, Err(git::Error::StaleReference)));
-    }
+async fn a_branch_is_deleted(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let developer = project.member("dev", AccessLevel::Developer).await;
+    developer.delete(&project.url("/branches/feature%2Fx")).await.expect(204);
+    assert_eq!(project.references("refs/heads"), ["main", "merged"]);
+    let answer = developer.delete(&project.url("/branches/feature%2Fx")).await.expect(404);
+    assert_eq!(answer.message(), "404 Branch Not Found");
+    let answer = developer.delete(&project.url("/branches/a..b")).await.expect(400);
+    assert_eq!(answer.message(), "The branch refname is invalid");
 }
+
+async fn default_and_protected_branches_stay(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    project.protect("feature/*", 30, 30).await;
+    let answer = server.root().delete(&project.url("/branches/main")).await.expect(400);
+    assert_eq!(answer.message(), "The default branch cannot be deleted");
+    let answer = server.root().delete(&project.url("/branches/feature%2Fx")).await.expect(400);
+    assert_eq!(answer.message(), "A protected branch cannot be deleted");
+    assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
+}
+
+async fn a_branch_that_moved_since_a_date_stays(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let url = project.url("/branches/feature%2Fx");
+    // The commit at its head is of 12:30:00.
+    for date in ["Sun, 13 Sep 2020 12:29:59 GMT", "2020-09-13T12:29:59Z"] {
+        let answer = server.root().header("If-Unmodified-Since", date).delete(&url).await.expect(412);
+        assert_eq!(answer.message(), "412 Precondition Failed");
+    }
+    server.root().header("If-Unmodified-Since", "Sun, 13 Sep 2020 12:30:00 GMT").delete(&url).await.expect(204);
+    let merged = project.url("/branches/merged");
+    server.root().header("If-Unmodified-Since", "some day").delete(&merged).await.expect(204);
+}
+
+async fn only_developers_delete_branches(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let reporter = project.member("reporter", AccessLevel::Reporter).await;
+    let stranger = server.person("stranger").await.client;
+    let private = Project::filled(&server, "secret", Visibility::Private).await;
+    for path in ["/branches/merged", "/merged_branches"] {
+        reporter.delete(&project.url(path)).await.expect(403);
+        stranger.delete(&project.url(path)).await.expect(403);
+        server.anonymous().delete(&project.url(path)).await.expect(401);
+        stranger.delete(&private.url(path)).await.expect(404);
+    }
+    project.archive().await;
+    server.root().delete(&project.url("/branches/merged")).await.expect(403);
+    server.root().delete(&project.url("/merged_branches")).await.expect(403);
+}
+
+async fn a_branch_that_somebody_keeps_locked_is_a_conflict(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let directory = project.git(&["rev-parse", "--absolute-git-dir"]);
+    std::fs::write(format!("{directory}/refs/heads/merged.lock"), "").expect("a lock");
+    let answer = server.root().delete(&project.url("/branches/merged")).await.expect(409);
+    assert_eq!(answer.message(), "409 Conflict: Resource lock");
+    assert_eq!(project.references("refs/heads/merged"), ["merged"]);
+    std::fs::write(format!("{directory}/refs/heads/new.lock"), "").expect("a lock");
+    let body = json!({ "branch": "new", "ref": "main" });
+    server.root().post(&project.url("/branches"), body).await.expect(409);
+}
+
+async fn merged_branches_are_deleted_in_the_background(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    project.git(&["branch", "keep/merged", "main~1"]);
+    project.git(&["branch", "also/merged", "main"]);
+    project.protect("keep/*", 40, 40).await;
+    let developer = project.member("dev", AccessLevel::Developer).await;
+    let answer = developer.delete(&project.url("/merged_branches")).await.expect(202);
+    assert_eq!(answer.json(), json!({ "message": "202 Accepted" }));
+    let waiting = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
+    assert_eq!(waiting.waiting, 1);
+    developer.delete(&project.url("/merged_branches")).await.expect(202);
+    let waiting = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
+    assert_eq!(waiting.waiting, 1, "asking twice is asking once");
+    let job = || DeleteMergedBranches { project_id: project.id, user_id: None };
+    delete_merged_branches::run(server.backend.clone(), job()).await.expect("the job");
+    assert_eq!(project.references("refs/heads"), ["feature/x", "keep/merged", "main"]);
+    delete_merged_branches::run(server.backend.clone(), job()).await.expect("the job again");
+    assert_eq!(project.references("refs/heads"), ["feature/x", "keep/merged", "main"]);
+}
+
+async fn the_job_leaves_archived_empty_and_absent_projects_alone(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let empty = Project::empty(&server, "empty", Visibility::Private).await;
+    project.archive().await;
+    for project_id in [project.id, empty.id, 9_999] {
+        let job = DeleteMergedBranches { project_id, user_id: None };
+        delete_merged_branches::run(server.backend.clone(), job).await.expect("the job");
+    }
+    assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
+}
+
+async fn a_branch_that_grows_after_it_was_merged_is_not_merged_any_more(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let before = server.root().get(&project.url("/branches/merged")).await.json();
+    project.import(&NewCommit { branch: "merged", changes: file("new.txt", "new\n"), ..NewCommit::default() });
+    let after = server.root().get(&project.url("/branches/merged")).await.json();
+    assert_eq!((&before["merged"], &after["merged"]), (&json!(true), &json!(false)));
+    let repository = server.backend.repositories.repository(&RepositoryId::of_project(project.id));
+    let stale = repository.delete_branch("merged", Some(before_id(&before))).await;
+    assert!(matches!(stale, Err(git::Error::StaleReference)));
+}
+
+on_every_database![
+    a_branch_is_deleted,
+    default_and_protected_branches_stay,
+    a_branch_that_moved_since_a_date_stays,
+    only_developers_delete_branches,
+    a_branch_that_somebody_keeps_locked_is_a_conflict,
+    merged_branches_are_deleted_in_the_background,
+    the_job_leaves_archived_empty_and_absent_projects_alone,
+    a_branch_that_grows_after_it_was_merged_is_not_merged_any_more,
+];
 
 fn before_id(branch: &serde_json::Value) -> git::Oid {
     let id = branch["commit"]["id"].as_str().expect("an id");

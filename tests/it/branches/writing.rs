@@ -7,136 +7,144 @@ use serde_json::json;
 
 use crate::support::client::segment;
 use crate::support::code::Project;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn a_branch_is_made_at_a_branch_tag_or_commit(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        project.git(&["tag", "-a", "-m", "First", "v1", "main~1"]);
-        let developer = project.member("dev", AccessLevel::Developer).await;
-        let first = project.id("main~1");
-        for (name, revision) in [("a", "merged"), ("b/c", "v1"), ("d", first.as_str()), ("e", "main~1")] {
-            let body = json!({ "branch": name, "ref": revision });
-            let answer = developer.post(&project.url("/branches"), body).await.expect(201).json();
-            assert_eq!(answer["name"], name);
-            assert_eq!(answer["commit"]["id"], first);
-            assert_eq!((&answer["can_push"], &answer["merged"]), (&json!(true), &json!(true)));
-            assert_eq!(project.id(&format!("refs/heads/{name}")), first);
-        }
-        let rows = ref_updates::Entity::find().all(server.backend.database.read()).await.expect("rows");
-        assert_eq!(rows.len(), 4);
-        assert!(rows.iter().all(|row| row.state == State::Applied));
-        assert!(rows[1].changes.contains("refs/heads/b/c"), "{}", rows[1].changes);
+async fn a_branch_is_made_at_a_branch_tag_or_commit(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    project.git(&["tag", "-a", "-m", "First", "v1", "main~1"]);
+    let developer = project.member("dev", AccessLevel::Developer).await;
+    let first = project.id("main~1");
+    for (name, revision) in [("a", "merged"), ("b/c", "v1"), ("d", first.as_str()), ("e", "main~1")] {
+        let body = json!({ "branch": name, "ref": revision });
+        let answer = developer.post(&project.url("/branches"), body).await.expect(201).json();
+        assert_eq!(answer["name"], name);
+        assert_eq!(answer["commit"]["id"], first);
+        assert_eq!((&answer["can_push"], &answer["merged"]), (&json!(true), &json!(true)));
+        assert_eq!(project.id(&format!("refs/heads/{name}")), first);
     }
-
-    async fn a_branch_is_made_from_a_form_or_query(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let root = server.root();
-        let form = [("branch", "by-form"), ("ref", "main")];
-        root.post_form(&project.url("/branches"), &form).await.expect(201);
-        let query = project.url("/branches?branch=by-query&ref=main");
-        root.send(root.request(reqwest::Method::POST, &query)).await.expect(201);
-        assert_eq!(project.references("refs/heads/by-*"), ["by-form", "by-query"]);
-    }
-
-    async fn a_branch_needs_a_name_and_a_ref(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let url = project.url("/branches");
-        for body in [
-            json!({}),
-            json!({ "branch": "x" }),
-            json!({ "branch": "", "ref": "main" }),
-            json!({ "branch": "x", "ref": "" }),
-            json!({ "branch": ["x"], "ref": "main" }),
-            json!({ "branch": "x", "ref": { "a": 1 } }),
-            json!({ "branch": "x".repeat(1_025), "ref": "main" }),
-            json!({ "branch": "a\0b", "ref": "main" }),
-            json!({ "branch": "x", "ref": "a\0b" }),
-        ] {
-            server.root().post(&url, body).await.expect(400);
-        }
-        assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
-    }
-
-    async fn a_name_that_is_taken_or_none_can_bear_is_refused(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let url = project.url("/branches");
-        for taken in ["main", "feature", "main/below"] {
-            let answer = server.root().post(&url, json!({ "branch": taken, "ref": "main" })).await.expect(400);
-            assert_eq!(answer.message(), "Branch already exists", "{taken}");
-        }
-        let long = "x".repeat(300);
-        let id = project.id("main");
-        for name in
-            ["--upload-pack=x", "a..b", "refs/heads/x", "a b", "-x", "a.lock", "@", "HEAD", "a/", &long, &id]
-        {
-            let answer = server.root().post(&url, json!({ "branch": name, "ref": "main" })).await.expect(400);
-            assert_eq!(answer.message(), "Branch name is invalid", "{name:?}");
-        }
-        assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
-    }
-
-    async fn a_ref_that_names_nothing_is_refused(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let tree = project.id("main^{tree}");
-        for revision in ["none", "--output=x", "main..merged", "main^{tree}", ":/Change", "@{-1}", &tree] {
-            let body = json!({ "branch": "new", "ref": revision });
-            let answer = server.root().post(&project.url("/branches"), body).await.expect(400);
-            assert_eq!(answer.message(), format!("Invalid reference name: {revision}"));
-        }
-        let empty = Project::empty(&server, "empty", Visibility::Private).await;
-        let body = json!({ "branch": "new", "ref": "main" });
-        let answer = server.root().post(&empty.url("/branches"), body).await.expect(400);
-        assert_eq!(answer.message(), "Invalid reference name: main");
-    }
-
-    async fn only_developers_make_branches_and_not_in_an_archive(server) {
-        let project = Project::filled(&server, "engine", Visibility::Public).await;
-        let url = project.url("/branches");
-        let body = || json!({ "branch": "new", "ref": "main" });
-        let reporter = project.member("reporter", AccessLevel::Reporter).await;
-        let stranger = server.person("stranger").await.client;
-        let reader = server.person_with("reader", &["read_api"]).await.client;
-        for client in [&reporter, &stranger, &reader] {
-            client.post(&url, body()).await.expect(403);
-            client.post(&url, json!({})).await.expect(403);
-        }
-        server.anonymous().post(&url, body()).await.expect(401);
-        let private = Project::filled(&server, "secret", Visibility::Private).await;
-        stranger.post(&private.url("/branches"), json!({})).await.expect(404);
-        project.archive().await;
-        server.root().post(&url, body()).await.expect(403);
-        assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
-    }
-
-    async fn a_protected_name_is_for_those_who_may_push_to_it(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        project.protect("release/*", 40, 30).await;
-        let developer = project.member("dev", AccessLevel::Developer).await;
-        let maintainer = project.member("main", AccessLevel::Maintainer).await;
-        let body = json!({ "branch": "release/1", "ref": "main" });
-        let answer = developer.post(&project.url("/branches"), body.clone()).await.expect(403);
-        assert_eq!(answer.message(), "403 Forbidden - You are not allowed to push into this branch");
-        let made = maintainer.post(&project.url("/branches"), body).await.expect(201).json();
-        assert_eq!(made["protected"], true);
-        assert_eq!((&made["developers_can_push"], &made["developers_can_merge"]), (&json!(false), &json!(true)));
-        let seen = developer.get(&project.url(&format!("/branches/{}", segment("release/1")))).await.json();
-        assert_eq!(seen["can_push"], false);
-    }
-
-    async fn the_first_branch_becomes_the_protected_default(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let empty = Project::empty(&server, "empty", Visibility::Private).await;
-        empty.git(&["fetch", "--quiet", &project.git(&["rev-parse", "--absolute-git-dir"]), "main:refs/tags/v1"]);
-        let body = json!({ "branch": "trunk", "ref": "v1" });
-        let made = server.root().post(&empty.url("/branches"), body).await.expect(201).json();
-        assert_eq!((&made["default"], &made["protected"]), (&json!(true), &json!(true)));
-        assert_eq!(empty.git(&["symbolic-ref", "HEAD"]), "refs/heads/trunk");
-    }
-
-    async fn a_body_that_is_too_large_is_refused(server) {
-        let project = Project::filled(&server, "engine", Visibility::Private).await;
-        let body = json!({ "branch": "x".repeat(2 << 20), "ref": "main" });
-        server.root().post(&project.url("/branches"), body).await.expect(413);
-    }
+    let rows = ref_updates::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    assert_eq!(rows.len(), 4);
+    assert!(rows.iter().all(|row| row.state == State::Applied));
+    assert!(rows[1].changes.contains("refs/heads/b/c"), "{}", rows[1].changes);
 }
+
+async fn a_branch_is_made_from_a_form_or_query(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let root = server.root();
+    let form = [("branch", "by-form"), ("ref", "main")];
+    root.post_form(&project.url("/branches"), &form).await.expect(201);
+    let query = project.url("/branches?branch=by-query&ref=main");
+    root.send(root.request(reqwest::Method::POST, &query)).await.expect(201);
+    assert_eq!(project.references("refs/heads/by-*"), ["by-form", "by-query"]);
+}
+
+async fn a_branch_needs_a_name_and_a_ref(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let url = project.url("/branches");
+    for body in [
+        json!({}),
+        json!({ "branch": "x" }),
+        json!({ "branch": "", "ref": "main" }),
+        json!({ "branch": "x", "ref": "" }),
+        json!({ "branch": ["x"], "ref": "main" }),
+        json!({ "branch": "x", "ref": { "a": 1 } }),
+        json!({ "branch": "x".repeat(1_025), "ref": "main" }),
+        json!({ "branch": "a\0b", "ref": "main" }),
+        json!({ "branch": "x", "ref": "a\0b" }),
+    ] {
+        server.root().post(&url, body).await.expect(400);
+    }
+    assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
+}
+
+async fn a_name_that_is_taken_or_none_can_bear_is_refused(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let url = project.url("/branches");
+    for taken in ["main", "feature", "main/below"] {
+        let answer = server.root().post(&url, json!({ "branch": taken, "ref": "main" })).await.expect(400);
+        assert_eq!(answer.message(), "Branch already exists", "{taken}");
+    }
+    let long = "x".repeat(300);
+    let id = project.id("main");
+    for name in ["--upload-pack=x", "a..b", "refs/heads/x", "a b", "-x", "a.lock", "@", "HEAD", "a/", &long, &id] {
+        let answer = server.root().post(&url, json!({ "branch": name, "ref": "main" })).await.expect(400);
+        assert_eq!(answer.message(), "Branch name is invalid", "{name:?}");
+    }
+    assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
+}
+
+async fn a_ref_that_names_nothing_is_refused(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let tree = project.id("main^{tree}");
+    for revision in ["none", "--output=x", "main..merged", "main^{tree}", ":/Change", "@{-1}", &tree] {
+        let body = json!({ "branch": "new", "ref": revision });
+        let answer = server.root().post(&project.url("/branches"), body).await.expect(400);
+        assert_eq!(answer.message(), format!("Invalid reference name: {revision}"));
+    }
+    let empty = Project::empty(&server, "empty", Visibility::Private).await;
+    let body = json!({ "branch": "new", "ref": "main" });
+    let answer = server.root().post(&empty.url("/branches"), body).await.expect(400);
+    assert_eq!(answer.message(), "Invalid reference name: main");
+}
+
+async fn only_developers_make_branches_and_not_in_an_archive(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let url = project.url("/branches");
+    let body = || json!({ "branch": "new", "ref": "main" });
+    let reporter = project.member("reporter", AccessLevel::Reporter).await;
+    let stranger = server.person("stranger").await.client;
+    let reader = server.person_with("reader", &["read_api"]).await.client;
+    for client in [&reporter, &stranger, &reader] {
+        client.post(&url, body()).await.expect(403);
+        client.post(&url, json!({})).await.expect(403);
+    }
+    server.anonymous().post(&url, body()).await.expect(401);
+    let private = Project::filled(&server, "secret", Visibility::Private).await;
+    stranger.post(&private.url("/branches"), json!({})).await.expect(404);
+    project.archive().await;
+    server.root().post(&url, body()).await.expect(403);
+    assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
+}
+
+async fn a_protected_name_is_for_those_who_may_push_to_it(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    project.protect("release/*", 40, 30).await;
+    let developer = project.member("dev", AccessLevel::Developer).await;
+    let maintainer = project.member("main", AccessLevel::Maintainer).await;
+    let body = json!({ "branch": "release/1", "ref": "main" });
+    let answer = developer.post(&project.url("/branches"), body.clone()).await.expect(403);
+    assert_eq!(answer.message(), "403 Forbidden - You are not allowed to push into this branch");
+    let made = maintainer.post(&project.url("/branches"), body).await.expect(201).json();
+    assert_eq!(made["protected"], true);
+    assert_eq!((&made["developers_can_push"], &made["developers_can_merge"]), (&json!(false), &json!(true)));
+    let seen = developer.get(&project.url(&format!("/branches/{}", segment("release/1")))).await.json();
+    assert_eq!(seen["can_push"], false);
+}
+
+async fn the_first_branch_becomes_the_protected_default(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let empty = Project::empty(&server, "empty", Visibility::Private).await;
+    empty.git(&["fetch", "--quiet", &project.git(&["rev-parse", "--absolute-git-dir"]), "main:refs/tags/v1"]);
+    let body = json!({ "branch": "trunk", "ref": "v1" });
+    let made = server.root().post(&empty.url("/branches"), body).await.expect(201).json();
+    assert_eq!((&made["default"], &made["protected"]), (&json!(true), &json!(true)));
+    assert_eq!(empty.git(&["symbolic-ref", "HEAD"]), "refs/heads/trunk");
+}
+
+async fn a_body_that_is_too_large_is_refused(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Private).await;
+    let body = json!({ "branch": "x".repeat(2 << 20), "ref": "main" });
+    server.root().post(&project.url("/branches"), body).await.expect(413);
+}
+
+on_every_database![
+    a_branch_is_made_at_a_branch_tag_or_commit,
+    a_branch_is_made_from_a_form_or_query,
+    a_branch_needs_a_name_and_a_ref,
+    a_name_that_is_taken_or_none_can_bear_is_refused,
+    a_ref_that_names_nothing_is_refused,
+    only_developers_make_branches_and_not_in_an_archive,
+    a_protected_name_is_for_those_who_may_push_to_it,
+    the_first_branch_becomes_the_protected_default,
+    a_body_that_is_too_large_is_refused,
+];

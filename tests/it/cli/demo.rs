@@ -12,7 +12,7 @@ use tokio::process::Command;
 use crate::support::git::{self, Work};
 use crate::support::process::{Process, Site, TOKEN};
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// A run of the demo whose temporary files are in a directory, where there are settings of a server, too.
 fn command(directory: &Path, arguments: &[&str]) -> Command {
@@ -31,10 +31,7 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
         .env("TMPDIR", &temporary)
         .env("HOLDFAST_ROOT_TOKEN", TOKEN)
         .env("HOLDFAST_DATA_DIR", home.join("data"))
-        .env(
-            "HOLDFAST_DATABASE_URL",
-            format!("sqlite://{}", home.join("theirs.db").display()),
-        )
+        .env("HOLDFAST_DATABASE_URL", format!("sqlite://{}", home.join("theirs.db").display()))
         .current_dir(&home)
         .kill_on_drop(true);
     command
@@ -43,9 +40,7 @@ fn command(directory: &Path, arguments: &[&str]) -> Command {
 /// What a directory holds.
 fn held(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).unwrap();
-    let mut names: Vec<String> = entries
-        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .collect();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -69,35 +64,16 @@ async fn a_demo_serves_and_leaves_nothing_when_it_is_stopped() {
     let directory = tempfile::tempdir().unwrap();
     let process = start(directory.path(), &[]).await;
     let root = Client::new(&process.base, Some(TOKEN));
-    let project = root
-        .get("/projects/harbour%2Flighthouse")
-        .await
-        .expect(200)
-        .json();
+    let project = root.get("/projects/harbour%2Flighthouse").await.expect(200).json();
     assert_eq!(project["visibility"], "public");
     let work = Work::empty();
-    work.git(&[
-        "clone",
-        "--quiet",
-        &format!("{}/harbour/lighthouse.git", process.base),
-        "c",
-    ])
-    .await;
-    assert!(
-        work.below("c")
-            .git(&["log", "--format=%s"])
-            .await
-            .contains("Add the fog horn")
-    );
+    work.git(&["clone", "--quiet", &format!("{}/harbour/lighthouse.git", process.base), "c"]).await;
+    assert!(work.below("c").git(&["log", "--format=%s"]).await.contains("Add the fog horn"));
     assert_eq!(held(&directory.path().join("tmp")).len(), 1);
     process.stop().await;
     let none: [String; 0] = [];
     assert_eq!(held(&directory.path().join("tmp")), none);
-    assert_eq!(
-        held(&directory.path().join("home")),
-        ["holdfast.toml"],
-        "what is set for a server is left alone"
-    );
+    assert_eq!(held(&directory.path().join("home")), ["holdfast.toml"], "what is set for a server is left alone");
 }
 
 #[tokio::test]
@@ -115,16 +91,9 @@ async fn a_demo_that_cannot_listen_says_so_and_leaves_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();
-    let output = command(directory.path(), &["--listen", &address])
-        .output()
-        .await
-        .unwrap();
+    let output = command(directory.path(), &["--listen", &address]).output().await.unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", git::said(&output));
-    assert!(
-        git::said(&output).contains("cannot listen on"),
-        "{}",
-        git::said(&output)
-    );
+    assert!(git::said(&output).contains("cannot listen on"), "{}", git::said(&output));
     emptied(&directory.path().join("tmp")).await;
 }
 
@@ -137,48 +106,55 @@ async fn a_demo_shows_a_repository_of_this_machine() {
     let theirs = work.path.join("theirs.git");
     let process = start(directory.path(), &["--repository", theirs.to_str().unwrap()]).await;
     let root = Client::new(&process.base, Some(TOKEN));
-    let commits = root
-        .get("/projects/harbour%2Ftheirs/repository/commits")
-        .await
-        .expect(200);
+    let commits = root.get("/projects/harbour%2Ftheirs/repository/commits").await.expect(200);
     assert_eq!(commits.pluck("id")[0], tip);
     process.stop().await;
 }
 
-scenario! {
-    async fn a_demo_is_filled_through_the_api(server) {
-        let root = server.root();
-        let (token, password) = (Secret::new(ROOT_TOKEN.to_owned()), Secret::new("a password of the demo".to_owned()));
-        let settings = Options::default().settings().unwrap();
-        demo::fill(&server.backend, &settings, &token, &password).await.unwrap();
-        server.finish_jobs().await;
-        assert_eq!(root.get("/users").await.expect(200).pluck("username"), ["dana", "cleo", "ben", "ada", "root"]);
-        let project = format!("/projects/{}", demo::PROJECT.replace('/', "%2F"));
-        let shown = root.get(&project).await.expect(200).json();
-        assert_eq!((&shown["default_branch"], &shown["star_count"]), (&json!("main"), &json!(2)));
-        let commits = root.get(&format!("{project}/repository/commits")).await.expect(200).pluck("author_name");
-        for name in ["Ada", "Ben", "Cleo", "Dana"] {
-            assert!(commits.contains(&json!(name)), "{name}: {commits:?}");
-        }
-        assert_eq!(root.get(&format!("{project}/repository/tags")).await.pluck("name").len(), 2);
-        let issues = root.get(&format!("{project}/issues?sort=asc")).await.expect(200);
-        assert_eq!(issues.pluck("state"), ["closed", "opened", "opened", "opened", "closed", "opened", "opened"]);
-        let lamp = root.get(&format!("{project}/issues/1")).await.expect(200).json();
-        assert_eq!((&lamp["merge_requests_count"], &lamp["upvotes"], &lamp["user_notes_count"]), (&json!(1), &json!(2), &json!(2)));
-        assert_eq!(server.person("stranger").await.client.get(&format!("{project}/issues")).await.pluck("iid").len(), 6, "one is confidential");
-        let merge_requests = root.get(&format!("{project}/merge_requests?sort=asc")).await.expect(200);
-        assert_eq!(merge_requests.pluck("state"), ["opened", "merged", "opened", "closed"]);
-        assert_eq!(merge_requests.pluck("work_in_progress"), [false, false, true, false]);
-        let milestones = root.get(&format!("{project}/milestones")).await.expect(200);
-        assert_eq!(milestones.pluck("state").len(), 2);
-        assert_eq!(root.get(&format!("{project}/labels")).await.expect(200).pluck("name").len(), 5);
-        assert_eq!(root.get(&format!("{project}/boards")).await.expect(200).json()[0]["lists"].as_array().map(Vec::len), Some(2));
-        assert_eq!(root.get("/groups/harbour/epics/1/issues").await.expect(200).pluck("title").len(), 3);
-        assert_eq!(root.get(&format!("{project}/snippets")).await.expect(200).pluck("title"), ["Tides of the week"]);
-        assert_eq!(root.get("/groups/harbour/issues").await.expect(200).pluck("iid").len(), 8);
-        let notebook = git::address(&server.base, "cleo", "a password of the demo", "cleo/notebook");
-        Work::empty().git(&["ls-remote", "--exit-code", &notebook, "refs/heads/main"]).await;
-        let again = demo::fill(&server.backend, &settings, &token, &password).await.unwrap_err();
-        assert!(again.to_string().starts_with("demo: POST /users as root: 409"), "{again}");
+async fn a_demo_is_filled_through_the_api(server: TestServer) {
+    let root = server.root();
+    let (token, password) = (Secret::new(ROOT_TOKEN.to_owned()), Secret::new("a password of the demo".to_owned()));
+    let settings = Options::default().settings().unwrap();
+    demo::fill(&server.backend, &settings, &token, &password).await.unwrap();
+    server.finish_jobs().await;
+    assert_eq!(root.get("/users").await.expect(200).pluck("username"), ["dana", "cleo", "ben", "ada", "root"]);
+    let project = format!("/projects/{}", demo::PROJECT.replace('/', "%2F"));
+    let shown = root.get(&project).await.expect(200).json();
+    assert_eq!((&shown["default_branch"], &shown["star_count"]), (&json!("main"), &json!(2)));
+    let commits = root.get(&format!("{project}/repository/commits")).await.expect(200).pluck("author_name");
+    for name in ["Ada", "Ben", "Cleo", "Dana"] {
+        assert!(commits.contains(&json!(name)), "{name}: {commits:?}");
     }
+    assert_eq!(root.get(&format!("{project}/repository/tags")).await.pluck("name").len(), 2);
+    let issues = root.get(&format!("{project}/issues?sort=asc")).await.expect(200);
+    assert_eq!(issues.pluck("state"), ["closed", "opened", "opened", "opened", "closed", "opened", "opened"]);
+    let lamp = root.get(&format!("{project}/issues/1")).await.expect(200).json();
+    assert_eq!(
+        (&lamp["merge_requests_count"], &lamp["upvotes"], &lamp["user_notes_count"]),
+        (&json!(1), &json!(2), &json!(2))
+    );
+    assert_eq!(
+        server.person("stranger").await.client.get(&format!("{project}/issues")).await.pluck("iid").len(),
+        6,
+        "one is confidential"
+    );
+    let merge_requests = root.get(&format!("{project}/merge_requests?sort=asc")).await.expect(200);
+    assert_eq!(merge_requests.pluck("state"), ["opened", "merged", "opened", "closed"]);
+    assert_eq!(merge_requests.pluck("work_in_progress"), [false, false, true, false]);
+    let milestones = root.get(&format!("{project}/milestones")).await.expect(200);
+    assert_eq!(milestones.pluck("state").len(), 2);
+    assert_eq!(root.get(&format!("{project}/labels")).await.expect(200).pluck("name").len(), 5);
+    assert_eq!(
+        root.get(&format!("{project}/boards")).await.expect(200).json()[0]["lists"].as_array().map(Vec::len),
+        Some(2)
+    );
+    assert_eq!(root.get("/groups/harbour/epics/1/issues").await.expect(200).pluck("title").len(), 3);
+    assert_eq!(root.get(&format!("{project}/snippets")).await.expect(200).pluck("title"), ["Tides of the week"]);
+    assert_eq!(root.get("/groups/harbour/issues").await.expect(200).pluck("iid").len(), 8);
+    let notebook = git::address(&server.base, "cleo", "a password of the demo", "cleo/notebook");
+    Work::empty().git(&["ls-remote", "--exit-code", &notebook, "refs/heads/main"]).await;
+    let again = demo::fill(&server.backend, &settings, &token, &password).await.unwrap_err();
+    assert!(again.to_string().starts_with("demo: POST /users as root: 409"), "{again}");
 }
+
+on_every_database![a_demo_is_filled_through_the_api,];

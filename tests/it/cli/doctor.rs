@@ -3,16 +3,13 @@
 use std::path::PathBuf;
 
 use crate::support::git::Work;
-use crate::support::process::{Site, site_scenario};
+use crate::support::process::{Site, on_every_site};
 
 /// The directories of all repositories.
 fn repositories(site: &Site) -> Vec<PathBuf> {
     let mut found = vec![site.data.join("repositories")];
     for _ in 0..3 {
-        let below = found
-            .iter()
-            .filter_map(|path| std::fs::read_dir(path).ok())
-            .flatten();
+        let below = found.iter().filter_map(|path| std::fs::read_dir(path).ok()).flatten();
         found = below.map(|entry| entry.unwrap().path()).collect();
     }
     found.retain(|path| path.extension().is_some_and(|extension| extension == "git"));
@@ -20,43 +17,43 @@ fn repositories(site: &Site) -> Vec<PathBuf> {
     found
 }
 
-site_scenario! {
-    async fn what_is_wrong_is_named(site, _kind) {
-        site.serve(&[]).await.stop().await;
-        let work = Work::new().await;
-        site.import("head", &work.path).await;
-        let head = repositories(&site);
-        site.import("gone", &work.path).await;
-        let mut gone = repositories(&site);
-        gone.retain(|path| !head.contains(path));
-        site.import("broken", &work.path).await;
-        let mut broken = repositories(&site);
-        broken.retain(|path| !head.contains(path) && !gone.contains(path));
-        let said = site.succeeds(&["doctor"]).await;
-        assert_eq!(said, "Projects: 3. Problems: 0.\n");
+async fn what_is_wrong_is_named(site: Site) {
+    site.serve(&[]).await.stop().await;
+    let work = Work::new().await;
+    site.import("head", &work.path).await;
+    let head = repositories(&site);
+    site.import("gone", &work.path).await;
+    let mut gone = repositories(&site);
+    gone.retain(|path| !head.contains(path));
+    site.import("broken", &work.path).await;
+    let mut broken = repositories(&site);
+    broken.retain(|path| !head.contains(path) && !gone.contains(path));
+    let said = site.succeeds(&["doctor"]).await;
+    assert_eq!(said, "Projects: 3. Problems: 0.\n");
 
-        // The directory moves to a name that no project has.
-        let name = "ab".repeat(32);
-        std::fs::create_dir_all(site.data.join("repositories/ab/ab")).unwrap();
-        std::fs::rename(&gone[0], site.data.join(format!("repositories/ab/ab/{name}.git"))).unwrap();
-        std::fs::write(head[0].join("HEAD"), "ref: refs/heads/other\n").unwrap();
-        std::fs::write(broken[0].join("refs/heads/bad"), format!("{}\n", "12".repeat(20))).unwrap();
-        let said = site.fails(&["doctor"]).await;
-        for line in [
-            "(root/gone): its repository is missing",
-            &format!("repository {name}: no project has it"),
-            "(root/head): its default branch is main, but HEAD names other",
-            "(root/broken): git fsck: ",
-        ] {
-            assert!(said.contains(line), "{line} is not in {said}");
-        }
-    }
-
-    async fn commands_refuse_a_directory_that_is_no_servers(site, _kind) {
-        for arguments in [&["doctor"][..], &["backup", "copy"], &["worker"], &["admin", "create-token", "root"]] {
-            let said = site.fails(arguments).await;
-            assert!(said.contains("is no data directory of a server"), "{said}");
-        }
-        assert!(!site.data.exists());
+    // The directory moves to a name that no project has.
+    let name = "ab".repeat(32);
+    std::fs::create_dir_all(site.data.join("repositories/ab/ab")).unwrap();
+    std::fs::rename(&gone[0], site.data.join(format!("repositories/ab/ab/{name}.git"))).unwrap();
+    std::fs::write(head[0].join("HEAD"), "ref: refs/heads/other\n").unwrap();
+    std::fs::write(broken[0].join("refs/heads/bad"), format!("{}\n", "12".repeat(20))).unwrap();
+    let said = site.fails(&["doctor"]).await;
+    for line in [
+        "(root/gone): its repository is missing",
+        &format!("repository {name}: no project has it"),
+        "(root/head): its default branch is main, but HEAD names other",
+        "(root/broken): git fsck: ",
+    ] {
+        assert!(said.contains(line), "{line} is not in {said}");
     }
 }
+
+async fn commands_refuse_a_directory_that_is_no_servers(site: Site) {
+    for arguments in [&["doctor"][..], &["backup", "copy"], &["worker"], &["admin", "create-token", "root"]] {
+        let said = site.fails(arguments).await;
+        assert!(said.contains("is no data directory of a server"), "{said}");
+    }
+    assert!(!site.data.exists());
+}
+
+on_every_site![what_is_wrong_is_named, commands_refuse_a_directory_that_is_no_servers,];

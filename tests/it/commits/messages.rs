@@ -10,7 +10,7 @@ use crate::merge_requests::propose;
 use crate::support::code::Project;
 use crate::support::git::{Work, address};
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Commits a file with this message, and gives the commit's id.
 async fn commit(client: &Client, project: i64, branch: &str, message: &str) -> String {
@@ -19,166 +19,168 @@ async fn commit(client: &Client, project: i64, branch: &str, message: &str) -> S
         "branch": branch, "commit_message": message,
         "actions": [{"action": "create", "file_path": path, "content": message}],
     });
-    let made = client
-        .post(&format!("/projects/{project}/repository/commits"), body)
-        .await
-        .expect(201);
+    let made = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
     made.json()["id"].as_str().expect("an id").to_owned()
 }
 
 /// What the notes on something say, the oldest first, as far as somebody sees them.
 async fn notes(client: &Client, on: &str) -> Vec<Value> {
-    client
-        .get(&format!("{on}/notes?sort=asc&order_by=created_at"))
-        .await
-        .expect(200)
-        .pluck("body")
+    client.get(&format!("{on}/notes?sort=asc&order_by=created_at")).await.expect(200).pluck("body")
 }
 
 async fn state(client: &Client, issue: &str) -> Value {
     client.get(issue).await.expect(200).json()["state"].clone()
 }
 
-scenario! {
-    async fn what_a_commit_names_tells_so_once(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "said", Visibility::Public).await;
-        let other = Project::filled(&server, "other", Visibility::Public).await;
-        let (id, far) = (project.id, other.id);
-        for (project, title) in [(id, "one"), (id, "two"), (far, "far")] {
-            open(&root, project, json!({"title": title})).await;
-        }
-        propose(&root, id, "feature/x", "main", json!({})).await;
-        let [one, two] = [1, 2].map(|iid| format!("/projects/{id}/issues/{iid}"));
-        let request = format!("/projects/{id}/merge_requests/1");
-        let text = "See #1 and #1\n\nFixes root/other#1, as !1 says; not `#2`";
-        let sha = commit(&root, id, "feature/x", text).await;
-        commit(&root, id, "feature/x", "Says nothing").await;
-        server.finish_jobs().await;
-        let said = [json!(format!("mentioned in commit {sha}"))];
-        assert_eq!(notes(&root, &one).await, said);
-        assert_eq!(notes(&root, &two).await, [json!(null); 0]);
-        let told = notes(&root, &request).await;
-        assert!(told.contains(&said[0]), "{told:?}");
-        let elsewhere = format!("/projects/{far}/issues/1");
-        assert_eq!(notes(&root, &elsewhere).await, [json!(format!("mentioned in commit root/said@{sha}"))]);
-        // Nothing is closed from a branch that is not the default branch.
-        assert_eq!((state(&root, &elsewhere).await, state(&root, &one).await), (json!("opened"), json!("opened")));
-        // The same commits on another branch tell nothing new, and close from the default branch.
-        let copy = json!({"branch": "copy", "ref": "feature/x"});
-        root.post(&format!("/projects/{id}/repository/branches"), copy).await.expect(201);
-        server.finish_jobs().await;
-        assert_eq!(notes(&root, &one).await, said);
-        let note = root.get(&format!("{one}/notes")).await.expect(200).json()[0].clone();
-        assert_eq!((&note["system"], &note["author"]["username"]), (&json!(true), &json!("root")));
+async fn what_a_commit_names_tells_so_once(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "said", Visibility::Public).await;
+    let other = Project::filled(&server, "other", Visibility::Public).await;
+    let (id, far) = (project.id, other.id);
+    for (project, title) in [(id, "one"), (id, "two"), (far, "far")] {
+        open(&root, project, json!({"title": title})).await;
     }
-
-    async fn commits_on_the_default_branch_close_what_they_say(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "shut", Visibility::Public).await;
-        let other = Project::filled(&server, "other", Visibility::Public).await;
-        let (id, far) = (project.id, other.id);
-        for project in [id, id, id, far] {
-            open(&root, project, json!({"title": "t"})).await;
-        }
-        let [one, two, three] = [1, 2, 3].map(|iid| format!("/projects/{id}/issues/{iid}"));
-        let elsewhere = format!("/projects/{far}/issues/1");
-        let maintainer = project.member("keeper", AccessLevel::Maintainer).await;
-        // Who is nothing in the other project closes nothing there; it is told of the commit all the same.
-        let sha = commit(&maintainer, id, "main", "Closes #1 and root/other#1, like #2").await;
-        server.finish_jobs().await;
-        assert_eq!(state(&root, &one).await, "closed");
-        assert_eq!(notes(&root, &one).await, [json!(format!("closed via commit {sha}"))]);
-        assert_eq!(notes(&root, &two).await, [json!(format!("mentioned in commit {sha}"))]);
-        assert_eq!(state(&root, &elsewhere).await, "opened");
-        let closer = root.get(&one).await.expect(200).json()["closed_by"]["username"].clone();
-        assert_eq!(closer, "keeper");
-        let sha = commit(&root, id, "main", "Closes root/other#1").await;
-        server.finish_jobs().await;
-        assert_eq!(state(&root, &elsewhere).await, "closed");
-        let told = notes(&root, &elsewhere).await;
-        assert_eq!(told.last(), Some(&json!(format!("closed via commit root/shut@{sha}"))));
-        // Projects may close nothing.
-        project.update(|row| row.autoclose_referenced_issues = Set(false)).await;
-        let sha = commit(&root, id, "main", "Closes #3").await;
-        server.finish_jobs().await;
-        assert_eq!(state(&root, &three).await, "opened");
-        assert_eq!(notes(&root, &three).await, [json!(format!("mentioned in commit {sha}"))]);
-    }
-
-    async fn every_commit_of_a_push_is_read_and_of_many_branches_the_default_one(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "pushed", Visibility::Public).await;
-        let id = project.id;
-        for _ in 0..4 {
-            open(&root, id, json!({"title": "t"})).await;
-        }
-        let issue = |iid: i64| format!("/projects/{id}/issues/{iid}");
-        let at = address(&server.base, "root", ROOT_TOKEN, &project.path);
-        let work = Work::empty();
-        work.git(&["clone", "-q", &at, "c"]).await;
-        let all = work.below("c");
-        let write = async |message: &str| {
-            all.git(&["commit", "-q", "--allow-empty", "-m", message]).await;
-            all.git(&["rev-parse", "HEAD"]).await
-        };
-        let first = write("Closes #1").await;
-        let second = write("Closes #1, #2").await;
-        all.git(&["push", "-q", "origin", "HEAD:main"]).await;
-        server.finish_jobs().await;
-        assert_eq!(notes(&root, &issue(1)).await, [json!(format!("closed via commit {first}"))]);
-        assert_eq!(notes(&root, &issue(2)).await, [json!(format!("closed via commit {second}"))]);
-        let third = write("Closes #3").await;
-        all.git(&["checkout", "-q", "-b", "aside"]).await;
-        write("Sees #4").await;
-        let branches = ["a", "b", "c", "d"].map(|name| format!("HEAD:refs/heads/{name}"));
-        let mut push = vec!["push", "-q", "origin", "main:main"];
-        push.extend(branches.iter().map(String::as_str));
-        all.git(&push).await;
-        server.finish_jobs().await;
-        assert_eq!(notes(&root, &issue(3)).await, [json!(format!("closed via commit {third}"))]);
-        assert_eq!(notes(&root, &issue(4)).await, [json!(null); 0]);
-    }
-
-    async fn what_a_merge_request_closes_is_closed_by_the_merge_request(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "merging", Visibility::Public).await;
-        let id = project.id;
-        open(&root, id, json!({"title": "t"})).await;
-        let issue = format!("/projects/{id}/issues/1");
-        let request = propose(&root, id, "feature/x", "main", json!({"description": "Closes #1"})).await;
-        let merge = json!({"merge_commit_message": "Closes #1, see !1"});
-        let merged = root.put(&format!("/projects/{id}/merge_requests/{request}/merge"), merge).await.expect(200).json();
-        server.finish_jobs().await;
-        let sha = merged["merge_commit_sha"].as_str().expect("a commit").to_owned();
-        let told = notes(&root, &issue).await;
-        assert!(told.contains(&json!("closed via merge request !1")), "{told:?}");
-        assert!(!told.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with("closed via commit"))), "{told:?}");
-        let told = notes(&root, &format!("/projects/{id}/merge_requests/{request}")).await;
-        assert!(told.contains(&json!(format!("mentioned in commit {sha}"))), "{told:?}");
-    }
-
-    async fn who_does_not_read_the_code_does_not_see_which_commit_it_was(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "hushed", Visibility::Public).await;
-        let id = project.id;
-        project.update(|row| row.repository_access_level = Set(FeatureAccess::Private)).await;
-        open(&root, id, json!({"title": "t"})).await;
-        let hidden = open(&root, id, json!({"title": "hush", "confidential": true})).await;
-        let issue = format!("/projects/{id}/issues/1");
-        let developer = project.member("developer", AccessLevel::Developer).await;
-        let stranger = server.person("stranger").await.client;
-        let sha = commit(&root, id, "feature/x", &format!("See #1 and #{hidden}")).await;
-        server.finish_jobs().await;
-        let said = [json!(format!("mentioned in commit {sha}"))];
-        assert_eq!(notes(&developer, &issue).await, said);
-        let seen = stranger.get(&format!("{issue}/notes")).await.expect(200);
-        assert_eq!((seen.json(), seen.header("X-Total")), (json!([]), "0"));
-        // A pusher names nothing that they do not see.
-        let guest = Project::filled(&server, "elsewhere", Visibility::Public).await;
-        let writer = guest.member("writer", AccessLevel::Maintainer).await;
-        commit(&writer, guest.id, "main", &format!("Closes root/hushed#{hidden}")).await;
-        server.finish_jobs().await;
-        assert_eq!(notes(&root, &format!("/projects/{id}/issues/{hidden}")).await, said);
-    }
+    propose(&root, id, "feature/x", "main", json!({})).await;
+    let [one, two] = [1, 2].map(|iid| format!("/projects/{id}/issues/{iid}"));
+    let request = format!("/projects/{id}/merge_requests/1");
+    let text = "See #1 and #1\n\nFixes root/other#1, as !1 says; not `#2`";
+    let sha = commit(&root, id, "feature/x", text).await;
+    commit(&root, id, "feature/x", "Says nothing").await;
+    server.finish_jobs().await;
+    let said = [json!(format!("mentioned in commit {sha}"))];
+    assert_eq!(notes(&root, &one).await, said);
+    assert_eq!(notes(&root, &two).await, [json!(null); 0]);
+    let told = notes(&root, &request).await;
+    assert!(told.contains(&said[0]), "{told:?}");
+    let elsewhere = format!("/projects/{far}/issues/1");
+    assert_eq!(notes(&root, &elsewhere).await, [json!(format!("mentioned in commit root/said@{sha}"))]);
+    // Nothing is closed from a branch that is not the default branch.
+    assert_eq!((state(&root, &elsewhere).await, state(&root, &one).await), (json!("opened"), json!("opened")));
+    // The same commits on another branch tell nothing new, and close from the default branch.
+    let copy = json!({"branch": "copy", "ref": "feature/x"});
+    root.post(&format!("/projects/{id}/repository/branches"), copy).await.expect(201);
+    server.finish_jobs().await;
+    assert_eq!(notes(&root, &one).await, said);
+    let note = root.get(&format!("{one}/notes")).await.expect(200).json()[0].clone();
+    assert_eq!((&note["system"], &note["author"]["username"]), (&json!(true), &json!("root")));
 }
+
+async fn commits_on_the_default_branch_close_what_they_say(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "shut", Visibility::Public).await;
+    let other = Project::filled(&server, "other", Visibility::Public).await;
+    let (id, far) = (project.id, other.id);
+    for project in [id, id, id, far] {
+        open(&root, project, json!({"title": "t"})).await;
+    }
+    let [one, two, three] = [1, 2, 3].map(|iid| format!("/projects/{id}/issues/{iid}"));
+    let elsewhere = format!("/projects/{far}/issues/1");
+    let maintainer = project.member("keeper", AccessLevel::Maintainer).await;
+    // Who is nothing in the other project closes nothing there; it is told of the commit all the same.
+    let sha = commit(&maintainer, id, "main", "Closes #1 and root/other#1, like #2").await;
+    server.finish_jobs().await;
+    assert_eq!(state(&root, &one).await, "closed");
+    assert_eq!(notes(&root, &one).await, [json!(format!("closed via commit {sha}"))]);
+    assert_eq!(notes(&root, &two).await, [json!(format!("mentioned in commit {sha}"))]);
+    assert_eq!(state(&root, &elsewhere).await, "opened");
+    let closer = root.get(&one).await.expect(200).json()["closed_by"]["username"].clone();
+    assert_eq!(closer, "keeper");
+    let sha = commit(&root, id, "main", "Closes root/other#1").await;
+    server.finish_jobs().await;
+    assert_eq!(state(&root, &elsewhere).await, "closed");
+    let told = notes(&root, &elsewhere).await;
+    assert_eq!(told.last(), Some(&json!(format!("closed via commit root/shut@{sha}"))));
+    // Projects may close nothing.
+    project.update(|row| row.autoclose_referenced_issues = Set(false)).await;
+    let sha = commit(&root, id, "main", "Closes #3").await;
+    server.finish_jobs().await;
+    assert_eq!(state(&root, &three).await, "opened");
+    assert_eq!(notes(&root, &three).await, [json!(format!("mentioned in commit {sha}"))]);
+}
+
+async fn every_commit_of_a_push_is_read_and_of_many_branches_the_default_one(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "pushed", Visibility::Public).await;
+    let id = project.id;
+    for _ in 0..4 {
+        open(&root, id, json!({"title": "t"})).await;
+    }
+    let issue = |iid: i64| format!("/projects/{id}/issues/{iid}");
+    let at = address(&server.base, "root", ROOT_TOKEN, &project.path);
+    let work = Work::empty();
+    work.git(&["clone", "-q", &at, "c"]).await;
+    let all = work.below("c");
+    let write = async |message: &str| {
+        all.git(&["commit", "-q", "--allow-empty", "-m", message]).await;
+        all.git(&["rev-parse", "HEAD"]).await
+    };
+    let first = write("Closes #1").await;
+    let second = write("Closes #1, #2").await;
+    all.git(&["push", "-q", "origin", "HEAD:main"]).await;
+    server.finish_jobs().await;
+    assert_eq!(notes(&root, &issue(1)).await, [json!(format!("closed via commit {first}"))]);
+    assert_eq!(notes(&root, &issue(2)).await, [json!(format!("closed via commit {second}"))]);
+    let third = write("Closes #3").await;
+    all.git(&["checkout", "-q", "-b", "aside"]).await;
+    write("Sees #4").await;
+    let branches = ["a", "b", "c", "d"].map(|name| format!("HEAD:refs/heads/{name}"));
+    let mut push = vec!["push", "-q", "origin", "main:main"];
+    push.extend(branches.iter().map(String::as_str));
+    all.git(&push).await;
+    server.finish_jobs().await;
+    assert_eq!(notes(&root, &issue(3)).await, [json!(format!("closed via commit {third}"))]);
+    assert_eq!(notes(&root, &issue(4)).await, [json!(null); 0]);
+}
+
+async fn what_a_merge_request_closes_is_closed_by_the_merge_request(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "merging", Visibility::Public).await;
+    let id = project.id;
+    open(&root, id, json!({"title": "t"})).await;
+    let issue = format!("/projects/{id}/issues/1");
+    let request = propose(&root, id, "feature/x", "main", json!({"description": "Closes #1"})).await;
+    let merge = json!({"merge_commit_message": "Closes #1, see !1"});
+    let merged = root.put(&format!("/projects/{id}/merge_requests/{request}/merge"), merge).await.expect(200).json();
+    server.finish_jobs().await;
+    let sha = merged["merge_commit_sha"].as_str().expect("a commit").to_owned();
+    let told = notes(&root, &issue).await;
+    assert!(told.contains(&json!("closed via merge request !1")), "{told:?}");
+    assert!(
+        !told.iter().any(|note| note.as_str().is_some_and(|note| note.starts_with("closed via commit"))),
+        "{told:?}"
+    );
+    let told = notes(&root, &format!("/projects/{id}/merge_requests/{request}")).await;
+    assert!(told.contains(&json!(format!("mentioned in commit {sha}"))), "{told:?}");
+}
+
+async fn who_does_not_read_the_code_does_not_see_which_commit_it_was(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "hushed", Visibility::Public).await;
+    let id = project.id;
+    project.update(|row| row.repository_access_level = Set(FeatureAccess::Private)).await;
+    open(&root, id, json!({"title": "t"})).await;
+    let hidden = open(&root, id, json!({"title": "hush", "confidential": true})).await;
+    let issue = format!("/projects/{id}/issues/1");
+    let developer = project.member("developer", AccessLevel::Developer).await;
+    let stranger = server.person("stranger").await.client;
+    let sha = commit(&root, id, "feature/x", &format!("See #1 and #{hidden}")).await;
+    server.finish_jobs().await;
+    let said = [json!(format!("mentioned in commit {sha}"))];
+    assert_eq!(notes(&developer, &issue).await, said);
+    let seen = stranger.get(&format!("{issue}/notes")).await.expect(200);
+    assert_eq!((seen.json(), seen.header("X-Total")), (json!([]), "0"));
+    // A pusher names nothing that they do not see.
+    let guest = Project::filled(&server, "elsewhere", Visibility::Public).await;
+    let writer = guest.member("writer", AccessLevel::Maintainer).await;
+    commit(&writer, guest.id, "main", &format!("Closes root/hushed#{hidden}")).await;
+    server.finish_jobs().await;
+    assert_eq!(notes(&root, &format!("/projects/{id}/issues/{hidden}")).await, said);
+}
+
+on_every_database![
+    what_a_commit_names_tells_so_once,
+    commits_on_the_default_branch_close_what_they_say,
+    every_commit_of_a_push_is_read_and_of_many_branches_the_default_one,
+    what_a_merge_request_closes_is_closed_by_the_merge_request,
+    who_does_not_read_the_code_does_not_see_which_commit_it_was,
+];

@@ -4,7 +4,7 @@ use holdfast::entities::AccessLevel;
 use serde_json::json;
 
 use crate::support::repository::Sample;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
 fn sorry(verb: &str, done: &str) -> String {
     format!(
@@ -13,84 +13,100 @@ fn sorry(verb: &str, done: &str) -> String {
     )
 }
 
-scenario! {
-    async fn a_picked_commit_keeps_its_author(server) {
-        let sample = Sample::new(&server).await;
-        let developer = sample.member(Some(AccessLevel::Developer)).await;
-        let (source, before) = (sample.id_of("ends-with.json"), sample.id_of("topic"));
-        let url = format!("{}/cherry_pick", sample.commit(&source));
-        let made = developer.post(&url, json!({ "branch": "topic" })).await.expect(201).json();
-        assert_eq!(made["id"], sample.id_of("topic").as_str());
-        assert_eq!(made["parent_ids"], json!([before]));
-        assert_eq!(made["message"], format!("Greet the world\n\nAt last\n\n(cherry picked from commit {source})"));
-        assert_eq!((&made["author_name"], &made["authored_date"]), (&json!("Ada Lovelace"), &json!("2020-01-03T12:00:00.000Z")));
-        assert_ne!(made["committer_name"], "Ada Lovelace");
-        assert!(made.get("stats").is_none() && made.get("status").is_none());
-        assert_eq!(sample.printed(&["show", "topic:README.md"]), sample.printed(&["show", "main:README.md"]));
-        sample.fsck();
-    }
+async fn a_picked_commit_keeps_its_author(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    let developer = sample.member(Some(AccessLevel::Developer)).await;
+    let (source, before) = (sample.id_of("ends-with.json"), sample.id_of("topic"));
+    let url = format!("{}/cherry_pick", sample.commit(&source));
+    let made = developer.post(&url, json!({ "branch": "topic" })).await.expect(201).json();
+    assert_eq!(made["id"], sample.id_of("topic").as_str());
+    assert_eq!(made["parent_ids"], json!([before]));
+    assert_eq!(made["message"], format!("Greet the world\n\nAt last\n\n(cherry picked from commit {source})"));
+    assert_eq!(
+        (&made["author_name"], &made["authored_date"]),
+        (&json!("Ada Lovelace"), &json!("2020-01-03T12:00:00.000Z"))
+    );
+    assert_ne!(made["committer_name"], "Ada Lovelace");
+    assert!(made.get("stats").is_none() && made.get("status").is_none());
+    assert_eq!(sample.printed(&["show", "topic:README.md"]), sample.printed(&["show", "main:README.md"]));
+    sample.fsck();
+}
 
-    async fn a_reverted_commit_is_undone(server) {
-        let sample = Sample::new(&server).await;
-        let source = sample.id_of("ends-with.json");
-        let url = format!("{}/revert", sample.commit(&source));
-        let made = server.root().post(&url, json!({ "branch": "main" })).await.expect(201).json();
-        assert_eq!(made["message"], format!("Revert \"Greet the world\"\n\nThis reverts commit {source}"));
-        assert_eq!(made["author_name"], "Administrator");
-        assert_eq!(sample.printed(&["show", "main:README.md"]), sample.printed(&["show", "v1.0:README.md"]));
-        let merge = format!("{}/revert", sample.commit("main~1"));
-        server.root().post(&merge, json!({ "branch": "main" })).await.expect(201);
-        assert_eq!(sample.printed(&["ls-tree", "main", "topic.txt"]), "");
-        sample.fsck();
-    }
+async fn a_reverted_commit_is_undone(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    let source = sample.id_of("ends-with.json");
+    let url = format!("{}/revert", sample.commit(&source));
+    let made = server.root().post(&url, json!({ "branch": "main" })).await.expect(201).json();
+    assert_eq!(made["message"], format!("Revert \"Greet the world\"\n\nThis reverts commit {source}"));
+    assert_eq!(made["author_name"], "Administrator");
+    assert_eq!(sample.printed(&["show", "main:README.md"]), sample.printed(&["show", "v1.0:README.md"]));
+    let merge = format!("{}/revert", sample.commit("main~1"));
+    server.root().post(&merge, json!({ "branch": "main" })).await.expect(201);
+    assert_eq!(sample.printed(&["ls-tree", "main", "topic.txt"]), "");
+    sample.fsck();
+}
 
-    async fn what_is_there_already_or_conflicts_is_refused_with_a_code(server) {
-        let sample = Sample::new(&server).await;
-        let root = server.root();
-        let body = || json!({ "branch": "main" });
-        let picked = root.post(&format!("{}/cherry_pick", sample.commit("ends-with.json")), body()).await.expect(400);
-        assert_eq!(picked.json(), json!({
+async fn what_is_there_already_or_conflicts_is_refused_with_a_code(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    let root = server.root();
+    let body = || json!({ "branch": "main" });
+    let picked = root.post(&format!("{}/cherry_pick", sample.commit("ends-with.json")), body()).await.expect(400);
+    assert_eq!(
+        picked.json(),
+        json!({
             "message": sorry("cherry-pick", "cherry-picked"), "error_code": "empty",
-        }));
-        root.put(&sample.file("README.md"), json!({
+        })
+    );
+    root.put(
+        &sample.file("README.md"),
+        json!({
             "branch": "main", "commit_message": "x", "content": "Something else\n",
-        })).await.expect(200);
-        let before = sample.id_of("main");
-        for (verb, done) in [("revert", "reverted"), ("cherry-pick", "cherry-picked")] {
-            let url = format!("{}/{}", sample.commit("ends-with.json"), verb.replace('-', "_"));
-            let answer = root.post(&url, body()).await.expect(400);
-            assert_eq!(answer.json(), json!({ "message": sorry(verb, done), "error_code": "conflict" }));
-        }
-        let topic = format!("{}/revert", sample.commit("topic"));
-        root.post(&topic, json!({ "branch": "main" })).await.expect(201);
-        let again = root.post(&topic, json!({ "branch": "main" })).await.expect(400);
-        assert_eq!(again.json()["error_code"], "empty");
-        assert_eq!(sample.id_of("main~1"), before);
+        }),
+    )
+    .await
+    .expect(200);
+    let before = sample.id_of("main");
+    for (verb, done) in [("revert", "reverted"), ("cherry-pick", "cherry-picked")] {
+        let url = format!("{}/{}", sample.commit("ends-with.json"), verb.replace('-', "_"));
+        let answer = root.post(&url, body()).await.expect(400);
+        assert_eq!(answer.json(), json!({ "message": sorry(verb, done), "error_code": "conflict" }));
     }
+    let topic = format!("{}/revert", sample.commit("topic"));
+    root.post(&topic, json!({ "branch": "main" })).await.expect(201);
+    let again = root.post(&topic, json!({ "branch": "main" })).await.expect(400);
+    assert_eq!(again.json()["error_code"], "empty");
+    assert_eq!(sample.id_of("main~1"), before);
+}
 
-    async fn branches_must_exist_and_be_open_to_the_caller(server) {
-        let sample = Sample::new(&server).await;
-        sample.protect("main", 40, 40).await;
-        let developer = sample.member(Some(AccessLevel::Developer)).await;
-        let reporter = sample.member(Some(AccessLevel::Reporter)).await;
-        let stranger = sample.member(None).await;
-        for verb in ["cherry_pick", "revert"] {
-            let url = format!("{}/{verb}", sample.commit("topic"));
-            let post = async |branch: &str| developer.post(&url, json!({ "branch": branch })).await;
-            let refused = post("main").await.expect(403);
-            assert_eq!(refused.message(), "403 Forbidden - You are not allowed to push into this branch");
-            assert_eq!(post("unknown").await.expect(404).message(), "404 Branch Not Found");
-            assert_eq!(post("a..b").await.expect(400).message(), "The branch refname is invalid");
-            assert_eq!(post("--force").await.expect(400).message(), "The branch refname is invalid");
-            assert_eq!(post(" ").await.expect(400).message(), "branch is empty");
-            let missing = developer.post(&url, json!({})).await.expect(400);
-            assert_eq!(missing.message(), "branch is missing, branch is empty");
-            let body = json!({ "branch": "topic" });
-            assert_eq!(reporter.post(&url, json!({})).await.expect(403).message(), "403 Forbidden");
-            stranger.post(&url, body.clone()).await.expect(404);
-            server.anonymous().post(&url, body.clone()).await.expect(401);
-            let large = json!({ "branch": "x".repeat(12 << 20) });
-            developer.post(&url, large).await.expect(413);
-        }
+async fn branches_must_exist_and_be_open_to_the_caller(server: TestServer) {
+    let sample = Sample::new(&server).await;
+    sample.protect("main", 40, 40).await;
+    let developer = sample.member(Some(AccessLevel::Developer)).await;
+    let reporter = sample.member(Some(AccessLevel::Reporter)).await;
+    let stranger = sample.member(None).await;
+    for verb in ["cherry_pick", "revert"] {
+        let url = format!("{}/{verb}", sample.commit("topic"));
+        let post = async |branch: &str| developer.post(&url, json!({ "branch": branch })).await;
+        let refused = post("main").await.expect(403);
+        assert_eq!(refused.message(), "403 Forbidden - You are not allowed to push into this branch");
+        assert_eq!(post("unknown").await.expect(404).message(), "404 Branch Not Found");
+        assert_eq!(post("a..b").await.expect(400).message(), "The branch refname is invalid");
+        assert_eq!(post("--force").await.expect(400).message(), "The branch refname is invalid");
+        assert_eq!(post(" ").await.expect(400).message(), "branch is empty");
+        let missing = developer.post(&url, json!({})).await.expect(400);
+        assert_eq!(missing.message(), "branch is missing, branch is empty");
+        let body = json!({ "branch": "topic" });
+        assert_eq!(reporter.post(&url, json!({})).await.expect(403).message(), "403 Forbidden");
+        stranger.post(&url, body.clone()).await.expect(404);
+        server.anonymous().post(&url, body.clone()).await.expect(401);
+        let large = json!({ "branch": "x".repeat(12 << 20) });
+        developer.post(&url, large).await.expect(413);
     }
 }
+
+on_every_database![
+    a_picked_commit_keeps_its_author,
+    a_reverted_commit_is_undone,
+    what_is_there_already_or_conflicts_is_refused_with_a_code,
+    branches_must_exist_and_be_open_to_the_caller,
+];

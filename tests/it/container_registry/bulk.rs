@@ -12,19 +12,19 @@ use holdfast::services::registry::cleaning::Wish;
 use reqwest::Method;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait,
-    QueryFilter,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use serde_json::{Value, json};
 
 use super::{crowd, image, label, tag_row, tags};
 use crate::support::client::segment;
 use crate::support::places::project;
-use crate::support::process::{TOKEN, site_scenario};
-use crate::support::{Answer, Client, TestServer, scenario};
+use crate::support::process::{Site, TOKEN, on_every_site};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 /// What who asks again too soon is told.
-const TOO_SOON: &str = "This request has already been made. You can run this at most once an hour for a given container repository";
+const TOO_SOON: &str =
+    "This request has already been made. You can run this at most once an hour for a given container repository";
 
 /// A repository with tags whose images were made so many hours ago, or nobody knows when.
 struct Stock<'a> {
@@ -47,21 +47,12 @@ impl<'a> Stock<'a> {
     }
 
     fn path(&self) -> String {
-        format!(
-            "/projects/{}/registry/repositories/{}/tags",
-            self.project, self.id
-        )
+        format!("/projects/{}/registry/repositories/{}/tags", self.project, self.id)
     }
 
     async fn ask(&self, query: &[(&str, &str)]) -> Answer {
-        let pairs: Vec<String> = query
-            .iter()
-            .map(|(name, value)| format!("{name}={}", segment(value)))
-            .collect();
-        self.server
-            .root()
-            .delete(&format!("{}?{}", self.path(), pairs.join("&")))
-            .await
+        let pairs: Vec<String> = query.iter().map(|(name, value)| format!("{name}={}", segment(value))).collect();
+        self.server.root().delete(&format!("{}?{}", self.path(), pairs.join("&"))).await
     }
 
     /// What is left when that is done, with the hour over afterwards.
@@ -87,236 +78,304 @@ impl<'a> Stock<'a> {
     async fn refused(&self, query: &[(&str, &str)]) -> String {
         let answer = self.ask(query).await.expect(400);
         let body = answer.json();
-        assert_eq!(
-            body["message"], body["error"],
-            "faults of parameters stand under both keys"
-        );
+        assert_eq!(body["message"], body["error"], "faults of parameters stand under both keys");
         answer.message()
     }
 }
 
-scenario! {
-    async fn names_are_matched_as_a_whole_and_latest_stays(server) {
-        let stock = Stock::new(&server, &[("latest", Some(1)), ("v1", Some(1)), ("v1.0", Some(1)), ("xv1", Some(1)), ("LATEST", None)]).await;
-        assert_eq!(stock.left_of(&[("name_regex_delete", "v1")]).await, ["LATEST", "latest", "v1.0", "xv1"]);
-        assert_eq!(stock.left_of(&[("name_regex_delete", "1|nothing")]).await, ["LATEST", "latest", "v1.0", "xv1"]);
-        assert_eq!(stock.left_of(&[("name_regex_delete", "")]).await, ["LATEST", "latest", "v1.0", "xv1"]);
-        assert_eq!(stock.left_of(&[("name_regex_delete", r"x.*|\w\d\.\d")]).await, ["LATEST", "latest"]);
-        assert_eq!(stock.left_of(&[("name_regex_delete", "latest")]).await, ["LATEST", "latest"]);
-        assert_eq!(stock.left_of(&[("name_regex_delete", ".*")]).await, ["latest"]);
-    }
+async fn names_are_matched_as_a_whole_and_latest_stays(server: TestServer) {
+    let stock = Stock::new(
+        &server,
+        &[("latest", Some(1)), ("v1", Some(1)), ("v1.0", Some(1)), ("xv1", Some(1)), ("LATEST", None)],
+    )
+    .await;
+    assert_eq!(stock.left_of(&[("name_regex_delete", "v1")]).await, ["LATEST", "latest", "v1.0", "xv1"]);
+    assert_eq!(stock.left_of(&[("name_regex_delete", "1|nothing")]).await, ["LATEST", "latest", "v1.0", "xv1"]);
+    assert_eq!(stock.left_of(&[("name_regex_delete", "")]).await, ["LATEST", "latest", "v1.0", "xv1"]);
+    assert_eq!(stock.left_of(&[("name_regex_delete", r"x.*|\w\d\.\d")]).await, ["LATEST", "latest"]);
+    assert_eq!(stock.left_of(&[("name_regex_delete", "latest")]).await, ["LATEST", "latest"]);
+    assert_eq!(stock.left_of(&[("name_regex_delete", ".*")]).await, ["latest"]);
+}
 
-    async fn the_former_name_of_the_expression_counts_where_the_other_is_absent(server) {
-        let stock = Stock::new(&server, &[("a", None), ("b", None), ("c", None)]).await;
-        assert_eq!(stock.left_of(&[("name_regex", "a")]).await, ["b", "c"]);
-        assert_eq!(stock.left_of(&[("name_regex", ".*"), ("name_regex_delete", "b")]).await, ["c"]);
-    }
+async fn the_former_name_of_the_expression_counts_where_the_other_is_absent(server: TestServer) {
+    let stock = Stock::new(&server, &[("a", None), ("b", None), ("c", None)]).await;
+    assert_eq!(stock.left_of(&[("name_regex", "a")]).await, ["b", "c"]);
+    assert_eq!(stock.left_of(&[("name_regex", ".*"), ("name_regex_delete", "b")]).await, ["c"]);
+}
 
-    async fn what_is_to_be_kept_is_kept(server) {
-        let stock = Stock::new(&server, &[("v1", None), ("v2", None), ("v10", None), ("w", None)]).await;
-        assert_eq!(stock.left_of(&[("name_regex_delete", ".*"), ("name_regex_keep", ".*")]).await, ["v1", "v10", "v2", "w"]);
-        assert_eq!(stock.left_of(&[("name_regex_delete", "v.*"), ("name_regex_keep", "v1")]).await, ["v1", "w"]);
-        // What are characters and no more in RE2 is not taken for something else.
-        for (keep, instead) in [("v[0-9--1]*", r"`\-\-`"), ("v[[0-9]]*", r"`\[`"), ("v[0-9&&2]*", r"`\&\&`"), ("v[0-9~~1]*", r"`\~\~`")] {
-            let told = stock.refused(&[("name_regex_delete", ".*"), ("name_regex_keep", keep)]).await;
-            assert!(told.starts_with("name_regex_keep is an invalid regexp: ") && told.ends_with(instead), "{told}");
+async fn what_is_to_be_kept_is_kept(server: TestServer) {
+    let stock = Stock::new(&server, &[("v1", None), ("v2", None), ("v10", None), ("w", None)]).await;
+    assert_eq!(
+        stock.left_of(&[("name_regex_delete", ".*"), ("name_regex_keep", ".*")]).await,
+        ["v1", "v10", "v2", "w"]
+    );
+    assert_eq!(stock.left_of(&[("name_regex_delete", "v.*"), ("name_regex_keep", "v1")]).await, ["v1", "w"]);
+    // What are characters and no more in RE2 is not taken for something else.
+    for (keep, instead) in
+        [("v[0-9--1]*", r"`\-\-`"), ("v[[0-9]]*", r"`\[`"), ("v[0-9&&2]*", r"`\&\&`"), ("v[0-9~~1]*", r"`\~\~`")]
+    {
+        let told = stock.refused(&[("name_regex_delete", ".*"), ("name_regex_keep", keep)]).await;
+        assert!(told.starts_with("name_regex_keep is an invalid regexp: ") && told.ends_with(instead), "{told}");
+    }
+    // An empty one keeps nothing but what has no name.
+    assert_eq!(stock.left_of(&[("name_regex_delete", ".*"), ("name_regex_keep", "")]).await, [""; 0]);
+}
+
+async fn the_newest_that_match_stay_by_the_age_of_their_images(server: TestServer) {
+    // Pushed in another order than they were made.
+    let images = [
+        ("v3", Some(3)),
+        ("v1", Some(1)),
+        ("other", Some(0)),
+        ("v2", Some(2)),
+        ("odd", None),
+        ("v4", Some(4)),
+        ("latest", Some(0)),
+    ];
+    let stock = Stock::new(&server, &images).await;
+    let delete = ("name_regex_delete", "v.*|odd|latest");
+    assert_eq!(stock.left_of(&[delete, ("keep_n", "9")]).await.len(), 7);
+    // Of `odd` nobody knows how old it is: it is the newest. `latest` does not count.
+    assert_eq!(stock.left_of(&[delete, ("keep_n", "3")]).await, ["latest", "odd", "other", "v1", "v2"]);
+    assert_eq!(stock.left_of(&[delete, ("keep_n", "1")]).await, ["latest", "odd", "other"]);
+    assert_eq!(stock.left_of(&[delete, ("keep_n", "0")]).await, ["latest", "other"]);
+}
+
+async fn only_what_is_old_enough_goes(server: TestServer) {
+    let images =
+        [("h1", Some(1)), ("h30", Some(30)), ("d10", Some(240)), ("d20", Some(480)), ("d40", Some(960)), ("odd", None)];
+    let stock = Stock::new(&server, &images).await;
+    let delete = ("name_regex_delete", ".*");
+    assert_eq!(stock.left_of(&[delete, ("older_than", "1month")]).await, ["d10", "d20", "h1", "h30", "odd"]);
+    // The newest of all stay first; the others go where they are old.
+    assert_eq!(
+        stock.left_of(&[delete, ("older_than", "2 weeks"), ("keep_n", "5")]).await,
+        ["d10", "d20", "h1", "h30", "odd"]
+    );
+    assert_eq!(stock.left_of(&[delete, ("older_than", "2 weeks")]).await, ["d10", "h1", "h30", "odd"]);
+    assert_eq!(stock.left_of(&[delete, ("older_than", "1d")]).await, ["h1", "odd"]);
+    assert_eq!(stock.left_of(&[delete, ("older_than", "1 minute")]).await, ["odd"]);
+    assert_eq!(stock.left_of(&[delete, ("older_than", "1h")]).await, ["odd"]);
+}
+
+async fn what_makes_no_sense_is_refused_and_does_not_count(server: TestServer) {
+    let stock = Stock::new(&server, &[("v1", Some(1))]).await;
+    let missing = "name_regex_delete, name_regex are missing, at least one parameter must be provided";
+    assert_eq!(stock.refused(&[]).await, missing);
+    assert_eq!(stock.refused(&[("keep_n", "1"), ("name_regex_keep", "a")]).await, missing);
+    for name in ["name_regex_delete", "name_regex", "name_regex_keep"] {
+        for bad in [
+            "*",
+            "(",
+            "[",
+            "(?=a)",
+            r"(a)\1",
+            r"\",
+            "a)(b",
+            "(?x)a#",
+            "((a{1000}){1000}){1000}",
+            "a\u{0}",
+            "\u{1F4A9}(",
+            "[z-a]",
+            "a{2,1}",
+            "(?P<n>a)(?P<n>b)",
+            "\\pQ",
+            "[a[b]]",
+            "[a-z--b]",
+            "[a&&b]",
+            "[a~~b]",
+        ] {
+            let text = stock
+                .refused(&[("name_regex_delete", "a"), (name, bad)][usize::from(name == "name_regex_delete")..])
+                .await;
+            let begins = if bad.contains('\0') {
+                format!("{name} is invalid")
+            } else {
+                format!("{name} is an invalid regexp: ")
+            };
+            assert!(text.starts_with(&begins), "{bad}: {text}");
         }
-        // An empty one keeps nothing but what has no name.
-        assert_eq!(stock.left_of(&[("name_regex_delete", ".*"), ("name_regex_keep", "")]).await, [""; 0]);
+        let long = "a".repeat(1_025);
+        let text = stock
+            .refused(&[("name_regex_delete", "a"), (name, &long)][usize::from(name == "name_regex_delete")..])
+            .await;
+        assert_eq!(text, format!("{name} is too long (maximum is 1024 characters)"));
     }
-
-    async fn the_newest_that_match_stay_by_the_age_of_their_images(server) {
-        // Pushed in another order than they were made.
-        let images = [("v3", Some(3)), ("v1", Some(1)), ("other", Some(0)), ("v2", Some(2)), ("odd", None), ("v4", Some(4)), ("latest", Some(0))];
-        let stock = Stock::new(&server, &images).await;
-        let delete = ("name_regex_delete", "v.*|odd|latest");
-        assert_eq!(stock.left_of(&[delete, ("keep_n", "9")]).await.len(), 7);
-        // Of `odd` nobody knows how old it is: it is the newest. `latest` does not count.
-        assert_eq!(stock.left_of(&[delete, ("keep_n", "3")]).await, ["latest", "odd", "other", "v1", "v2"]);
-        assert_eq!(stock.left_of(&[delete, ("keep_n", "1")]).await, ["latest", "odd", "other"]);
-        assert_eq!(stock.left_of(&[delete, ("keep_n", "0")]).await, ["latest", "other"]);
+    assert_eq!(stock.refused(&[("name_regex_delete", "a"), ("keep_n", "x")]).await, "keep_n is invalid");
+    assert_eq!(stock.refused(&[("name_regex_delete", "a"), ("keep_n", "1.5")]).await, "keep_n is invalid");
+    assert_eq!(
+        stock.refused(&[("name_regex_delete", "a"), ("keep_n", "-1")]).await,
+        "keep_n does not have a valid value"
+    );
+    for span in ["", "soon", "7", "0h", "-1d", "1 fortnight", "9999999999y", "1d ago"] {
+        assert_eq!(
+            stock.refused(&[("name_regex_delete", "a"), ("older_than", span)]).await,
+            "older_than is invalid",
+            "{span}"
+        );
     }
+    let all = stock.refused(&[("name_regex_delete", "("), ("name_regex_keep", ")"), ("older_than", "soon")]).await;
+    assert_eq!(
+        all,
+        "name_regex_delete is an invalid regexp: unclosed group, name_regex_keep is an invalid regexp: unopened group, older_than is invalid"
+    );
+    let elsewhere = format!("/projects/{}/registry/repositories/999/tags?name_regex_delete=.*", stock.project);
+    assert_eq!(server.root().delete(&elsewhere).await.expect(404).message(), "404 Not found");
+    // After all that, it is the first time.
+    assert_eq!(stock.left_of(&[("name_regex_delete", ".*")]).await, [""; 0]);
+}
 
-    async fn only_what_is_old_enough_goes(server) {
-        let images = [("h1", Some(1)), ("h30", Some(30)), ("d10", Some(240)), ("d20", Some(480)), ("d40", Some(960)), ("odd", None)];
-        let stock = Stock::new(&server, &images).await;
-        let delete = ("name_regex_delete", ".*");
-        assert_eq!(stock.left_of(&[delete, ("older_than", "1month")]).await, ["d10", "d20", "h1", "h30", "odd"]);
-        // The newest of all stay first; the others go where they are old.
-        assert_eq!(stock.left_of(&[delete, ("older_than", "2 weeks"), ("keep_n", "5")]).await, ["d10", "d20", "h1", "h30", "odd"]);
-        assert_eq!(stock.left_of(&[delete, ("older_than", "2 weeks")]).await, ["d10", "h1", "h30", "odd"]);
-        assert_eq!(stock.left_of(&[delete, ("older_than", "1d")]).await, ["h1", "odd"]);
-        assert_eq!(stock.left_of(&[delete, ("older_than", "1 minute")]).await, ["odd"]);
-        assert_eq!(stock.left_of(&[delete, ("older_than", "1h")]).await, ["odd"]);
+async fn what_is_asked_for_may_stand_in_the_body(server: TestServer) {
+    let stock = Stock::new(&server, &[("a", None), ("b", None), ("c", None)]).await;
+    let root = server.root();
+    let body = json!({ "name_regex_delete": "[ab]", "name_regex_keep": "b", "keep_n": 0 });
+    root.send(root.request(Method::DELETE, &stock.path()).json(&body)).await.expect(202);
+    server.finish_jobs().await;
+    assert_eq!(tags(&root, stock.project, stock.id).await, ["b", "c"]);
+    stock.let_an_hour_pass().await;
+    root.send(root.request(Method::DELETE, &stock.path()).form(&[("name_regex_delete", "b")])).await.expect(202);
+    server.finish_jobs().await;
+    assert_eq!(tags(&root, stock.project, stock.id).await, ["c"]);
+    stock.let_an_hour_pass().await;
+    let nested = json!({ "name_regex_delete": { "a": ["b"] } });
+    root.send(root.request(Method::DELETE, &stock.path()).json(&nested)).await.expect(400);
+}
+
+async fn it_is_done_once_an_hour_for_each_repository(server: TestServer) {
+    let stock = Stock::new(&server, &[("a", None), ("b", None)]).await;
+    let other = image(&server, stock.project, "other", "a", None).await;
+    let answers = join_all((0..8).map(|_| stock.ask(&[("name_regex_delete", "a")]))).await;
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [202, 400, 400, 400, 400, 400, 400, 400]);
+    for answer in answers.iter().filter(|answer| answer.status == 400) {
+        assert_eq!(answer.json(), json!({ "message": TOO_SOON }));
     }
+    let jobs = jobs::backlog(server.backend.database.read()).await.expect("the jobs");
+    assert_eq!(jobs.waiting, 1, "one is done");
+    server.finish_jobs().await;
+    // Whoever asks, and whatever for.
+    assert_eq!(stock.ask(&[("name_regex_delete", "b")]).await.expect(400).message(), TOO_SOON);
+    let path = format!("/projects/{}/registry/repositories/{other}/tags?name_regex_delete=.*", stock.project);
+    server.root().delete(&path).await.expect(202);
+    let nearly = registry_repositories::Entity::find_by_id(stock.id).one(server.backend.database.read()).await;
+    let nearly = nearly.expect("the database").expect("the row");
+    let begun = nearly.tags_cleared_at.expect("a time");
+    let mut nearly = nearly.into_active_model();
+    nearly.tags_cleared_at = Set(Some(begun - TimeDelta::minutes(59)));
+    nearly.update(server.backend.database.write()).await.expect("a change");
+    assert_eq!(stock.ask(&[("name_regex_delete", "b")]).await.expect(400).message(), TOO_SOON);
+    stock.let_an_hour_pass().await;
+    assert_eq!(stock.left_of(&[("name_regex_delete", "b")]).await, [""; 0]);
+}
 
-    async fn what_makes_no_sense_is_refused_and_does_not_count(server) {
-        let stock = Stock::new(&server, &[("v1", Some(1))]).await;
-        let missing = "name_regex_delete, name_regex are missing, at least one parameter must be provided";
-        assert_eq!(stock.refused(&[]).await, missing);
-        assert_eq!(stock.refused(&[("keep_n", "1"), ("name_regex_keep", "a")]).await, missing);
-        for name in ["name_regex_delete", "name_regex", "name_regex_keep"] {
-            for bad in ["*", "(", "[", "(?=a)", r"(a)\1", r"\", "a)(b", "(?x)a#", "((a{1000}){1000}){1000}", "a\u{0}", "\u{1F4A9}(", "[z-a]", "a{2,1}", "(?P<n>a)(?P<n>b)", "\\pQ", "[a[b]]", "[a-z--b]", "[a&&b]", "[a~~b]"] {
-                let text = stock.refused(&[("name_regex_delete", "a"), (name, bad)][usize::from(name == "name_regex_delete")..]).await;
-                let begins = if bad.contains('\0') { format!("{name} is invalid") } else { format!("{name} is an invalid regexp: ") };
-                assert!(text.starts_with(&begins), "{bad}: {text}");
-            }
-            let long = "a".repeat(1_025);
-            let text = stock.refused(&[("name_regex_delete", "a"), (name, &long)][usize::from(name == "name_regex_delete")..]).await;
-            assert_eq!(text, format!("{name} is too long (maximum is 1024 characters)"));
-        }
-        assert_eq!(stock.refused(&[("name_regex_delete", "a"), ("keep_n", "x")]).await, "keep_n is invalid");
-        assert_eq!(stock.refused(&[("name_regex_delete", "a"), ("keep_n", "1.5")]).await, "keep_n is invalid");
-        assert_eq!(stock.refused(&[("name_regex_delete", "a"), ("keep_n", "-1")]).await, "keep_n does not have a valid value");
-        for span in ["", "soon", "7", "0h", "-1d", "1 fortnight", "9999999999y", "1d ago"] {
-            assert_eq!(stock.refused(&[("name_regex_delete", "a"), ("older_than", span)]).await, "older_than is invalid", "{span}");
-        }
-        let all = stock.refused(&[("name_regex_delete", "("), ("name_regex_keep", ")"), ("older_than", "soon")]).await;
-        assert_eq!(all, "name_regex_delete is an invalid regexp: unclosed group, name_regex_keep is an invalid regexp: unopened group, older_than is invalid");
-        let elsewhere = format!("/projects/{}/registry/repositories/999/tags?name_regex_delete=.*", stock.project);
-        assert_eq!(server.root().delete(&elsewhere).await.expect(404).message(), "404 Not found");
-        // After all that, it is the first time.
-        assert_eq!(stock.left_of(&[("name_regex_delete", ".*")]).await, [""; 0]);
+async fn what_is_pushed_after_it_was_asked_for_stays(server: TestServer) {
+    let stock = Stock::new(&server, &[("a", Some(9)), ("b", Some(9)), ("c", Some(9))]).await;
+    stock.ask(&[("name_regex_delete", ".*")]).await.expect(202);
+    image(&server, stock.project, "web", "late", Some("2020-01-01T00:00:00Z")).await;
+    // This one names something else by then.
+    let mut moved = tag_row(&server, stock.id, "b").await.into_active_model();
+    moved.updated_at = Set(now());
+    moved.update(server.backend.database.write()).await.expect("a push");
+    server.finish_jobs().await;
+    assert_eq!(tags(&server.root(), stock.project, stock.id).await, ["b", "late"]);
+}
+
+async fn a_repository_or_project_that_goes_meanwhile_is_no_trouble(server: TestServer) {
+    let stock = Stock::new(&server, &[("a", None)]).await;
+    stock.ask(&[("name_regex_delete", ".*")]).await.expect(202);
+    let one = format!("/projects/{}/registry/repositories/{}", stock.project, stock.id);
+    server.root().delete(&one).await.expect(202);
+    server.finish_jobs().await;
+    for repository_id in [stock.id, 999] {
+        let wish = Wish { delete: ".*".to_owned(), keep: None, keep_n: None, before: None };
+        let job = DeleteRegistryTags { repository_id, wish, asked_at: now() };
+        delete_registry_tags::run(server.backend.clone(), job).await.expect("nothing to do");
     }
+    let backlog = jobs::backlog(server.backend.database.read()).await.expect("the jobs");
+    assert_eq!((backlog.waiting, backlog.running, backlog.dead), (0, 0, 0));
+}
 
-    async fn what_is_asked_for_may_stand_in_the_body(server) {
-        let stock = Stock::new(&server, &[("a", None), ("b", None), ("c", None)]).await;
-        let root = server.root();
-        let body = json!({ "name_regex_delete": "[ab]", "name_regex_keep": "b", "keep_n": 0 });
-        root.send(root.request(Method::DELETE, &stock.path()).json(&body)).await.expect(202);
-        server.finish_jobs().await;
-        assert_eq!(tags(&root, stock.project, stock.id).await, ["b", "c"]);
-        stock.let_an_hour_pass().await;
-        root.send(root.request(Method::DELETE, &stock.path()).form(&[("name_regex_delete", "b")])).await.expect(202);
-        server.finish_jobs().await;
-        assert_eq!(tags(&root, stock.project, stock.id).await, ["c"]);
-        stock.let_an_hour_pass().await;
-        let nested = json!({ "name_regex_delete": { "a": ["b"] } });
-        root.send(root.request(Method::DELETE, &stock.path()).json(&nested)).await.expect(400);
-    }
-
-    async fn it_is_done_once_an_hour_for_each_repository(server) {
-        let stock = Stock::new(&server, &[("a", None), ("b", None)]).await;
-        let other = image(&server, stock.project, "other", "a", None).await;
-        let answers = join_all((0..8).map(|_| stock.ask(&[("name_regex_delete", "a")]))).await;
-        let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
-        statuses.sort_unstable();
-        assert_eq!(statuses, [202, 400, 400, 400, 400, 400, 400, 400]);
-        for answer in answers.iter().filter(|answer| answer.status == 400) {
-            assert_eq!(answer.json(), json!({ "message": TOO_SOON }));
-        }
-        let jobs = jobs::backlog(server.backend.database.read()).await.expect("the jobs");
-        assert_eq!(jobs.waiting, 1, "one is done");
-        server.finish_jobs().await;
-        // Whoever asks, and whatever for.
-        assert_eq!(stock.ask(&[("name_regex_delete", "b")]).await.expect(400).message(), TOO_SOON);
-        let path = format!("/projects/{}/registry/repositories/{other}/tags?name_regex_delete=.*", stock.project);
-        server.root().delete(&path).await.expect(202);
-        let nearly = registry_repositories::Entity::find_by_id(stock.id).one(server.backend.database.read()).await;
-        let nearly = nearly.expect("the database").expect("the row");
-        let begun = nearly.tags_cleared_at.expect("a time");
-        let mut nearly = nearly.into_active_model();
-        nearly.tags_cleared_at = Set(Some(begun - TimeDelta::minutes(59)));
-        nearly.update(server.backend.database.write()).await.expect("a change");
-        assert_eq!(stock.ask(&[("name_regex_delete", "b")]).await.expect(400).message(), TOO_SOON);
-        stock.let_an_hour_pass().await;
-        assert_eq!(stock.left_of(&[("name_regex_delete", "b")]).await, [""; 0]);
-    }
-
-    async fn what_is_pushed_after_it_was_asked_for_stays(server) {
-        let stock = Stock::new(&server, &[("a", Some(9)), ("b", Some(9)), ("c", Some(9))]).await;
-        stock.ask(&[("name_regex_delete", ".*")]).await.expect(202);
-        image(&server, stock.project, "web", "late", Some("2020-01-01T00:00:00Z")).await;
-        // This one names something else by then.
-        let mut moved = tag_row(&server, stock.id, "b").await.into_active_model();
-        moved.updated_at = Set(now());
-        moved.update(server.backend.database.write()).await.expect("a push");
-        server.finish_jobs().await;
-        assert_eq!(tags(&server.root(), stock.project, stock.id).await, ["b", "late"]);
-    }
-
-    async fn a_repository_or_project_that_goes_meanwhile_is_no_trouble(server) {
-        let stock = Stock::new(&server, &[("a", None)]).await;
-        stock.ask(&[("name_regex_delete", ".*")]).await.expect(202);
-        let one = format!("/projects/{}/registry/repositories/{}", stock.project, stock.id);
-        server.root().delete(&one).await.expect(202);
-        server.finish_jobs().await;
-        for repository_id in [stock.id, 999] {
-            let wish = Wish { delete: ".*".to_owned(), keep: None, keep_n: None, before: None };
-            let job = DeleteRegistryTags { repository_id, wish, asked_at: now() };
-            delete_registry_tags::run(server.backend.clone(), job).await.expect("nothing to do");
-        }
-        let backlog = jobs::backlog(server.backend.database.read()).await.expect("the jobs");
-        assert_eq!((backlog.waiting, backlog.running, backlog.dead), (0, 0, 0));
-    }
-
-    async fn manifests_that_lose_their_last_tag_are_left_to_the_collector(server) {
-        use holdfast::entities::registry_manifests::Entity;
-        let stock = Stock::new(&server, &[("a", None), ("b", None)]).await;
-        let twice = tag_row(&server, stock.id, "a").await.manifest_id;
-        let once = tag_row(&server, stock.id, "b").await.manifest_id;
-        label(&server, stock.id, "kept", twice).await;
-        assert_eq!(stock.left_of(&[("name_regex_delete", "a|b")]).await, ["kept"]);
-        for (id, left) in [(twice, true), (once, false)] {
-            let row = Entity::find_by_id(id).one(server.backend.database.read()).await;
-            assert_eq!(row.expect("the database").expect("a manifest").untagged_since.is_none(), left);
-        }
+async fn manifests_that_lose_their_last_tag_are_left_to_the_collector(server: TestServer) {
+    use holdfast::entities::registry_manifests::Entity;
+    let stock = Stock::new(&server, &[("a", None), ("b", None)]).await;
+    let twice = tag_row(&server, stock.id, "a").await.manifest_id;
+    let once = tag_row(&server, stock.id, "b").await.manifest_id;
+    label(&server, stock.id, "kept", twice).await;
+    assert_eq!(stock.left_of(&[("name_regex_delete", "a|b")]).await, ["kept"]);
+    for (id, left) in [(twice, true), (once, false)] {
+        let row = Entity::find_by_id(id).one(server.backend.database.read()).await;
+        assert_eq!(row.expect("the database").expect("a manifest").untagged_since.is_none(), left);
     }
 }
+
+on_every_database![
+    names_are_matched_as_a_whole_and_latest_stays,
+    the_former_name_of_the_expression_counts_where_the_other_is_absent,
+    what_is_to_be_kept_is_kept,
+    the_newest_that_match_stay_by_the_age_of_their_images,
+    only_what_is_old_enough_goes,
+    what_makes_no_sense_is_refused_and_does_not_count,
+    what_is_asked_for_may_stand_in_the_body,
+    it_is_done_once_an_hour_for_each_repository,
+    what_is_pushed_after_it_was_asked_for_stays,
+    a_repository_or_project_that_goes_meanwhile_is_no_trouble,
+    manifests_that_lose_their_last_tag_are_left_to_the_collector,
+];
 
 /// How many tags there are in the test that kills.
 const MANY: u32 = 12_000;
 
-site_scenario! {
-    async fn a_job_that_is_killed_goes_on_where_it_was(site, _kind) {
-        let server = site.serve(&["--no-worker"]).await;
-        let root = Client::new(&server.base, Some(TOKEN));
-        let work = project(&root, "work", json!({})).await;
-        let database = Database::connect(&site.database_url(), &Options::default()).await.unwrap();
-        let row = registry_repositories::ActiveModel {
-            project_id: Set(work),
-            name: Set("web".to_owned()),
-            created_at: Set(now()),
-            ..Default::default()
-        };
-        let id = row.insert(database.write()).await.unwrap().id;
-        crowd(database.write(), id, MANY).await;
-        let left = async || registry_tags::of_repository(id).count(database.read()).await.unwrap();
-        assert_eq!(left().await, u64::from(MANY) + 1);
-        let tags = format!("/projects/{work}/registry/repositories/{id}/tags");
-        root.delete(&format!("{tags}?name_regex_delete=v.*&keep_n=5&older_than=8h")).await.expect(202);
-        let mut killed = 0;
-        let deadline = Instant::now() + Duration::from_secs(120);
-        while killed < 2 {
-            let before = left().await;
-            let mut worker = site.command(&["worker"]).spawn().unwrap();
-            while left().await == before {
-                assert!(Instant::now() < deadline && worker.try_wait().unwrap().is_none(), "{before} are left");
-                tokio::task::yield_now().await;
-            }
-            worker.kill().await.unwrap();
-            assert!(left().await > 9, "it was done before anybody could kill it");
-            killed += 1;
-            // What nobody holds any more need not be waited for; alone on a database, a server does so when it starts.
-            jobs::release_abandoned(database.write()).await.unwrap();
-        }
+async fn a_job_that_is_killed_goes_on_where_it_was(site: Site) {
+    let server = site.serve(&["--no-worker"]).await;
+    let root = Client::new(&server.base, Some(TOKEN));
+    let work = project(&root, "work", json!({})).await;
+    let database = Database::connect(&site.database_url(), &Options::default()).await.unwrap();
+    let row = registry_repositories::ActiveModel {
+        project_id: Set(work),
+        name: Set("web".to_owned()),
+        created_at: Set(now()),
+        ..Default::default()
+    };
+    let id = row.insert(database.write()).await.unwrap().id;
+    crowd(database.write(), id, MANY).await;
+    let left = async || registry_tags::of_repository(id).count(database.read()).await.unwrap();
+    assert_eq!(left().await, u64::from(MANY) + 1);
+    let tags = format!("/projects/{work}/registry/repositories/{id}/tags");
+    root.delete(&format!("{tags}?name_regex_delete=v.*&keep_n=5&older_than=8h")).await.expect(202);
+    let mut killed = 0;
+    let deadline = Instant::now() + Duration::from_secs(120);
+    while killed < 2 {
+        let before = left().await;
         let mut worker = site.command(&["worker"]).spawn().unwrap();
-        loop {
-            let backlog = jobs::backlog(database.read()).await.unwrap();
-            assert_eq!(backlog.dead, 0);
-            if backlog.waiting + backlog.running == 0 {
-                break;
-            }
-            assert!(Instant::now() < deadline, "{backlog:?}, {} are left", left().await);
-            tokio::time::sleep(Duration::from_millis(50)).await;
+        while left().await == before {
+            assert!(Instant::now() < deadline && worker.try_wait().unwrap().is_none(), "{before} are left");
+            tokio::task::yield_now().await;
         }
         worker.kill().await.unwrap();
-        // The five newest of all, those that are not so old, and `latest`.
-        let names = root.get(&tags).await.expect(200).pluck("name");
-        let mut kept: Vec<Value> = (0..=7).map(|number| json!(format!("v{number}"))).collect();
-        kept.insert(0, json!("latest"));
-        assert_eq!(names, kept);
-        database.close().await.unwrap();
-        server.stop().await;
+        assert!(left().await > 9, "it was done before anybody could kill it");
+        killed += 1;
+        // What nobody holds any more need not be waited for; alone on a database, a server does so when it starts.
+        jobs::release_abandoned(database.write()).await.unwrap();
     }
+    let mut worker = site.command(&["worker"]).spawn().unwrap();
+    loop {
+        let backlog = jobs::backlog(database.read()).await.unwrap();
+        assert_eq!(backlog.dead, 0);
+        if backlog.waiting + backlog.running == 0 {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{backlog:?}, {} are left", left().await);
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    worker.kill().await.unwrap();
+    // The five newest of all, those that are not so old, and `latest`.
+    let names = root.get(&tags).await.expect(200).pluck("name");
+    let mut kept: Vec<Value> = (0..=7).map(|number| json!(format!("v{number}"))).collect();
+    kept.insert(0, json!("latest"));
+    assert_eq!(names, kept);
+    database.close().await.unwrap();
+    server.stop().await;
 }
+
+on_every_site![a_job_that_is_killed_goes_on_where_it_was,];

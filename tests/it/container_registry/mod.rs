@@ -11,8 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use holdfast::entities::{now, registry_manifests, registry_repositories, registry_tags};
 use holdfast::secrets;
 use sea_orm::{
-    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder,
-    QuerySelect,
+    ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 
 use crate::support::{Client, TestServer};
@@ -87,10 +86,7 @@ async fn tag_row(server: &TestServer, repository: i64, name: &str) -> registry_t
 async fn tags(client: &Client, project: i64, repository: i64) -> Vec<String> {
     let path = format!("/projects/{project}/registry/repositories/{repository}/tags?per_page=100");
     let names = client.get(&path).await.expect(200).pluck("name");
-    names
-        .iter()
-        .map(|name| name.as_str().expect("a name").to_owned())
-        .collect()
+    names.iter().map(|name| name.as_str().expect("a name").to_owned()).collect()
 }
 
 /// How many rows of a table there are.
@@ -116,10 +112,7 @@ pub async fn crowd(db: &impl ConnectionTrait, repository: i64, many: u32) {
             created_at: Set(newest),
             ..Default::default()
         });
-        registry_manifests::Entity::insert_many(rows)
-            .exec_without_returning(db)
-            .await
-            .expect("manifests");
+        registry_manifests::Entity::insert_many(rows).exec_without_returning(db).await.expect("manifests");
     }
     let ids: Vec<i64> = registry_manifests::Entity::find()
         .select_only()
@@ -131,10 +124,7 @@ pub async fn crowd(db: &impl ConnectionTrait, repository: i64, many: u32) {
         .await
         .expect("ids");
     let last = ids.last().map(|id| ("latest".to_owned(), *id));
-    let named = ids
-        .iter()
-        .enumerate()
-        .map(|(number, id)| (format!("v{number}"), *id));
+    let named = ids.iter().enumerate().map(|(number, id)| (format!("v{number}"), *id));
     let named: Vec<(String, i64)> = named.chain(last).collect();
     for named in named.chunks(AT_ONCE) {
         let rows = named.iter().map(|(name, id)| registry_tags::ActiveModel {
@@ -145,10 +135,7 @@ pub async fn crowd(db: &impl ConnectionTrait, repository: i64, many: u32) {
             updated_at: Set(newest),
             ..Default::default()
         });
-        registry_tags::Entity::insert_many(rows)
-            .exec_without_returning(db)
-            .await
-            .expect("tags");
+        registry_tags::Entity::insert_many(rows).exec_without_returning(db).await.expect("tags");
     }
     db.execute_unprepared("ANALYZE").await.expect("figures");
 }

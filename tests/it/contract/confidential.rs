@@ -11,10 +11,8 @@ use serde_json::{Value, json};
 
 use crate::support::code::Project;
 use crate::support::places::{self, group};
-use crate::support::{Client, TestServer, scenario};
-use crate::{
-    boards, epics, feature_flag_user_lists, issues, labels, merge_requests, milestones, pipeline_schedules,
-};
+use crate::support::{Client, TestServer, on_every_database};
+use crate::{boards, epics, feature_flag_user_lists, issues, labels, merge_requests, milestones, pipeline_schedules};
 
 /// A word that stands in nothing but what is confidential.
 const SECRET: &str = "hushhush";
@@ -67,12 +65,7 @@ impl Scene {
         let in_group = group(&root, "open", json!({"visibility": "public"})).await;
         let project = Project::filled(server, "one", Visibility::Public).await;
         let id = project.id;
-        root.put(
-            &format!("/projects/{id}/transfer"),
-            json!({"namespace": in_group}),
-        )
-        .await
-        .expect(200);
+        root.put(&format!("/projects/{id}/transfer"), json!({"namespace": in_group})).await.expect(200);
         let (of_project, of_group) = (format!("/projects/{id}"), format!("/groups/{in_group}"));
         let label = labels::label(&root, &of_project, "bug").await;
         let milestone = milestones::milestone(&root, &of_project, "v1").await;
@@ -84,71 +77,40 @@ impl Scene {
             "labels": "bug", "milestone_id": milestone, "assignee_ids": [1], "due_date": "2026-12-24",
         });
         let secret = issues::open(&root, id, secret).await;
-        let (on_secret, on_open) = (
-            format!("{of_project}/issues/{secret}"),
-            format!("{of_project}/issues/{open}"),
-        );
+        let (on_secret, on_open) = (format!("{of_project}/issues/{secret}"), format!("{of_project}/issues/{open}"));
         let words = json!({"body": format!("{SECRET} note, see #{open} and @guest, @stranger, @reporter")});
         let on_note = Self::write(&root, &format!("{on_secret}/notes"), words).await;
         let words = json!({"body": format!("{SECRET} aside for @guest, #{secret}"), "confidential": true});
         let aside = Self::write(&root, &format!("{on_open}/notes"), words).await;
         let mut awards = Vec::new();
-        for to in [
-            on_secret.clone(),
-            format!("{on_secret}/notes/{on_note}"),
-            format!("{on_open}/notes/{aside}"),
-        ] {
+        for to in [on_secret.clone(), format!("{on_secret}/notes/{on_note}"), format!("{on_open}/notes/{aside}")] {
             awards.push(Self::write(&root, &format!("{to}/award_emoji"), json!({"name": "tada"})).await);
         }
-        root.post(&format!("{on_secret}/add_spent_time"), json!({"duration": "1h"}))
-            .await
-            .expect(201);
-        root.put(&on_secret, json!({"title": format!("{SECRET} new title")}))
-            .await
-            .expect(200);
+        root.post(&format!("{on_secret}/add_spent_time"), json!({"duration": "1h"})).await.expect(201);
+        root.put(&on_secret, json!({"title": format!("{SECRET} new title")})).await.expect(200);
         let closes = json!({"description": format!("Closes #{secret}")});
         let merge_request = merge_requests::propose(&root, id, "feature/x", "main", closes).await;
-        let epic = epics::epic(
-            &root,
-            in_group,
-            &format!("{SECRET} epic"),
-            json!({"confidential": true}),
-        )
-        .await;
+        let epic = epics::epic(&root, in_group, &format!("{SECRET} epic"), json!({"confidential": true})).await;
         let shown = epics::epic(&root, in_group, "shown", json!({})).await;
         let global = places::id(&root.get(&on_secret).await.expect(200).json());
-        root.post(
-            &format!("{of_group}/epics/{}/issues/{global}", shown.0),
-            json!({}),
-        )
-        .await
-        .expect(201);
+        root.post(&format!("{of_group}/epics/{}/issues/{global}", shown.0), json!({})).await.expect(201);
         let words = json!({"body": format!("{SECRET} of the epic")});
         let on_epic = Self::write(&root, &format!("{of_group}/epics/{}/notes", epic.1), words).await;
         let variable = json!({"key": "K", "value": format!("{SECRET}-value")});
         for place in ["/admin/ci", &of_project, &of_group] {
-            root.post(&format!("{place}/variables"), variable.clone())
-                .await
-                .expect(201);
+            root.post(&format!("{place}/variables"), variable.clone()).await.expect(201);
         }
         let words = json!({"ref": "main", "variables": [variable]});
         let pipeline = Self::write(&root, &format!("{of_project}/pipeline"), words).await;
         let schedule = pipeline_schedules::schedule(&root, &of_project).await;
-        root.post(
-            &format!("{of_project}/pipeline_schedules/{schedule}/variables"),
-            variable,
-        )
-        .await
-        .expect(201);
+        root.post(&format!("{of_project}/pipeline_schedules/{schedule}/variables"), variable).await.expect(201);
         let words = json!({"description": format!("{SECRET} trigger")});
         let trigger = Self::write(&root, &format!("{of_project}/triggers"), words).await;
         let words = json!({"title": format!("{SECRET} key"), "key": KEY});
         let key = Self::write(&root, &format!("{of_project}/deploy_keys"), words).await;
         let (list, _) = feature_flag_user_lists::user_list(&root, &of_project, SECRET).await;
         let words = json!({"name": "flag", "description": SECRET});
-        root.post(&format!("{of_project}/feature_flags"), words)
-            .await
-            .expect(201);
+        root.post(&format!("{of_project}/feature_flags"), words).await.expect(201);
         Self {
             project: id,
             group: in_group,
@@ -197,16 +159,10 @@ impl Scene {
                 Some((before, name)) => {
                     let (name, after) = name.split_once('}').expect("a placeholder");
                     let values = self.values_of(operation, name);
-                    values
-                        .into_iter()
-                        .map(|value| format!("{before}{value}{after}"))
-                        .collect()
+                    values.into_iter().map(|value| format!("{before}{value}{after}")).collect()
                 }
             };
-            paths = paths
-                .iter()
-                .flat_map(|path| values.iter().map(move |value| format!("{path}/{value}")))
-                .collect();
+            paths = paths.iter().flat_map(|path| values.iter().map(move |value| format!("{path}/{value}"))).collect();
         }
         paths
     }
@@ -237,17 +193,9 @@ impl Scene {
     /// Those of some operations.
     async fn told_by(&self, client: &Client, asked: impl Fn(&str) -> bool) -> Vec<(&'static str, String)> {
         let mut told = Vec::new();
-        for operation in OPERATIONS
-            .iter()
-            .filter(|operation| operation.method == "GET" && asked(operation.id))
-        {
+        for operation in OPERATIONS.iter().filter(|operation| operation.method == "GET" && asked(operation.id)) {
             // Where nothing is looked for, one way to ask is as good as another.
-            let asks = |name: &str| {
-                operation
-                    .parameters
-                    .iter()
-                    .any(|parameter| parameter.name == name)
-            };
+            let asks = |name: &str| operation.parameters.iter().any(|parameter| parameter.name == name);
             let lists = asks("scope") || asks("search");
             let queries = if lists { QUERIES.as_slice() } else { &QUERIES[..1] };
             for path in self.paths(operation) {
@@ -266,48 +214,60 @@ impl Scene {
 }
 
 fn whole_plan() -> Options {
-    Options {
-        plan: Some("ultimate".to_owned()),
-        ..Options::default()
+    Options { plan: Some("ultimate".to_owned()), ..Options::default() }
+}
+
+async fn no_route_shows_what_is_confidential(server: TestServer) {
+    let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
+    let reporter = server.person("reporter").await;
+    let scene = Scene::new(&server).await;
+    server.enrol(scene.project, guest.id, AccessLevel::Guest).await;
+    places::join(&server.root(), &format!("/groups/{}", scene.group), reporter.id, 20).await;
+    scene.mention(&server.root(), &reporter.client).await;
+    server.finish_jobs().await;
+    for (who, client) in [("guest", &guest.client), ("stranger", &stranger.client), ("nobody", &server.anonymous())] {
+        let told = scene.told(client).await;
+        assert!(told.is_empty(), "{who} is told by {told:#?}");
+        // That it is named tells as much as its number.
+        let notes = format!("/projects/{}/issues/{}/notes?per_page=100", scene.project, scene.values[0].1[0]);
+        assert!(!client.get(&notes).await.text().contains("mentioned in"), "{who}");
+    }
+    // Whoever may see it is told in many places, so that the walk goes where it should.
+    let told: BTreeSet<&str> = scene.told(&reporter.client).await.into_iter().map(|(id, _)| id).collect();
+    for expected in [
+        "list_issues",
+        "list_group_issues",
+        "list_project_issues",
+        "get_issue",
+        "list_issue_notes",
+        "get_issue_note",
+        "list_project_milestone_issues",
+        "list_merge_request_closes_issues",
+        "list_epic_issues",
+        "get_epic",
+        "list_epics",
+        "list_epic_notes",
+        "list_project_events",
+        "list_todos",
+    ] {
+        assert!(told.contains(expected), "{expected} tells nobody: {told:?}");
+    }
+    // What pipelines are given is for other roles.
+    let developer = server.person("developer").await;
+    server.enrol(scene.project, developer.id, AccessLevel::Developer).await;
+    let maintainer = server.person("maintainer").await;
+    server.enrol(scene.project, maintainer.id, AccessLevel::Maintainer).await;
+    let asked = |id: &str| OF_PIPELINES.iter().any(|(operation, _)| *operation == id);
+    for (role, client) in
+        [(20, &reporter.client), (30, &developer.client), (40, &maintainer.client), (60, &server.root())]
+    {
+        let told: BTreeSet<&str> = scene.told_by(client, asked).await.into_iter().map(|(id, _)| id).collect();
+        for (operation, least) in OF_PIPELINES {
+            assert_eq!(told.contains(operation), role >= least, "{operation} to {role}: {told:?}");
+        }
     }
 }
 
-scenario! {
-    async fn no_route_shows_what_is_confidential(server with whole_plan()) {
-        let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
-        let reporter = server.person("reporter").await;
-        let scene = Scene::new(&server).await;
-        server.enrol(scene.project, guest.id, AccessLevel::Guest).await;
-        places::join(&server.root(), &format!("/groups/{}", scene.group), reporter.id, 20).await;
-        scene.mention(&server.root(), &reporter.client).await;
-        server.finish_jobs().await;
-        for (who, client) in [("guest", &guest.client), ("stranger", &stranger.client), ("nobody", &server.anonymous())] {
-            let told = scene.told(client).await;
-            assert!(told.is_empty(), "{who} is told by {told:#?}");
-            // That it is named tells as much as its number.
-            let notes = format!("/projects/{}/issues/{}/notes?per_page=100", scene.project, scene.values[0].1[0]);
-            assert!(!client.get(&notes).await.text().contains("mentioned in"), "{who}");
-        }
-        // Whoever may see it is told in many places, so that the walk goes where it should.
-        let told: BTreeSet<&str> = scene.told(&reporter.client).await.into_iter().map(|(id, _)| id).collect();
-        for expected in [
-            "list_issues", "list_group_issues", "list_project_issues", "get_issue", "list_issue_notes", "get_issue_note",
-            "list_project_milestone_issues", "list_merge_request_closes_issues", "list_epic_issues", "get_epic",
-            "list_epics", "list_epic_notes", "list_project_events", "list_todos",
-        ] {
-            assert!(told.contains(expected), "{expected} tells nobody: {told:?}");
-        }
-        // What pipelines are given is for other roles.
-        let developer = server.person("developer").await;
-        server.enrol(scene.project, developer.id, AccessLevel::Developer).await;
-        let maintainer = server.person("maintainer").await;
-        server.enrol(scene.project, maintainer.id, AccessLevel::Maintainer).await;
-        let asked = |id: &str| OF_PIPELINES.iter().any(|(operation, _)| *operation == id);
-        for (role, client) in [(20, &reporter.client), (30, &developer.client), (40, &maintainer.client), (60, &server.root())] {
-            let told: BTreeSet<&str> = scene.told_by(client, asked).await.into_iter().map(|(id, _)| id).collect();
-            for (operation, least) in OF_PIPELINES {
-                assert_eq!(told.contains(operation), role >= least, "{operation} to {role}: {told:?}");
-            }
-        }
-    }
-}
+on_every_database![
+    no_route_shows_what_is_confidential with whole_plan(),
+];

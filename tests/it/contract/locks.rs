@@ -5,7 +5,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 
 use crate::support::code::Project;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
 /// Operations that move a reference: method, path below the project, body, and the lock file in their way.
 fn moves(project: &Project) -> Vec<(Method, String, Value, &'static str)> {
@@ -23,82 +23,42 @@ fn moves(project: &Project) -> Vec<(Method, String, Value, &'static str)> {
     let tags = "/repository/tags";
     vec![
         (Method::POST, commits.to_owned(), commit, main),
-        (
-            Method::POST,
-            format!("{commits}/{topic}/cherry_pick"),
-            json!({ "branch": "main" }),
-            main,
-        ),
-        (
-            Method::POST,
-            format!("{commits}/{tip}/revert"),
-            json!({ "branch": "main" }),
-            main,
-        ),
+        (Method::POST, format!("{commits}/{topic}/cherry_pick"), json!({ "branch": "main" }), main),
+        (Method::POST, format!("{commits}/{tip}/revert"), json!({ "branch": "main" }), main),
         (Method::POST, format!("{files}other.txt"), change("other"), main),
         (Method::PUT, format!("{files}README.md"), change("other"), main),
         (Method::DELETE, format!("{files}README.md"), change("none"), main),
-        (
-            Method::POST,
-            branches.to_owned(),
-            json!({ "branch": "new", "ref": "main" }),
-            "refs/heads/new.lock",
-        ),
-        (
-            Method::DELETE,
-            format!("{branches}/feature%2Fx"),
-            json!({}),
-            "refs/heads/feature/x.lock",
-        ),
-        (
-            Method::POST,
-            tags.to_owned(),
-            json!({ "tag_name": "v2", "ref": "main" }),
-            "refs/tags/v2.lock",
-        ),
-        (
-            Method::DELETE,
-            format!("{tags}/v1"),
-            json!({}),
-            "refs/tags/v1.lock",
-        ),
-        (
-            Method::PUT,
-            String::new(),
-            json!({ "default_branch": "merged" }),
-            "HEAD.lock",
-        ),
+        (Method::POST, branches.to_owned(), json!({ "branch": "new", "ref": "main" }), "refs/heads/new.lock"),
+        (Method::DELETE, format!("{branches}/feature%2Fx"), json!({}), "refs/heads/feature/x.lock"),
+        (Method::POST, tags.to_owned(), json!({ "tag_name": "v2", "ref": "main" }), "refs/tags/v2.lock"),
+        (Method::DELETE, format!("{tags}/v1"), json!({}), "refs/tags/v1.lock"),
+        (Method::PUT, String::new(), json!({ "default_branch": "merged" }), "HEAD.lock"),
         (Method::PUT, "/merge_requests/1/merge".to_owned(), json!({}), main),
-        (
-            Method::PUT,
-            "/merge_requests/1/rebase".to_owned(),
-            json!({}),
-            "refs/heads/feature/x.lock",
-        ),
+        (Method::PUT, "/merge_requests/1/rebase".to_owned(), json!({}), "refs/heads/feature/x.lock"),
     ]
 }
 
-scenario! {
-    async fn what_cannot_lock_a_reference_is_a_conflict_and_changes_nothing(server) {
-        let project = Project::filled(&server, "locked", Visibility::Private).await;
-        project.git(&["tag", "v1", "main~1"]);
-        crate::merge_requests::propose(&server.root(), project.id, "feature/x", "main", json!({})).await;
-        let directory = std::path::PathBuf::from(project.git(&["rev-parse", "--absolute-git-dir"]));
-        let state = || (project.git(&["show-ref"]), project.git(&["symbolic-ref", "HEAD"]));
-        let before = state();
-        let root = server.root();
-        for (method, path, body, lock) in moves(&project) {
-            let lock = directory.join(lock);
-            std::fs::create_dir_all(lock.parent().expect("a directory")).expect("a directory");
-            std::fs::write(&lock, "").expect("a lock file");
-            let request = root.request(method.clone(), &format!("/projects/{}{path}", project.id)).json(&body);
-            let answer = root.send(request).await;
-            assert_eq!(answer.status, 409, "{method} {path}: {}", answer.text());
-            assert_eq!(answer.json(), json!({ "message": "409 Conflict: Resource lock" }), "{method} {path}");
-            std::fs::remove_file(&lock).expect("no lock file");
-        }
-        assert_eq!(state(), before);
-        let shown = root.get(&format!("/projects/{}", project.id)).await.expect(200).json();
-        assert_eq!(shown["default_branch"], "main");
+async fn what_cannot_lock_a_reference_is_a_conflict_and_changes_nothing(server: TestServer) {
+    let project = Project::filled(&server, "locked", Visibility::Private).await;
+    project.git(&["tag", "v1", "main~1"]);
+    crate::merge_requests::propose(&server.root(), project.id, "feature/x", "main", json!({})).await;
+    let directory = std::path::PathBuf::from(project.git(&["rev-parse", "--absolute-git-dir"]));
+    let state = || (project.git(&["show-ref"]), project.git(&["symbolic-ref", "HEAD"]));
+    let before = state();
+    let root = server.root();
+    for (method, path, body, lock) in moves(&project) {
+        let lock = directory.join(lock);
+        std::fs::create_dir_all(lock.parent().expect("a directory")).expect("a directory");
+        std::fs::write(&lock, "").expect("a lock file");
+        let request = root.request(method.clone(), &format!("/projects/{}{path}", project.id)).json(&body);
+        let answer = root.send(request).await;
+        assert_eq!(answer.status, 409, "{method} {path}: {}", answer.text());
+        assert_eq!(answer.json(), json!({ "message": "409 Conflict: Resource lock" }), "{method} {path}");
+        std::fs::remove_file(&lock).expect("no lock file");
     }
+    assert_eq!(state(), before);
+    let shown = root.get(&format!("/projects/{}", project.id)).await.expect(200).json();
+    assert_eq!(shown["default_branch"], "main");
 }
+
+on_every_database![what_cannot_lock_a_reference_is_a_conflict_and_changes_nothing,];

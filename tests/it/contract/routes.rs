@@ -10,17 +10,9 @@ use crate::support::contract::DOCUMENT;
 fn operations(document: &serde_json::Value) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     for (path, item) in document["paths"].as_object().expect("paths") {
-        for (method, operation) in item
-            .as_object()
-            .expect("an item")
-            .iter()
-            .filter(|(_, value)| value.is_object())
-        {
+        for (method, operation) in item.as_object().expect("an item").iter().filter(|(_, value)| value.is_object()) {
             let responses = operation["responses"].as_object().expect("responses");
-            let success = responses
-                .keys()
-                .find(|status| status.starts_with('2'))
-                .expect("a success");
+            let success = responses.keys().find(|status| status.starts_with('2')).expect("a success");
             let id = operation["operationId"].as_str().expect("an id");
             found.insert(format!("{method} {path} {id} {success}"));
         }
@@ -30,19 +22,15 @@ fn operations(document: &serde_json::Value) -> BTreeSet<String> {
 
 #[test]
 fn the_operation_table_is_the_document() {
-    let table: BTreeSet<String> = OPERATIONS
-        .iter()
-        .map(|o| format!("{} {} {} {}", o.method.to_lowercase(), o.path, o.id, o.success))
-        .collect();
+    let table: BTreeSet<String> =
+        OPERATIONS.iter().map(|o| format!("{} {} {} {}", o.method.to_lowercase(), o.path, o.id, o.success)).collect();
     assert_eq!(table, operations(&DOCUMENT));
 }
 
 #[test]
 fn the_router_has_every_operation_and_no_other() {
     // The router writes a placeholder inside a segment in its own way.
-    let routed: BTreeSet<String> = holdfast::app::routed()
-        .iter()
-        .map(|line| line.replace(".:format", ".{format}"))
-        .collect();
+    let routed: BTreeSet<String> =
+        holdfast::app::routed().iter().map(|line| line.replace(".:format", ".{format}")).collect();
     assert_eq!(routed, operations(&DOCUMENT));
 }

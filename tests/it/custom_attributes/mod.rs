@@ -4,132 +4,144 @@ use serde_json::{Value, json};
 
 use crate::support::client::segment;
 use crate::support::places::{group, project};
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 async fn paths(client: &Client, query: &str) -> Vec<Value> {
-    let list = client
-        .get(&format!("/projects?order_by=id&sort=asc&{query}"))
-        .await;
+    let list = client.get(&format!("/projects?order_by=id&sort=asc&{query}")).await;
     list.expect(200).pluck("path")
 }
 
-scenario! {
-    async fn attributes_are_set_changed_read_listed_and_removed(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let team = group(&root, "team", json!({})).await;
-        let ada = server.person("ada").await;
-        root.get("/users/nobody/custom_attributes").await.expect(404);
-        root.put("/users/nobody/custom_attributes/a", json!({"value": "1"})).await.expect(404);
-        for place in [format!("/projects/{work}"), format!("/groups/{team}"), "/users/ADA".to_owned()] {
-            let all = format!("{place}/custom_attributes");
-            assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-            root.get(&format!("{all}/centre")).await.expect(404);
-            root.delete(&format!("{all}/centre")).await.expect(404);
-            for (key, value) in [("centre", "1"), ("area/ö \"x\"", "<b>"), ("centre", "4711")] {
-                let set = root.put(&format!("{all}/{}", segment(key)), json!({"value": value})).await.expect(200);
-                assert_eq!(set.json(), json!({"key": key, "value": value}));
-            }
-            assert_eq!(root.get(&format!("{all}/centre")).await.expect(200).json()["value"], "4711");
-            let list = root.get(&all).await.expect(200);
-            assert_eq!(list.header("x-total"), "2");
-            assert_eq!(list.json(), json!([{"key": "area/ö \"x\"", "value": "<b>"}, {"key": "centre", "value": "4711"}]));
-            root.delete(&format!("{all}/centre")).await.expect(204);
-            assert_eq!(root.get(&all).await.expect(200).pluck("key"), ["area/ö \"x\""]);
-            root.put(&format!("{all}/centre"), json!({})).await.expect(400);
-            root.put(&format!("{all}/centre"), json!({"value": ""})).await.expect(400);
-            root.put(&format!("{all}/centre"), json!({"value": "a\0"})).await.expect(400);
-            root.put(&format!("{all}/{}", "k".repeat(256)), json!({"value": "1"})).await.expect(400);
-            root.get(&format!("{all}/%00")).await.expect(400);
-            root.delete(&format!("{all}/%00")).await.expect(400);
-            root.get(&format!("{all}?page=x")).await.expect(400);
-            root.put(&format!("{all}/a"), json!({"value": "x".repeat(1 << 20)})).await.expect(413);
-            ada.client.get(&all).await.expect(if place.starts_with("/users") { 403 } else { 404 });
+async fn attributes_are_set_changed_read_listed_and_removed(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let team = group(&root, "team", json!({})).await;
+    let ada = server.person("ada").await;
+    root.get("/users/nobody/custom_attributes").await.expect(404);
+    root.put("/users/nobody/custom_attributes/a", json!({"value": "1"})).await.expect(404);
+    for place in [format!("/projects/{work}"), format!("/groups/{team}"), "/users/ADA".to_owned()] {
+        let all = format!("{place}/custom_attributes");
+        assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
+        root.get(&format!("{all}/centre")).await.expect(404);
+        root.delete(&format!("{all}/centre")).await.expect(404);
+        for (key, value) in [("centre", "1"), ("area/ö \"x\"", "<b>"), ("centre", "4711")] {
+            let set = root.put(&format!("{all}/{}", segment(key)), json!({"value": value})).await.expect(200);
+            assert_eq!(set.json(), json!({"key": key, "value": value}));
         }
-    }
-
-    async fn administrators_filter_and_see_attributes_and_nobody_else(server) {
-        let root = server.root();
-        let ada = server.person("ada").await;
-        let a = project(&ada.client, "a", json!({})).await;
-        let b = project(&ada.client, "b", json!({})).await;
-        for (id, key, value) in [(a, "centre", "1"), (a, "area", "x"), (b, "centre", "1")] {
-            root.put(&format!("/projects/{id}/custom_attributes/{key}"), json!({"value": value})).await.expect(200);
-        }
-        assert_eq!(paths(&root, "custom_attributes[centre]=1").await, ["a", "b"]);
-        assert_eq!(paths(&root, "custom_attributes[centre]=1&custom_attributes[area]=x").await, ["a"]);
-        assert_eq!(paths(&root, "custom_attributes[centre]=1&custom_attributes[area]=x&search=b").await, Vec::<Value>::new());
-        assert_eq!(paths(&root, "custom_attributes[centre]=2").await, Vec::<Value>::new());
-        assert_eq!(paths(&ada.client, "custom_attributes[centre]=2").await, ["a", "b"]);
-        let many: String = (0..51).map(|number| format!("custom_attributes[k{number}]=1&")).collect();
-        root.get(&format!("/projects?{many}")).await.expect(400);
-        let seen = async |client: &Client, path: &str| client.get(path).await.expect(200).json();
-        let one = format!("/projects/{a}?with_custom_attributes=true");
-        let both = json!([{"key": "area", "value": "x"}, {"key": "centre", "value": "1"}]);
-        assert_eq!(seen(&root, &one).await["custom_attributes"], both);
-        assert!(seen(&ada.client, &one).await.get("custom_attributes").is_none());
-        let list = "/projects?with_custom_attributes=true&order_by=id&sort=asc";
-        assert_eq!(seen(&root, list).await[0]["custom_attributes"], both);
-        assert!(seen(&ada.client, list).await[0].get("custom_attributes").is_none());
-        assert!(seen(&root, "/projects").await[0].get("custom_attributes").is_none());
-        let user = seen(&root, "/users/ada/projects?custom_attributes[area]=x").await;
-        assert_eq!(user[0]["path"], "a");
-    }
-
-    async fn administrators_see_those_of_groups_and_of_their_projects_in_lists(server) {
-        let (root, ada) = (server.root(), server.person("ada").await);
-        let outer = group(&ada.client, "outer", json!({})).await;
-        let inner = group(&ada.client, "inner", json!({ "parent_id": outer })).await;
-        let work = project(&ada.client, "work", json!({ "namespace_id": outer })).await;
-        for path in [format!("/groups/{outer}"), format!("/groups/{inner}"), format!("/projects/{work}")] {
-            for key in ["centre", "area"] {
-                root.put(&format!("{path}/custom_attributes/{key}"), json!({"value": path})).await.expect(200);
-            }
-        }
-        let of = |path: String| json!([{"key": "area", "value": path}, {"key": "centre", "value": path}]);
-        let with = "with_custom_attributes=true";
-        let wanted = of(format!("/groups/{inner}"));
-        for list in ["subgroups", "descendant_groups", "descendants"] {
-            let path = format!("/groups/{outer}/{list}");
-            assert_eq!(root.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"), std::slice::from_ref(&wanted));
-            assert_eq!(ada.client.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"), [Value::Null]);
-            assert_eq!(root.get(&path).await.expect(200).pluck("custom_attributes"), [Value::Null]);
-        }
-        let all = root.get(&format!("/groups?{with}&order_by=id")).await.expect(200).pluck("custom_attributes");
-        assert_eq!(all, [of(format!("/groups/{outer}")), wanted]);
-        let one = root.get(&format!("/groups/{outer}?{with}")).await.expect(200).json();
-        assert_eq!(one["custom_attributes"], of(format!("/groups/{outer}")));
-        assert!(ada.client.get(&format!("/groups/{outer}?{with}")).await.json().get("custom_attributes").is_none());
-        let projects = root.get(&format!("/groups/{outer}/projects?{with}")).await.expect(200);
-        assert_eq!(projects.pluck("custom_attributes"), [of(format!("/projects/{work}"))]);
-        let cost = async || {
-            let before = server.statements();
-            root.get(&format!("/groups?{with}")).await.expect(200);
-            server.statements() - before
-        };
-        let few = cost().await;
-        for name in ["a", "b", "c"] {
-            group(&ada.client, name, json!({})).await;
-        }
-        assert_eq!(cost().await, few);
-    }
-
-    async fn there_are_at_most_a_hundred_and_races_lose_nothing(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let all = format!("/projects/{work}/custom_attributes");
-        let same = (0..4).map(|number| {
-            let (root, path) = (root.clone(), format!("{all}/same"));
-            async move { root.put(&path, json!({"value": number.to_string()})).await }
-        });
-        for answer in futures_util::future::join_all(same).await {
-            answer.expect(200);
-        }
-        for number in 1..100 {
-            root.put(&format!("{all}/k{number}"), json!({"value": "1"})).await.expect(200);
-        }
-        root.put(&format!("{all}/more"), json!({"value": "1"})).await.expect(400);
-        root.put(&format!("{all}/same"), json!({"value": "2"})).await.expect(200);
-        assert_eq!(root.get(&all).await.expect(200).header("x-total"), "100");
+        assert_eq!(root.get(&format!("{all}/centre")).await.expect(200).json()["value"], "4711");
+        let list = root.get(&all).await.expect(200);
+        assert_eq!(list.header("x-total"), "2");
+        assert_eq!(list.json(), json!([{"key": "area/ö \"x\"", "value": "<b>"}, {"key": "centre", "value": "4711"}]));
+        root.delete(&format!("{all}/centre")).await.expect(204);
+        assert_eq!(root.get(&all).await.expect(200).pluck("key"), ["area/ö \"x\""]);
+        root.put(&format!("{all}/centre"), json!({})).await.expect(400);
+        root.put(&format!("{all}/centre"), json!({"value": ""})).await.expect(400);
+        root.put(&format!("{all}/centre"), json!({"value": "a\0"})).await.expect(400);
+        root.put(&format!("{all}/{}", "k".repeat(256)), json!({"value": "1"})).await.expect(400);
+        root.get(&format!("{all}/%00")).await.expect(400);
+        root.delete(&format!("{all}/%00")).await.expect(400);
+        root.get(&format!("{all}?page=x")).await.expect(400);
+        root.put(&format!("{all}/a"), json!({"value": "x".repeat(1 << 20)})).await.expect(413);
+        ada.client.get(&all).await.expect(if place.starts_with("/users") { 403 } else { 404 });
     }
 }
+
+async fn administrators_filter_and_see_attributes_and_nobody_else(server: TestServer) {
+    let root = server.root();
+    let ada = server.person("ada").await;
+    let a = project(&ada.client, "a", json!({})).await;
+    let b = project(&ada.client, "b", json!({})).await;
+    for (id, key, value) in [(a, "centre", "1"), (a, "area", "x"), (b, "centre", "1")] {
+        root.put(&format!("/projects/{id}/custom_attributes/{key}"), json!({"value": value})).await.expect(200);
+    }
+    assert_eq!(paths(&root, "custom_attributes[centre]=1").await, ["a", "b"]);
+    assert_eq!(paths(&root, "custom_attributes[centre]=1&custom_attributes[area]=x").await, ["a"]);
+    assert_eq!(
+        paths(&root, "custom_attributes[centre]=1&custom_attributes[area]=x&search=b").await,
+        Vec::<Value>::new()
+    );
+    assert_eq!(paths(&root, "custom_attributes[centre]=2").await, Vec::<Value>::new());
+    assert_eq!(paths(&ada.client, "custom_attributes[centre]=2").await, ["a", "b"]);
+    let many: String = (0..51).map(|number| format!("custom_attributes[k{number}]=1&")).collect();
+    root.get(&format!("/projects?{many}")).await.expect(400);
+    let seen = async |client: &Client, path: &str| client.get(path).await.expect(200).json();
+    let one = format!("/projects/{a}?with_custom_attributes=true");
+    let both = json!([{"key": "area", "value": "x"}, {"key": "centre", "value": "1"}]);
+    assert_eq!(seen(&root, &one).await["custom_attributes"], both);
+    assert!(seen(&ada.client, &one).await.get("custom_attributes").is_none());
+    let list = "/projects?with_custom_attributes=true&order_by=id&sort=asc";
+    assert_eq!(seen(&root, list).await[0]["custom_attributes"], both);
+    assert!(seen(&ada.client, list).await[0].get("custom_attributes").is_none());
+    assert!(seen(&root, "/projects").await[0].get("custom_attributes").is_none());
+    let user = seen(&root, "/users/ada/projects?custom_attributes[area]=x").await;
+    assert_eq!(user[0]["path"], "a");
+}
+
+async fn administrators_see_those_of_groups_and_of_their_projects_in_lists(server: TestServer) {
+    let (root, ada) = (server.root(), server.person("ada").await);
+    let outer = group(&ada.client, "outer", json!({})).await;
+    let inner = group(&ada.client, "inner", json!({ "parent_id": outer })).await;
+    let work = project(&ada.client, "work", json!({ "namespace_id": outer })).await;
+    for path in [format!("/groups/{outer}"), format!("/groups/{inner}"), format!("/projects/{work}")] {
+        for key in ["centre", "area"] {
+            root.put(&format!("{path}/custom_attributes/{key}"), json!({"value": path})).await.expect(200);
+        }
+    }
+    let of = |path: String| json!([{"key": "area", "value": path}, {"key": "centre", "value": path}]);
+    let with = "with_custom_attributes=true";
+    let wanted = of(format!("/groups/{inner}"));
+    for list in ["subgroups", "descendant_groups", "descendants"] {
+        let path = format!("/groups/{outer}/{list}");
+        assert_eq!(
+            root.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"),
+            std::slice::from_ref(&wanted)
+        );
+        assert_eq!(
+            ada.client.get(&format!("{path}?{with}")).await.expect(200).pluck("custom_attributes"),
+            [Value::Null]
+        );
+        assert_eq!(root.get(&path).await.expect(200).pluck("custom_attributes"), [Value::Null]);
+    }
+    let all = root.get(&format!("/groups?{with}&order_by=id")).await.expect(200).pluck("custom_attributes");
+    assert_eq!(all, [of(format!("/groups/{outer}")), wanted]);
+    let one = root.get(&format!("/groups/{outer}?{with}")).await.expect(200).json();
+    assert_eq!(one["custom_attributes"], of(format!("/groups/{outer}")));
+    assert!(ada.client.get(&format!("/groups/{outer}?{with}")).await.json().get("custom_attributes").is_none());
+    let projects = root.get(&format!("/groups/{outer}/projects?{with}")).await.expect(200);
+    assert_eq!(projects.pluck("custom_attributes"), [of(format!("/projects/{work}"))]);
+    let cost = async || {
+        let before = server.statements();
+        root.get(&format!("/groups?{with}")).await.expect(200);
+        server.statements() - before
+    };
+    let few = cost().await;
+    for name in ["a", "b", "c"] {
+        group(&ada.client, name, json!({})).await;
+    }
+    assert_eq!(cost().await, few);
+}
+
+async fn there_are_at_most_a_hundred_and_races_lose_nothing(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let all = format!("/projects/{work}/custom_attributes");
+    let same = (0..4).map(|number| {
+        let (root, path) = (root.clone(), format!("{all}/same"));
+        async move { root.put(&path, json!({"value": number.to_string()})).await }
+    });
+    for answer in futures_util::future::join_all(same).await {
+        answer.expect(200);
+    }
+    for number in 1..100 {
+        root.put(&format!("{all}/k{number}"), json!({"value": "1"})).await.expect(200);
+    }
+    root.put(&format!("{all}/more"), json!({"value": "1"})).await.expect(400);
+    root.put(&format!("{all}/same"), json!({"value": "2"})).await.expect(200);
+    assert_eq!(root.get(&all).await.expect(200).header("x-total"), "100");
+}
+
+on_every_database![
+    attributes_are_set_changed_read_listed_and_removed,
+    administrators_filter_and_see_attributes_and_nobody_else,
+    administrators_see_those_of_groups_and_of_their_projects_in_lists,
+    there_are_at_most_a_hundred_and_races_lose_nothing,
+];

@@ -10,35 +10,25 @@ use serde_json::{Value, json};
 
 use crate::support::code::Project;
 use crate::support::places::id;
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// A deployment of a commit, with these changes.
 fn of(sha: &str, more: Value) -> Value {
-    let mut body =
-        json!({ "environment": "production", "sha": sha, "ref": "main", "tag": false, "status": "success" });
-    let Value::Object(more) = more else {
-        panic!("an object")
-    };
+    let mut body = json!({ "environment": "production", "sha": sha, "ref": "main", "tag": false, "status": "success" });
+    let Value::Object(more) = more else { panic!("an object") };
     body.as_object_mut().expect("an object").extend(more);
     body
 }
 
 /// Deploys `main` to an environment.
 pub async fn deployment(client: &Client, project: &Project<'_>, environment: &str, status: &str) -> Value {
-    let body = of(
-        &project.id("main"),
-        json!({ "environment": environment, "status": status }),
-    );
+    let body = of(&project.id("main"), json!({ "environment": environment, "status": status }));
     deploy(client, project.id, body).await
 }
 
 /// Deploys something, and gives the deployment.
 pub async fn deploy(client: &Client, project: i64, body: Value) -> Value {
-    client
-        .post(&format!("/projects/{project}/deployments"), body)
-        .await
-        .expect(201)
-        .json()
+    client.post(&format!("/projects/{project}/deployments"), body).await.expect(201).json()
 }
 
 /// Enters, behind the API, that a merge request was shipped with a deployment.
@@ -49,218 +39,250 @@ pub async fn shipped(server: &TestServer, deployment: &Value, merge_request_id: 
         merge_request_id: Set(merge_request_id),
         ..Default::default()
     };
-    row.insert(server.backend.database.write())
-        .await
-        .expect("an entry");
+    row.insert(server.backend.database.write()).await.expect("an entry");
 }
 
-scenario! {
-    async fn deployments_are_made_read_and_changed(server) {
-        let root = server.root();
-        let work = Project::filled(&server, "work", Visibility::Private).await;
-        let all = format!("/projects/{}/deployments", work.id);
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-        let sha = work.id("main");
-        let made = deploy(&root, work.id, of(&sha, json!({ "status": "created" }))).await;
-        assert_eq!(made, json!({
+async fn deployments_are_made_read_and_changed(server: TestServer) {
+    let root = server.root();
+    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let all = format!("/projects/{}/deployments", work.id);
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
+    let sha = work.id("main");
+    let made = deploy(&root, work.id, of(&sha, json!({ "status": "created" }))).await;
+    assert_eq!(
+        made,
+        json!({
             "id": made["id"], "iid": 1, "ref": "main", "sha": sha, "created_at": made["created_at"], "updated_at": made["created_at"],
             "status": "created", "deployable": null,
             "user": { "id": 1, "username": "root", "name": made["user"]["name"], "state": "active", "avatar_url": null, "web_url": made["user"]["web_url"] },
             "environment": { "id": made["environment"]["id"], "name": "production", "slug": "production", "external_url": null },
-        }));
-        let one = format!("{all}/{}", made["id"]);
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
-        // Any status comes after any other.
-        for status in ["running", "success", "running", "failed", "canceled", "created", "success"] {
-            let changed = root.put(&one, json!({ "status": status })).await.expect(200).json();
-            let mut expected = made.clone();
-            (expected["status"], expected["updated_at"]) = (json!(status), changed["updated_at"].clone());
-            assert_eq!(changed, expected);
-            assert!(changed["updated_at"].as_str() >= made["updated_at"].as_str());
-            assert_eq!(root.get(&one).await.expect(200).json(), changed);
-            assert_eq!(root.put(&one, json!({ "status": status })).await.expect(200).json(), changed);
-        }
-        // Short ids are told whole, and whatever leads to a commit is a reference.
-        let other = of(&sha[..10], json!({ "ref": "main~1", "tag": true, "environment": "review/x" }));
-        let second = deploy(&root, work.id, other).await;
-        assert_eq!((&second["iid"], &second["sha"], &second["ref"]), (&json!(2), &json!(sha), &json!("main~1")));
-        assert_ne!(second["environment"]["id"], made["environment"]["id"]);
-        for answer in [root.get(&format!("{all}/4711")).await, root.put(&format!("{all}/4711"), json!({ "status": "success" })).await] {
-            assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
-        }
-        let elsewhere = Project::filled(&server, "other", Visibility::Private).await;
-        let there = format!("/projects/{}/deployments/{}", elsewhere.id, made["id"]);
-        root.get(&there).await.expect(404);
-        root.put(&there, json!({ "status": "success" })).await.expect(404);
-        root.get(&format!("{there}/merge_requests")).await.expect(404);
-        assert_eq!(deployment(&root, &elsewhere, "production", "success").await["iid"], 1);
+        })
+    );
+    let one = format!("{all}/{}", made["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    // Any status comes after any other.
+    for status in ["running", "success", "running", "failed", "canceled", "created", "success"] {
+        let changed = root.put(&one, json!({ "status": status })).await.expect(200).json();
+        let mut expected = made.clone();
+        (expected["status"], expected["updated_at"]) = (json!(status), changed["updated_at"].clone());
+        assert_eq!(changed, expected);
+        assert!(changed["updated_at"].as_str() >= made["updated_at"].as_str());
+        assert_eq!(root.get(&one).await.expect(200).json(), changed);
+        assert_eq!(root.put(&one, json!({ "status": status })).await.expect(200).json(), changed);
     }
-
-    async fn lists_have_filters_orders_and_pages(server) {
-        let root = server.root();
-        let work = Project::filled(&server, "work", Visibility::Private).await;
-        let all = format!("/projects/{}/deployments", work.id);
-        let sha = work.id("main");
-        for (environment, status, reference) in [
-            ("production", "success", "merged"), ("staging", "failed", "main"), ("production", "running", "feature/x"),
-            ("staging", "canceled", "main"), ("production", "created", "merged"),
-        ] {
-            let body = of(&sha, json!({ "environment": environment, "status": status, "ref": reference }));
-            deploy(&root, work.id, body).await;
-        }
-        let iids = async |query: &str| {
-            let list = root.get(&format!("{all}{query}")).await.expect(200).pluck("iid");
-            list.iter().map(|iid| iid.as_i64().expect("a number")).collect::<Vec<_>>()
-        };
-        // Changed last, the first is not the last to be changed by any other order.
-        let first = root.get(&all).await.expect(200).json()[0].clone();
-        let changed = root.put(&format!("{all}/{}", first["id"]), json!({ "status": "failed" })).await.expect(200).json();
-        let now = changed["updated_at"].as_str().expect("a time");
-        for (query, found) in [
-            ("", &[1, 2, 3, 4, 5][..]),
-            ("?sort=desc", &[5, 4, 3, 2, 1]),
-            ("?order_by=iid", &[1, 2, 3, 4, 5]),
-            ("?order_by=iid&sort=desc", &[5, 4, 3, 2, 1]),
-            ("?order_by=created_at", &[1, 2, 3, 4, 5]),
-            ("?order_by=created_at&sort=desc", &[5, 4, 3, 2, 1]),
-            ("?order_by=updated_at", &[2, 3, 4, 5, 1]),
-            ("?order_by=updated_at&sort=desc", &[1, 5, 4, 3, 2]),
-            ("?order_by=ref", &[3, 2, 4, 1, 5]),
-            ("?order_by=ref&sort=desc", &[5, 1, 4, 2, 3]),
-            ("?environment=production", &[1, 3, 5]),
-            ("?environment=staging&sort=desc", &[4, 2]),
-            ("?environment=prod", &[]),
-            ("?environment=production&status=created", &[5]),
-            ("?status=failed", &[1, 2]),
-            ("?status=success", &[]),
-            ("?updated_before=2020-01-01T00:00:00Z", &[]),
-            ("?updated_after=2020-01-01T00:00:00Z", &[1, 2, 3, 4, 5]),
-            (&format!("?updated_before={now}"), &[1, 2, 3, 4, 5]),
-            ("?updated_after=2999-01-01T00:00:00Z", &[]),
-            ("?per_page=2&page=2", &[3, 4]),
-        ] {
-            assert_eq!(iids(query).await, found, "{query}");
-        }
-        assert!(iids(&format!("?updated_after={now}")).await.contains(&1));
-        for (query, text) in [
-            ("order_by=x", "order_by does not have a valid value"),
-            ("sort=x", "sort does not have a valid value"),
-            ("status=x", "status does not have a valid value"),
-            ("updated_after=x", "updated_after is invalid"),
-            ("updated_before=x", "updated_before is invalid"),
-        ] {
-            assert_eq!(root.get(&format!("{all}?{query}")).await.expect(400).message(), text);
-        }
-        let none: [Value; 0] = [];
-        let empty = root.get(&format!("{all}?environment=absent")).await.expect(200);
-        assert_eq!((empty.header("X-Total"), empty.pluck("id")), ("0", none.to_vec()));
+    // Short ids are told whole, and whatever leads to a commit is a reference.
+    let other = of(&sha[..10], json!({ "ref": "main~1", "tag": true, "environment": "review/x" }));
+    let second = deploy(&root, work.id, other).await;
+    assert_eq!((&second["iid"], &second["sha"], &second["ref"]), (&json!(2), &json!(sha), &json!("main~1")));
+    assert_ne!(second["environment"]["id"], made["environment"]["id"]);
+    for answer in
+        [root.get(&format!("{all}/4711")).await, root.put(&format!("{all}/4711"), json!({ "status": "success" })).await]
+    {
+        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
-
-    async fn what_is_not_there_is_refused_by_name(server) {
-        let root = server.root();
-        let work = Project::filled(&server, "work", Visibility::Private).await;
-        let all = format!("/projects/{}/deployments", work.id);
-        let sha = work.id("main");
-        let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
-        assert_eq!(faults(json!({})).await, json!("environment is missing, sha is missing, sha is empty, ref is missing, ref is empty, tag is missing, status is missing"));
-        let no_commit = json!({ "sha": ["The commit does not exist"] });
-        for absent in ["570e7b2abdd848b95f2f578043fc23bd6f6fd24d", "main", "HEAD", "main~1", &sha[..6], "0000000", "../x", "--all"] {
-            assert_eq!(faults(of(absent, json!({}))).await, no_commit, "{absent}");
-        }
-        let tree = work.id("main^{tree}");
-        assert_eq!(faults(of(&tree, json!({}))).await, no_commit);
-        for reference in ["nowhere", "refs/x", "--all", "main..merged", "@{-1}"] {
-            let text = json!({ "ref": ["The branch or tag does not exist"] });
-            assert_eq!(faults(of(&sha, json!({ "ref": reference }))).await, text, "{reference}");
-        }
-        let all_at_once = of("1234567", json!({ "ref": "nowhere", "environment": "a*" }));
-        assert_eq!(faults(all_at_once).await.as_object().expect("an object").keys().collect::<Vec<_>>(), ["name", "ref", "sha"]);
-        assert_eq!(faults(of(&sha, json!({ "environment": " " }))).await["name"][0], "can't be blank");
-        for (more, text) in [
-            (json!({ "status": "skipped" }), "status does not have a valid value"),
-            (json!({ "tag": "perhaps" }), "tag is invalid"),
-            (json!({ "job_id": "x" }), "job_id is invalid"),
-        ] {
-            assert_eq!(faults(of(&sha, more)).await, json!(text));
-        }
-        for (name, length) in [("environment", 256), ("ref", 1025), ("sha", 256)] {
-            root.post(&all, of(&sha, json!({ name: "a".repeat(length) }))).await.expect(400);
-        }
-        root.post(&all, of(&sha, json!({ "ref": "a\0b" }))).await.expect(400);
-        let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
-        assert_eq!(root.put(&one, json!({})).await.expect(400).message(), "status is missing");
-        root.put(&one, json!({ "status": "pending" })).await.expect(400);
-        root.get(&format!("{all}/x")).await.expect(400);
-        assert_eq!(root.get(&all).await.expect(200).pluck("iid"), [json!(1)]);
-        assert_eq!(root.get(&format!("/projects/{}/environments", work.id)).await.expect(200).pluck("name"), [json!("production")]);
-        let empty = Project::empty(&server, "empty", Visibility::Private).await;
-        let nothing = root.post(&format!("/projects/{}/deployments", empty.id), of(&sha, json!({}))).await.expect(400);
-        assert_eq!(nothing.json()["message"]["sha"], json!(["The commit does not exist"]));
-    }
-
-    async fn reporters_read_and_developers_deploy(server) {
-        let root = server.root();
-        let work = Project::filled(&server, "work", Visibility::Public).await;
-        let place = format!("/projects/{}", work.id);
-        let all = format!("{place}/deployments");
-        let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
-        let body = of(&work.id("main"), json!({}));
-        let stranger = server.person("stranger").await.client;
-        // Protected branches are as good as others.
-        for (client, reads, writes) in [
-            (server.anonymous(), 401, 401),
-            (stranger.clone(), 403, 403),
-            (work.member("guest", AccessLevel::Guest).await, 403, 403),
-            (work.member("reporter", AccessLevel::Reporter).await, 200, 403),
-            (work.member("developer", AccessLevel::Developer).await, 200, 200),
-            (work.member("maintainer", AccessLevel::Maintainer).await, 200, 200),
-        ] {
-            client.get(&all).await.expect(reads);
-            client.get(&one).await.expect(reads);
-            client.get(&format!("{one}/merge_requests")).await.expect(reads);
-            client.put(&one, json!({ "status": "success" })).await.expect(writes);
-            client.post(&all, body.clone()).await.expect(if writes == 200 { 201 } else { writes });
-        }
-        let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
-        let there = format!("/projects/{}/deployments", hidden.id);
-        stranger.get(&there).await.expect(404);
-        stranger.post(&there, of(&hidden.id("main"), json!({}))).await.expect(404);
-        root.put(&place, json!({ "builds_access_level": "disabled" })).await.expect(200);
-        for answer in [
-            root.get(&all).await, root.get(&one).await, root.get(&format!("{one}/merge_requests")).await,
-            root.post(&all, body.clone()).await, root.put(&one, json!({ "status": "failed" })).await,
-        ] {
-            assert_eq!(answer.status, 403);
-        }
-        root.put(&place, json!({ "builds_access_level": "enabled" })).await.expect(200);
-        work.archive().await;
-        root.get(&one).await.expect(200);
-        root.post(&all, body).await.expect(403);
-        root.put(&one, json!({ "status": "failed" })).await.expect(403);
-    }
-
-    async fn deployments_at_once_make_one_environment(server) {
-        let root = server.root();
-        let work = Project::filled(&server, "work", Visibility::Private).await;
-        let made = (0..12).map(|_| deployment(&root, &work, "production", "success"));
-        let made = join_all(made).await;
-        let mut iids: Vec<i64> = made.iter().map(|one| one["iid"].as_i64().expect("a number")).collect();
-        iids.sort_unstable();
-        assert_eq!(iids, (1..=12).collect::<Vec<i64>>());
-        assert!(made.iter().all(|one| one["environment"] == made[0]["environment"]));
-        assert_eq!(root.get(&format!("/projects/{}/environments", work.id)).await.expect(200).pluck("name"), [json!("production")]);
-    }
-
-    async fn a_deployment_outlasts_who_made_it(server) {
-        let work = Project::filled(&server, "work", Visibility::Private).await;
-        let ada = server.person("ada").await;
-        server.enrol(work.id, ada.id, AccessLevel::Developer).await;
-        let made = deployment(&ada.client, &work, "production", "success").await;
-        assert_eq!(made["user"]["username"], "ada");
-        let root = server.root();
-        root.delete(&format!("/users/{}", ada.id)).await.expect(204);
-        server.finish_jobs().await;
-        let told = root.get(&format!("/projects/{}/deployments/{}", work.id, made["id"])).await.expect(200).json();
-        assert_eq!(told["user"]["username"], "ghost");
-    }
+    let elsewhere = Project::filled(&server, "other", Visibility::Private).await;
+    let there = format!("/projects/{}/deployments/{}", elsewhere.id, made["id"]);
+    root.get(&there).await.expect(404);
+    root.put(&there, json!({ "status": "success" })).await.expect(404);
+    root.get(&format!("{there}/merge_requests")).await.expect(404);
+    assert_eq!(deployment(&root, &elsewhere, "production", "success").await["iid"], 1);
 }
+
+async fn lists_have_filters_orders_and_pages(server: TestServer) {
+    let root = server.root();
+    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let all = format!("/projects/{}/deployments", work.id);
+    let sha = work.id("main");
+    for (environment, status, reference) in [
+        ("production", "success", "merged"),
+        ("staging", "failed", "main"),
+        ("production", "running", "feature/x"),
+        ("staging", "canceled", "main"),
+        ("production", "created", "merged"),
+    ] {
+        let body = of(&sha, json!({ "environment": environment, "status": status, "ref": reference }));
+        deploy(&root, work.id, body).await;
+    }
+    let iids = async |query: &str| {
+        let list = root.get(&format!("{all}{query}")).await.expect(200).pluck("iid");
+        list.iter().map(|iid| iid.as_i64().expect("a number")).collect::<Vec<_>>()
+    };
+    // Changed last, the first is not the last to be changed by any other order.
+    let first = root.get(&all).await.expect(200).json()[0].clone();
+    let changed = root.put(&format!("{all}/{}", first["id"]), json!({ "status": "failed" })).await.expect(200).json();
+    let now = changed["updated_at"].as_str().expect("a time");
+    for (query, found) in [
+        ("", &[1, 2, 3, 4, 5][..]),
+        ("?sort=desc", &[5, 4, 3, 2, 1]),
+        ("?order_by=iid", &[1, 2, 3, 4, 5]),
+        ("?order_by=iid&sort=desc", &[5, 4, 3, 2, 1]),
+        ("?order_by=created_at", &[1, 2, 3, 4, 5]),
+        ("?order_by=created_at&sort=desc", &[5, 4, 3, 2, 1]),
+        ("?order_by=updated_at", &[2, 3, 4, 5, 1]),
+        ("?order_by=updated_at&sort=desc", &[1, 5, 4, 3, 2]),
+        ("?order_by=ref", &[3, 2, 4, 1, 5]),
+        ("?order_by=ref&sort=desc", &[5, 1, 4, 2, 3]),
+        ("?environment=production", &[1, 3, 5]),
+        ("?environment=staging&sort=desc", &[4, 2]),
+        ("?environment=prod", &[]),
+        ("?environment=production&status=created", &[5]),
+        ("?status=failed", &[1, 2]),
+        ("?status=success", &[]),
+        ("?updated_before=2020-01-01T00:00:00Z", &[]),
+        ("?updated_after=2020-01-01T00:00:00Z", &[1, 2, 3, 4, 5]),
+        (&format!("?updated_before={now}"), &[1, 2, 3, 4, 5]),
+        ("?updated_after=2999-01-01T00:00:00Z", &[]),
+        ("?per_page=2&page=2", &[3, 4]),
+    ] {
+        assert_eq!(iids(query).await, found, "{query}");
+    }
+    assert!(iids(&format!("?updated_after={now}")).await.contains(&1));
+    for (query, text) in [
+        ("order_by=x", "order_by does not have a valid value"),
+        ("sort=x", "sort does not have a valid value"),
+        ("status=x", "status does not have a valid value"),
+        ("updated_after=x", "updated_after is invalid"),
+        ("updated_before=x", "updated_before is invalid"),
+    ] {
+        assert_eq!(root.get(&format!("{all}?{query}")).await.expect(400).message(), text);
+    }
+    let none: [Value; 0] = [];
+    let empty = root.get(&format!("{all}?environment=absent")).await.expect(200);
+    assert_eq!((empty.header("X-Total"), empty.pluck("id")), ("0", none.to_vec()));
+}
+
+async fn what_is_not_there_is_refused_by_name(server: TestServer) {
+    let root = server.root();
+    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let all = format!("/projects/{}/deployments", work.id);
+    let sha = work.id("main");
+    let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    assert_eq!(
+        faults(json!({})).await,
+        json!(
+            "environment is missing, sha is missing, sha is empty, ref is missing, ref is empty, tag is missing, status is missing"
+        )
+    );
+    let no_commit = json!({ "sha": ["The commit does not exist"] });
+    for absent in
+        ["570e7b2abdd848b95f2f578043fc23bd6f6fd24d", "main", "HEAD", "main~1", &sha[..6], "0000000", "../x", "--all"]
+    {
+        assert_eq!(faults(of(absent, json!({}))).await, no_commit, "{absent}");
+    }
+    let tree = work.id("main^{tree}");
+    assert_eq!(faults(of(&tree, json!({}))).await, no_commit);
+    for reference in ["nowhere", "refs/x", "--all", "main..merged", "@{-1}"] {
+        let text = json!({ "ref": ["The branch or tag does not exist"] });
+        assert_eq!(faults(of(&sha, json!({ "ref": reference }))).await, text, "{reference}");
+    }
+    let all_at_once = of("1234567", json!({ "ref": "nowhere", "environment": "a*" }));
+    assert_eq!(
+        faults(all_at_once).await.as_object().expect("an object").keys().collect::<Vec<_>>(),
+        ["name", "ref", "sha"]
+    );
+    assert_eq!(faults(of(&sha, json!({ "environment": " " }))).await["name"][0], "can't be blank");
+    for (more, text) in [
+        (json!({ "status": "skipped" }), "status does not have a valid value"),
+        (json!({ "tag": "perhaps" }), "tag is invalid"),
+        (json!({ "job_id": "x" }), "job_id is invalid"),
+    ] {
+        assert_eq!(faults(of(&sha, more)).await, json!(text));
+    }
+    for (name, length) in [("environment", 256), ("ref", 1025), ("sha", 256)] {
+        root.post(&all, of(&sha, json!({ name: "a".repeat(length) }))).await.expect(400);
+    }
+    root.post(&all, of(&sha, json!({ "ref": "a\0b" }))).await.expect(400);
+    let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
+    assert_eq!(root.put(&one, json!({})).await.expect(400).message(), "status is missing");
+    root.put(&one, json!({ "status": "pending" })).await.expect(400);
+    root.get(&format!("{all}/x")).await.expect(400);
+    assert_eq!(root.get(&all).await.expect(200).pluck("iid"), [json!(1)]);
+    assert_eq!(
+        root.get(&format!("/projects/{}/environments", work.id)).await.expect(200).pluck("name"),
+        [json!("production")]
+    );
+    let empty = Project::empty(&server, "empty", Visibility::Private).await;
+    let nothing = root.post(&format!("/projects/{}/deployments", empty.id), of(&sha, json!({}))).await.expect(400);
+    assert_eq!(nothing.json()["message"]["sha"], json!(["The commit does not exist"]));
+}
+
+async fn reporters_read_and_developers_deploy(server: TestServer) {
+    let root = server.root();
+    let work = Project::filled(&server, "work", Visibility::Public).await;
+    let place = format!("/projects/{}", work.id);
+    let all = format!("{place}/deployments");
+    let one = format!("{all}/{}", deployment(&root, &work, "production", "running").await["id"]);
+    let body = of(&work.id("main"), json!({}));
+    let stranger = server.person("stranger").await.client;
+    // Protected branches are as good as others.
+    for (client, reads, writes) in [
+        (server.anonymous(), 401, 401),
+        (stranger.clone(), 403, 403),
+        (work.member("guest", AccessLevel::Guest).await, 403, 403),
+        (work.member("reporter", AccessLevel::Reporter).await, 200, 403),
+        (work.member("developer", AccessLevel::Developer).await, 200, 200),
+        (work.member("maintainer", AccessLevel::Maintainer).await, 200, 200),
+    ] {
+        client.get(&all).await.expect(reads);
+        client.get(&one).await.expect(reads);
+        client.get(&format!("{one}/merge_requests")).await.expect(reads);
+        client.put(&one, json!({ "status": "success" })).await.expect(writes);
+        client.post(&all, body.clone()).await.expect(if writes == 200 { 201 } else { writes });
+    }
+    let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
+    let there = format!("/projects/{}/deployments", hidden.id);
+    stranger.get(&there).await.expect(404);
+    stranger.post(&there, of(&hidden.id("main"), json!({}))).await.expect(404);
+    root.put(&place, json!({ "builds_access_level": "disabled" })).await.expect(200);
+    for answer in [
+        root.get(&all).await,
+        root.get(&one).await,
+        root.get(&format!("{one}/merge_requests")).await,
+        root.post(&all, body.clone()).await,
+        root.put(&one, json!({ "status": "failed" })).await,
+    ] {
+        assert_eq!(answer.status, 403);
+    }
+    root.put(&place, json!({ "builds_access_level": "enabled" })).await.expect(200);
+    work.archive().await;
+    root.get(&one).await.expect(200);
+    root.post(&all, body).await.expect(403);
+    root.put(&one, json!({ "status": "failed" })).await.expect(403);
+}
+
+async fn deployments_at_once_make_one_environment(server: TestServer) {
+    let root = server.root();
+    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let made = (0..12).map(|_| deployment(&root, &work, "production", "success"));
+    let made = join_all(made).await;
+    let mut iids: Vec<i64> = made.iter().map(|one| one["iid"].as_i64().expect("a number")).collect();
+    iids.sort_unstable();
+    assert_eq!(iids, (1..=12).collect::<Vec<i64>>());
+    assert!(made.iter().all(|one| one["environment"] == made[0]["environment"]));
+    assert_eq!(
+        root.get(&format!("/projects/{}/environments", work.id)).await.expect(200).pluck("name"),
+        [json!("production")]
+    );
+}
+
+async fn a_deployment_outlasts_who_made_it(server: TestServer) {
+    let work = Project::filled(&server, "work", Visibility::Private).await;
+    let ada = server.person("ada").await;
+    server.enrol(work.id, ada.id, AccessLevel::Developer).await;
+    let made = deployment(&ada.client, &work, "production", "success").await;
+    assert_eq!(made["user"]["username"], "ada");
+    let root = server.root();
+    root.delete(&format!("/users/{}", ada.id)).await.expect(204);
+    server.finish_jobs().await;
+    let told = root.get(&format!("/projects/{}/deployments/{}", work.id, made["id"])).await.expect(200).json();
+    assert_eq!(told["user"]["username"], "ghost");
+}
+
+on_every_database![
+    deployments_are_made_read_and_changed,
+    lists_have_filters_orders_and_pages,
+    what_is_not_there_is_refused_by_name,
+    reporters_read_and_developers_deploy,
+    deployments_at_once_make_one_environment,
+    a_deployment_outlasts_who_made_it,
+];

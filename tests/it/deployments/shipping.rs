@@ -11,7 +11,7 @@ use super::{deploy, of};
 use crate::merge_requests::propose;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::places::id;
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// A project whose merge requests are deployed.
 struct Scene<'a> {
@@ -22,11 +22,7 @@ struct Scene<'a> {
 
 impl<'a> Scene<'a> {
     async fn new(server: &'a TestServer) -> Self {
-        Self {
-            server,
-            root: server.root(),
-            work: Project::filled(server, "work", Visibility::Private).await,
-        }
+        Self { server, root: server.root(), work: Project::filled(server, "work", Visibility::Private).await }
     }
 
     /// Merges a branch with a commit of its own into `main`, and gives the merge request.
@@ -53,10 +49,7 @@ impl<'a> Scene<'a> {
 
     /// The titles of what was shipped with a deployment.
     async fn shipped(&self, deployment: &Value, query: &str) -> Vec<Value> {
-        let path = format!(
-            "/projects/{}/deployments/{}/merge_requests{query}",
-            self.work.id, deployment["id"]
-        );
+        let path = format!("/projects/{}/deployments/{}/merge_requests{query}", self.work.id, deployment["id"]);
         self.root.get(&path).await.expect(200).pluck("title")
     }
 
@@ -71,121 +64,139 @@ fn titles(titles: &[&str]) -> Vec<Value> {
     titles.iter().map(|title| json!(title)).collect()
 }
 
-scenario! {
-    async fn what_came_since_the_last_deployment_is_shipped_once(server) {
-        let scene = Scene::new(&server).await;
-        let start = scene.work.id("main");
-        scene.merge("one", json!({})).await;
-        let first = scene.work.id("main");
-        // The first deployment brings all that is merged up to its commit, and not what came later.
-        scene.merge("two", json!({ "squash": true })).await;
-        let second = scene.work.id("main");
-        assert_eq!(scene.ships(&first, "production").await, titles(&["one"]));
-        assert_eq!(scene.ships(&second, "production").await, titles(&["two"]));
-        assert_eq!(scene.ships(&second, "production").await, titles(&[]));
-        // A step back brings nothing, and neither does the step forth again.
-        assert_eq!(scene.ships(&start, "production").await, titles(&[]));
-        assert_eq!(scene.ships(&second, "production").await, titles(&[]));
-        assert_eq!(scene.ships(&second, "staging").await, titles(&["one", "two"]));
-        assert_eq!(scene.ships(&start, "review").await, titles(&[]));
-        // What is closed or open is not shipped, even if its commits are.
-        propose(&scene.root, scene.work.id, "feature/x", "merged", json!({})).await;
-        assert_eq!(scene.ships(&scene.work.id("feature/x"), "other").await, titles(&[]));
-    }
-
-    async fn what_does_not_succeed_ships_nothing(server) {
-        let scene = Scene::new(&server).await;
-        scene.merge("one", json!({})).await;
-        let sha = scene.work.id("main");
-        let made = scene.deploy(&sha, json!({ "status": "created" })).await;
-        let one = format!("/projects/{}/deployments/{}", scene.work.id, made["id"]);
-        for status in ["running", "failed", "canceled"] {
-            scene.root.put(&one, json!({ "status": status })).await.expect(200);
-            server.finish_jobs().await;
-            assert_eq!(scene.shipped(&made, "").await, titles(&[]), "{status}");
-        }
-        // What failed does not count as the last one.
-        assert_eq!(scene.ships(&sha, "production").await, titles(&["one"]));
-        scene.merge("two", json!({})).await;
-        let later = scene.deploy(&scene.work.id("main"), json!({ "status": "running" })).await;
-        assert_eq!(scene.shipped(&later, "").await, titles(&[]));
-        let path = format!("/projects/{}/deployments/{}", scene.work.id, later["id"]);
-        scene.root.put(&path, json!({ "status": "success" })).await.expect(200);
-        server.finish_jobs().await;
-        assert_eq!(scene.shipped(&later, "").await, titles(&["two"]));
-    }
-
-    async fn picked_copies_are_shipped(server) {
-        let scene = Scene::new(&server).await;
-        scene.work.git(&["branch", "release", "main"]);
-        assert_eq!(scene.ships(&scene.work.id("release"), "production").await, titles(&[]));
-        let fix = scene.merge("fix", json!({})).await;
-        scene.merge("more", json!({})).await;
-        let pick = scene.work.url(&format!("/commits/{}/cherry_pick", fix["sha"].as_str().expect("an id")));
-        scene.root.post(&pick, json!({ "branch": "release" })).await.expect(201);
-        assert_eq!(scene.ships(&scene.work.id("release"), "production").await, titles(&["fix"]));
-    }
-
-    async fn where_the_last_commit_is_gone_all_count_that_was_not_shipped(server) {
-        let scene = Scene::new(&server).await;
-        scene.merge("one", json!({})).await;
-        let before = scene.work.id("main");
-        assert_eq!(scene.ships(&before, "production").await, titles(&["one"]));
-        scene.merge("two", json!({})).await;
-        deployments::Entity::update_many()
-            .col_expr(deployments::Column::Sha, Expr::value("1".repeat(40)))
-            .exec(server.backend.database.write())
-            .await
-            .expect("a change");
-        assert_eq!(scene.ships(&scene.work.id("main"), "production").await, titles(&["two"]));
-    }
-
-    async fn shipping_twice_enters_nothing_twice(server) {
-        let scene = Scene::new(&server).await;
-        scene.merge("one", json!({})).await;
-        let made = scene.deploy(&scene.work.id("main"), json!({})).await;
-        let job = |deployment_id, since: Option<&str>| ShipMergeRequests { deployment_id, since: since.map(str::to_owned) };
-        let rows = async || deployment_merge_requests::Entity::find().all(server.backend.database.read()).await.expect("rows");
-        let entered = rows().await;
-        assert_eq!(entered.len(), 1);
-        for since in [None, Some("1111111111111111111111111111111111111111")] {
-            ship(&server.backend, &job(id(&made), since)).await.expect("nothing to do");
-        }
-        // One that is gone ships nothing.
-        ship(&server.backend, &job(4711, None)).await.expect("nothing to do");
-        assert_eq!(rows().await, entered);
-    }
-
-    async fn the_list_has_the_filters_of_merge_requests(server) {
-        let scene = Scene::new(&server).await;
-        scene.merge("one", json!({})).await;
-        scene.merge("two", json!({})).await;
-        let made = scene.deploy(&scene.work.id("main"), json!({})).await;
-        for (query, found) in [
-            ("", &["two", "one"][..]), ("?sort=asc", &["one", "two"]), ("?state=merged", &["two", "one"]), ("?state=opened", &[]),
-            ("?source_branch=one", &["one"]), ("?search=two", &["two"]), ("?iids[]=1", &["one"]), ("?per_page=1&page=2", &["one"]),
-            ("?scope=assigned_to_me", &[]), ("?author_username=root&view=simple", &["two", "one"]), ("?not[iids][]=1", &["two"]),
-        ] {
-            assert_eq!(scene.shipped(&made, query).await, titles(found), "{query}");
-        }
-        let path = format!("/projects/{}/deployments/{}/merge_requests", scene.work.id, made["id"]);
-        scene.root.get(&format!("{path}?state=x")).await.expect(400);
-        scene.root.get(&path.replace("merge_requests", "x")).await.expect(404);
-        let listed = scene.root.get(&format!("/projects/{}/merge_requests", scene.work.id)).await.expect(200).json();
-        assert_eq!(scene.root.get(&path).await.expect(200).json(), listed);
-    }
-
-    async fn a_merge_request_tells_when_it_came_to_production(server) {
-        let scene = Scene::new(&server).await;
-        let one = scene.merge("one", json!({})).await;
-        let path = format!("/projects/{}/merge_requests/{}", scene.work.id, one["iid"]);
-        let told = async |client: &Client| client.get(&path).await.expect(200).json()["first_deployed_to_production_at"].clone();
-        scene.ships(&scene.work.id("main"), "staging").await;
-        assert_eq!(told(&scene.root).await, json!(null));
-        let made = scene.deploy(&scene.work.id("main"), json!({})).await;
-        assert_eq!(told(&scene.root).await, made["updated_at"]);
-        // It is for whoever may read deployments.
-        scene.root.put(&format!("/projects/{}", scene.work.id), json!({ "visibility": "public" })).await.expect(200);
-        assert_eq!(told(&server.anonymous()).await, json!(null));
-    }
+async fn what_came_since_the_last_deployment_is_shipped_once(server: TestServer) {
+    let scene = Scene::new(&server).await;
+    let start = scene.work.id("main");
+    scene.merge("one", json!({})).await;
+    let first = scene.work.id("main");
+    // The first deployment brings all that is merged up to its commit, and not what came later.
+    scene.merge("two", json!({ "squash": true })).await;
+    let second = scene.work.id("main");
+    assert_eq!(scene.ships(&first, "production").await, titles(&["one"]));
+    assert_eq!(scene.ships(&second, "production").await, titles(&["two"]));
+    assert_eq!(scene.ships(&second, "production").await, titles(&[]));
+    // A step back brings nothing, and neither does the step forth again.
+    assert_eq!(scene.ships(&start, "production").await, titles(&[]));
+    assert_eq!(scene.ships(&second, "production").await, titles(&[]));
+    assert_eq!(scene.ships(&second, "staging").await, titles(&["one", "two"]));
+    assert_eq!(scene.ships(&start, "review").await, titles(&[]));
+    // What is closed or open is not shipped, even if its commits are.
+    propose(&scene.root, scene.work.id, "feature/x", "merged", json!({})).await;
+    assert_eq!(scene.ships(&scene.work.id("feature/x"), "other").await, titles(&[]));
 }
+
+async fn what_does_not_succeed_ships_nothing(server: TestServer) {
+    let scene = Scene::new(&server).await;
+    scene.merge("one", json!({})).await;
+    let sha = scene.work.id("main");
+    let made = scene.deploy(&sha, json!({ "status": "created" })).await;
+    let one = format!("/projects/{}/deployments/{}", scene.work.id, made["id"]);
+    for status in ["running", "failed", "canceled"] {
+        scene.root.put(&one, json!({ "status": status })).await.expect(200);
+        server.finish_jobs().await;
+        assert_eq!(scene.shipped(&made, "").await, titles(&[]), "{status}");
+    }
+    // What failed does not count as the last one.
+    assert_eq!(scene.ships(&sha, "production").await, titles(&["one"]));
+    scene.merge("two", json!({})).await;
+    let later = scene.deploy(&scene.work.id("main"), json!({ "status": "running" })).await;
+    assert_eq!(scene.shipped(&later, "").await, titles(&[]));
+    let path = format!("/projects/{}/deployments/{}", scene.work.id, later["id"]);
+    scene.root.put(&path, json!({ "status": "success" })).await.expect(200);
+    server.finish_jobs().await;
+    assert_eq!(scene.shipped(&later, "").await, titles(&["two"]));
+}
+
+async fn picked_copies_are_shipped(server: TestServer) {
+    let scene = Scene::new(&server).await;
+    scene.work.git(&["branch", "release", "main"]);
+    assert_eq!(scene.ships(&scene.work.id("release"), "production").await, titles(&[]));
+    let fix = scene.merge("fix", json!({})).await;
+    scene.merge("more", json!({})).await;
+    let pick = scene.work.url(&format!("/commits/{}/cherry_pick", fix["sha"].as_str().expect("an id")));
+    scene.root.post(&pick, json!({ "branch": "release" })).await.expect(201);
+    assert_eq!(scene.ships(&scene.work.id("release"), "production").await, titles(&["fix"]));
+}
+
+async fn where_the_last_commit_is_gone_all_count_that_was_not_shipped(server: TestServer) {
+    let scene = Scene::new(&server).await;
+    scene.merge("one", json!({})).await;
+    let before = scene.work.id("main");
+    assert_eq!(scene.ships(&before, "production").await, titles(&["one"]));
+    scene.merge("two", json!({})).await;
+    deployments::Entity::update_many()
+        .col_expr(deployments::Column::Sha, Expr::value("1".repeat(40)))
+        .exec(server.backend.database.write())
+        .await
+        .expect("a change");
+    assert_eq!(scene.ships(&scene.work.id("main"), "production").await, titles(&["two"]));
+}
+
+async fn shipping_twice_enters_nothing_twice(server: TestServer) {
+    let scene = Scene::new(&server).await;
+    scene.merge("one", json!({})).await;
+    let made = scene.deploy(&scene.work.id("main"), json!({})).await;
+    let job = |deployment_id, since: Option<&str>| ShipMergeRequests { deployment_id, since: since.map(str::to_owned) };
+    let rows =
+        async || deployment_merge_requests::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    let entered = rows().await;
+    assert_eq!(entered.len(), 1);
+    for since in [None, Some("1111111111111111111111111111111111111111")] {
+        ship(&server.backend, &job(id(&made), since)).await.expect("nothing to do");
+    }
+    // One that is gone ships nothing.
+    ship(&server.backend, &job(4711, None)).await.expect("nothing to do");
+    assert_eq!(rows().await, entered);
+}
+
+async fn the_list_has_the_filters_of_merge_requests(server: TestServer) {
+    let scene = Scene::new(&server).await;
+    scene.merge("one", json!({})).await;
+    scene.merge("two", json!({})).await;
+    let made = scene.deploy(&scene.work.id("main"), json!({})).await;
+    for (query, found) in [
+        ("", &["two", "one"][..]),
+        ("?sort=asc", &["one", "two"]),
+        ("?state=merged", &["two", "one"]),
+        ("?state=opened", &[]),
+        ("?source_branch=one", &["one"]),
+        ("?search=two", &["two"]),
+        ("?iids[]=1", &["one"]),
+        ("?per_page=1&page=2", &["one"]),
+        ("?scope=assigned_to_me", &[]),
+        ("?author_username=root&view=simple", &["two", "one"]),
+        ("?not[iids][]=1", &["two"]),
+    ] {
+        assert_eq!(scene.shipped(&made, query).await, titles(found), "{query}");
+    }
+    let path = format!("/projects/{}/deployments/{}/merge_requests", scene.work.id, made["id"]);
+    scene.root.get(&format!("{path}?state=x")).await.expect(400);
+    scene.root.get(&path.replace("merge_requests", "x")).await.expect(404);
+    let listed = scene.root.get(&format!("/projects/{}/merge_requests", scene.work.id)).await.expect(200).json();
+    assert_eq!(scene.root.get(&path).await.expect(200).json(), listed);
+}
+
+async fn a_merge_request_tells_when_it_came_to_production(server: TestServer) {
+    let scene = Scene::new(&server).await;
+    let one = scene.merge("one", json!({})).await;
+    let path = format!("/projects/{}/merge_requests/{}", scene.work.id, one["iid"]);
+    let told =
+        async |client: &Client| client.get(&path).await.expect(200).json()["first_deployed_to_production_at"].clone();
+    scene.ships(&scene.work.id("main"), "staging").await;
+    assert_eq!(told(&scene.root).await, json!(null));
+    let made = scene.deploy(&scene.work.id("main"), json!({})).await;
+    assert_eq!(told(&scene.root).await, made["updated_at"]);
+    // It is for whoever may read deployments.
+    scene.root.put(&format!("/projects/{}", scene.work.id), json!({ "visibility": "public" })).await.expect(200);
+    assert_eq!(told(&server.anonymous()).await, json!(null));
+}
+
+on_every_database![
+    what_came_since_the_last_deployment_is_shipped_once,
+    what_does_not_succeed_ships_nothing,
+    picked_copies_are_shipped,
+    where_the_last_commit_is_gone_all_count_that_was_not_shipped,
+    shipping_twice_enters_nothing_twice,
+    the_list_has_the_filters_of_merge_requests,
+    a_merge_request_tells_when_it_came_to_production,
+];

@@ -9,19 +9,15 @@ use serde_json::json;
 
 use crate::support::people::{PASSWORD, Person};
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// A caller with a session cookie.
 async fn browser(server: &TestServer, login: &str) -> Client {
-    let attempt = Attempt {
-        login: login.to_owned(),
-        password: PASSWORD.to_owned(),
-        ..Attempt::default()
-    };
+    let attempt = Attempt { login: login.to_owned(), password: PASSWORD.to_owned(), ..Attempt::default() };
     match sign_in(&server.backend, attempt).await.expect("an outcome") {
-        Outcome::SignedIn(secret) => server
-            .anonymous()
-            .header("Cookie", &format!("a=b; _service_session={secret}; c=d")),
+        Outcome::SignedIn(secret) => {
+            server.anonymous().header("Cookie", &format!("a=b; _service_session={secret}; c=d"))
+        }
         other => panic!("{other:?}"),
     }
 }
@@ -32,175 +28,205 @@ async fn ada(server: &TestServer) -> Person {
     ada
 }
 
-scenario! {
-    async fn a_token_counts_wherever_it_may_stand(server) {
-        let ada = server.person("ada").await;
-        let token = server.token_of(ada.id, &["api"]).await;
-        let nobody = server.anonymous();
-        for (client, path) in [
-            (nobody.clone().header("Private-Token", &token), "/user".to_owned()),
-            (nobody.clone().header("PRIVATE-TOKEN", &token), "/user".to_owned()),
-            (nobody.clone().header("Authorization", &format!("Bearer {token}")), "/user".to_owned()),
-            (nobody.clone().header("Authorization", &format!("bearer  {token}")), "/user".to_owned()),
-            (nobody.clone(), format!("/user?private_token={token}")),
-            (nobody.clone(), format!("/user?access_token={token}")),
-        ] {
-            assert_eq!(client.get(&path).await.expect(200).json()["username"], "ada", "{path}");
-        }
-    }
-
-    async fn the_query_beats_the_header(server) {
-        let ada = server.person("ada").await;
-        let token = server.token_of(ada.id, &["api"]).await;
-        let seen = server.root().get(&format!("/user?private_token={token}")).await.expect(200);
-        assert_eq!(seen.json()["username"], "ada");
-        assert_eq!(server.root().get("/user?private_token=unknown").await.status, 401);
-        assert_eq!(server.root().get("/user?private_token=").await.status, 200);
-    }
-
-    async fn nobody_and_unknown_tokens_are_unauthorized(server) {
-        let nobody = server.anonymous();
-        for client in [
-            nobody.clone(), server.with_token("unknown"), nobody.clone().header("Authorization", "Bearer unknown"),
-            nobody.clone().header("Authorization", "Basic cm9vdDpyb290"), nobody.clone().header("Authorization", ROOT_TOKEN),
-            nobody.clone().header("Cookie", "_service_session=unknown"),
-        ] {
-            let refused = client.get("/user").await.expect(401);
-            assert_eq!(refused.json(), json!({ "message": "401 Unauthorized" }));
-        }
-        assert_eq!(server.with_token("unknown").get("/users?username=root").await.status, 401);
-        // A scheme without a token, where nobody would be answered.
-        for scheme in ["Bearer", "Bearer ", "bearer   "] {
-            let client = nobody.clone().header("Authorization", scheme);
-            assert_eq!(client.get("/users?username=root").await.status, 401, "{scheme:?}");
-        }
-    }
-
-    async fn other_schemes_are_no_way_to_sign_in(server) {
-        let ada = ada(&server).await;
-        let basic = |client: Client| client.header("Authorization", "Basic YWRhOnBhc3N3b3Jk");
-        // Alone it is an attempt that failed, also where nobody needs to sign in.
-        let open = "/users?username=root";
-        server.anonymous().get(open).await.expect(200);
-        assert_eq!(basic(server.anonymous()).get(open).await.expect(401).json(), json!({ "message": "401 Unauthorized" }));
-        server.anonymous().header("Authorization", "Digest x").get(open).await.expect(401);
-        // Beside a token or a session it is that of a proxy in between.
-        let token = server.token_of(ada.id, &["api"]).await;
-        basic(server.with_token(&token)).get("/user").await.expect(200);
-        basic(server.anonymous()).get(&format!("/user?access_token={token}")).await.expect(200);
-        basic(browser(&server, "ada").await).get("/user").await.expect(200);
-    }
-
-    async fn expired_and_revoked_tokens_say_so(server) {
-        let ada = server.person("ada").await;
-        let yesterday = (Utc::now() - TimeDelta::days(1)).date_naive();
-        let expired = server.token_until(ada.id, &["api"], Some(yesterday)).await;
-        let revoked = server.token_of(ada.id, &["api"]).await;
-        let id = server.token_row(&revoked).await.id;
-        revoke_personal(&server.backend, &Caller::user(ada.row.clone()), id, None).await.expect("a revocation");
-        for (token, text) in [
-            (expired, "Token is expired. You can either do re-authorization or token refresh."),
-            (revoked, "Token was revoked. You have to re-authorize from the user."),
-        ] {
-            let refused = server.with_token(&token).get("/user").await.expect(401);
-            assert_eq!(refused.json(), json!({
-                "message": "401 Unauthorized", "error": "invalid_token", "error_description": text,
-            }));
-            let challenge = refused.header("www-authenticate");
-            assert!(challenge.starts_with("Bearer ") && challenge.contains("error=\"invalid_token\"") && challenge.contains(text));
-        }
-        let today = server.token_until(ada.id, &["api"], Some(Utc::now().date_naive())).await;
-        server.with_token(&today).get("/user").await.expect(200);
-    }
-
-    async fn a_scope_that_does_not_reach_is_told_with_those_that_do(server) {
-        let ada = server.person("ada").await;
-        let token = server.token_of(ada.id, &["read_repository"]).await;
-        let refused = server.with_token(&token).get("/user").await.expect(403);
-        let text = "The request requires higher privileges than provided by the access token.";
-        assert_eq!(refused.json(), json!({
-            "error": "insufficient_scope", "error_description": text, "scope": "read_user api read_api",
-            "message": format!("403 Forbidden - {text}"),
-        }));
-        assert_eq!(refused.header("www-authenticate"), "");
-        let token = server.token_of(1, &["read_api"]).await;
-        let refused = server.with_token(&token).post("/users/1/block", json!({})).await.expect(403);
-        assert_eq!(refused.json()["scope"], "api");
-    }
-
-    async fn administrators_act_as_others_in_every_form(server) {
-        let ada = server.person("Ada").await;
-        let root = server.root();
-        for sudo in ["Ada", "aDA", &ada.id.to_string()] {
-            let by_header = root.clone().header("Sudo", sudo).get("/user").await.expect(200);
-            assert_eq!(by_header.json()["username"], "Ada");
-            let by_query = root.get(&format!("/user?sudo={sudo}")).await.expect(200);
-            assert_eq!(by_query.json()["username"], "Ada");
-        }
-        let narrow = server.token_of(1, &["sudo"]).await;
-        let acted = server.with_token(&narrow).get("/user?sudo=ada").await.expect(200);
-        assert_eq!(acted.json()["username"], "Ada");
-        assert_eq!(root.post("/users/1/block?sudo=ada", json!({})).await.status, 403);
-    }
-
-    async fn sudo_misuse_is_refused_in_order(server) {
-        let ada = ada(&server).await;
-        assert_eq!(server.anonymous().get("/users?username=root&sudo=ada").await.status, 401);
-        let by_user = server.token_of(ada.id, &["api", "sudo"]).await;
-        let refused = server.with_token(&by_user).get("/user?sudo=root").await.expect(403);
-        assert_eq!(refused.json(), json!({ "message": "403 Forbidden - Must be admin to use sudo" }));
-        let by_api = server.token_of(1, &["api"]).await;
-        let refused = server.with_token(&by_api).get("/user?sudo=nobody").await.expect(403);
-        assert_eq!((&refused.json()["error"], &refused.json()["scope"]), (&json!("insufficient_scope"), &json!("sudo")));
-        for target in ["nobody", "4711", "99999999999999999999"] {
-            let missing = server.root().get(&format!("/user?sudo={target}")).await.expect(404);
-            assert_eq!(missing.message(), format!("404 User with ID or username '{target}' Not Found"));
-        }
-        server.root().post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
-        let refused = server.root().get("/user?sudo=ada").await.expect(403);
-        assert_eq!(refused.message(), "403 Forbidden - Your account has been blocked.");
-    }
-
-    async fn digits_in_sudo_are_never_a_name(server) {
-        server.person("4711").await;
-        assert_eq!(server.root().get("/user?sudo=4711").await.status, 404);
-    }
-
-    async fn a_cookie_does_not_act_as_others(server) {
-        let ada = ada(&server).await;
-        server.root().put(&format!("/users/{}", ada.id), json!({ "admin": true })).await.expect(200);
-        let refused = browser(&server, "ada").await.get("/user?sudo=root").await.expect(403);
-        assert_eq!(refused.message(),
-            "403 Forbidden - Must be authenticated using an OAuth or Personal Access Token to use sudo");
-    }
-
-    async fn a_cookie_reads_but_does_not_write(server) {
-        ada(&server).await;
-        let browser = browser(&server, "ada").await;
-        browser.get("/user").await.expect(200);
-        assert_eq!(browser.head("/user").await.status, 200);
-        for request in [
-            browser.request(Method::POST, "/users/1/block"), browser.request(Method::DELETE, "/personal_access_tokens/1"),
-            browser.request(Method::DELETE, "/personal_access_tokens/1").header("X-CSRF-Token", "guess"),
-        ] {
-            assert_eq!(browser.send(request).await.status, 401);
-        }
-    }
-
-    async fn a_token_beats_a_cookie(server) {
-        ada(&server).await;
-        let both = browser(&server, "ada").await.header("Private-Token", ROOT_TOKEN);
-        assert_eq!(both.get("/user").await.expect(200).json()["username"], "root");
-        let bad = browser(&server, "ada").await.header("Private-Token", "unknown");
-        assert_eq!(bad.get("/user").await.status, 401);
-    }
-
-    async fn credentials_come_before_parameters_and_those_before_rights(server) {
-        let ada = server.person("ada").await;
-        assert_eq!(server.anonymous().get("/users/x").await.status, 401);
-        assert_eq!(ada.client.delete("/users/4711?hard_delete=x").await.status, 400);
-        assert_eq!(ada.client.delete("/users/4711").await.status, 404);
-        assert_eq!(ada.client.delete("/users/1").await.status, 403);
-        assert_eq!(ada.client.put("/users/1", json!({ "external": "x" })).await.status, 400);
+async fn a_token_counts_wherever_it_may_stand(server: TestServer) {
+    let ada = server.person("ada").await;
+    let token = server.token_of(ada.id, &["api"]).await;
+    let nobody = server.anonymous();
+    for (client, path) in [
+        (nobody.clone().header("Private-Token", &token), "/user".to_owned()),
+        (nobody.clone().header("PRIVATE-TOKEN", &token), "/user".to_owned()),
+        (nobody.clone().header("Authorization", &format!("Bearer {token}")), "/user".to_owned()),
+        (nobody.clone().header("Authorization", &format!("bearer  {token}")), "/user".to_owned()),
+        (nobody.clone(), format!("/user?private_token={token}")),
+        (nobody.clone(), format!("/user?access_token={token}")),
+    ] {
+        assert_eq!(client.get(&path).await.expect(200).json()["username"], "ada", "{path}");
     }
 }
+
+async fn the_query_beats_the_header(server: TestServer) {
+    let ada = server.person("ada").await;
+    let token = server.token_of(ada.id, &["api"]).await;
+    let seen = server.root().get(&format!("/user?private_token={token}")).await.expect(200);
+    assert_eq!(seen.json()["username"], "ada");
+    assert_eq!(server.root().get("/user?private_token=unknown").await.status, 401);
+    assert_eq!(server.root().get("/user?private_token=").await.status, 200);
+}
+
+async fn nobody_and_unknown_tokens_are_unauthorized(server: TestServer) {
+    let nobody = server.anonymous();
+    for client in [
+        nobody.clone(),
+        server.with_token("unknown"),
+        nobody.clone().header("Authorization", "Bearer unknown"),
+        nobody.clone().header("Authorization", "Basic cm9vdDpyb290"),
+        nobody.clone().header("Authorization", ROOT_TOKEN),
+        nobody.clone().header("Cookie", "_service_session=unknown"),
+    ] {
+        let refused = client.get("/user").await.expect(401);
+        assert_eq!(refused.json(), json!({ "message": "401 Unauthorized" }));
+    }
+    assert_eq!(server.with_token("unknown").get("/users?username=root").await.status, 401);
+    // A scheme without a token, where nobody would be answered.
+    for scheme in ["Bearer", "Bearer ", "bearer   "] {
+        let client = nobody.clone().header("Authorization", scheme);
+        assert_eq!(client.get("/users?username=root").await.status, 401, "{scheme:?}");
+    }
+}
+
+async fn other_schemes_are_no_way_to_sign_in(server: TestServer) {
+    let ada = ada(&server).await;
+    let basic = |client: Client| client.header("Authorization", "Basic YWRhOnBhc3N3b3Jk");
+    // Alone it is an attempt that failed, also where nobody needs to sign in.
+    let open = "/users?username=root";
+    server.anonymous().get(open).await.expect(200);
+    assert_eq!(basic(server.anonymous()).get(open).await.expect(401).json(), json!({ "message": "401 Unauthorized" }));
+    server.anonymous().header("Authorization", "Digest x").get(open).await.expect(401);
+    // Beside a token or a session it is that of a proxy in between.
+    let token = server.token_of(ada.id, &["api"]).await;
+    basic(server.with_token(&token)).get("/user").await.expect(200);
+    basic(server.anonymous()).get(&format!("/user?access_token={token}")).await.expect(200);
+    basic(browser(&server, "ada").await).get("/user").await.expect(200);
+}
+
+async fn expired_and_revoked_tokens_say_so(server: TestServer) {
+    let ada = server.person("ada").await;
+    let yesterday = (Utc::now() - TimeDelta::days(1)).date_naive();
+    let expired = server.token_until(ada.id, &["api"], Some(yesterday)).await;
+    let revoked = server.token_of(ada.id, &["api"]).await;
+    let id = server.token_row(&revoked).await.id;
+    revoke_personal(&server.backend, &Caller::user(ada.row.clone()), id, None).await.expect("a revocation");
+    for (token, text) in [
+        (expired, "Token is expired. You can either do re-authorization or token refresh."),
+        (revoked, "Token was revoked. You have to re-authorize from the user."),
+    ] {
+        let refused = server.with_token(&token).get("/user").await.expect(401);
+        assert_eq!(
+            refused.json(),
+            json!({
+                "message": "401 Unauthorized", "error": "invalid_token", "error_description": text,
+            })
+        );
+        let challenge = refused.header("www-authenticate");
+        assert!(
+            challenge.starts_with("Bearer ")
+                && challenge.contains("error=\"invalid_token\"")
+                && challenge.contains(text)
+        );
+    }
+    let today = server.token_until(ada.id, &["api"], Some(Utc::now().date_naive())).await;
+    server.with_token(&today).get("/user").await.expect(200);
+}
+
+async fn a_scope_that_does_not_reach_is_told_with_those_that_do(server: TestServer) {
+    let ada = server.person("ada").await;
+    let token = server.token_of(ada.id, &["read_repository"]).await;
+    let refused = server.with_token(&token).get("/user").await.expect(403);
+    let text = "The request requires higher privileges than provided by the access token.";
+    assert_eq!(
+        refused.json(),
+        json!({
+            "error": "insufficient_scope", "error_description": text, "scope": "read_user api read_api",
+            "message": format!("403 Forbidden - {text}"),
+        })
+    );
+    assert_eq!(refused.header("www-authenticate"), "");
+    let token = server.token_of(1, &["read_api"]).await;
+    let refused = server.with_token(&token).post("/users/1/block", json!({})).await.expect(403);
+    assert_eq!(refused.json()["scope"], "api");
+}
+
+async fn administrators_act_as_others_in_every_form(server: TestServer) {
+    let ada = server.person("Ada").await;
+    let root = server.root();
+    for sudo in ["Ada", "aDA", &ada.id.to_string()] {
+        let by_header = root.clone().header("Sudo", sudo).get("/user").await.expect(200);
+        assert_eq!(by_header.json()["username"], "Ada");
+        let by_query = root.get(&format!("/user?sudo={sudo}")).await.expect(200);
+        assert_eq!(by_query.json()["username"], "Ada");
+    }
+    let narrow = server.token_of(1, &["sudo"]).await;
+    let acted = server.with_token(&narrow).get("/user?sudo=ada").await.expect(200);
+    assert_eq!(acted.json()["username"], "Ada");
+    assert_eq!(root.post("/users/1/block?sudo=ada", json!({})).await.status, 403);
+}
+
+async fn sudo_misuse_is_refused_in_order(server: TestServer) {
+    let ada = ada(&server).await;
+    assert_eq!(server.anonymous().get("/users?username=root&sudo=ada").await.status, 401);
+    let by_user = server.token_of(ada.id, &["api", "sudo"]).await;
+    let refused = server.with_token(&by_user).get("/user?sudo=root").await.expect(403);
+    assert_eq!(refused.json(), json!({ "message": "403 Forbidden - Must be admin to use sudo" }));
+    let by_api = server.token_of(1, &["api"]).await;
+    let refused = server.with_token(&by_api).get("/user?sudo=nobody").await.expect(403);
+    assert_eq!((&refused.json()["error"], &refused.json()["scope"]), (&json!("insufficient_scope"), &json!("sudo")));
+    for target in ["nobody", "4711", "99999999999999999999"] {
+        let missing = server.root().get(&format!("/user?sudo={target}")).await.expect(404);
+        assert_eq!(missing.message(), format!("404 User with ID or username '{target}' Not Found"));
+    }
+    server.root().post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
+    let refused = server.root().get("/user?sudo=ada").await.expect(403);
+    assert_eq!(refused.message(), "403 Forbidden - Your account has been blocked.");
+}
+
+async fn digits_in_sudo_are_never_a_name(server: TestServer) {
+    server.person("4711").await;
+    assert_eq!(server.root().get("/user?sudo=4711").await.status, 404);
+}
+
+async fn a_cookie_does_not_act_as_others(server: TestServer) {
+    let ada = ada(&server).await;
+    server.root().put(&format!("/users/{}", ada.id), json!({ "admin": true })).await.expect(200);
+    let refused = browser(&server, "ada").await.get("/user?sudo=root").await.expect(403);
+    assert_eq!(
+        refused.message(),
+        "403 Forbidden - Must be authenticated using an OAuth or Personal Access Token to use sudo"
+    );
+}
+
+async fn a_cookie_reads_but_does_not_write(server: TestServer) {
+    ada(&server).await;
+    let browser = browser(&server, "ada").await;
+    browser.get("/user").await.expect(200);
+    assert_eq!(browser.head("/user").await.status, 200);
+    for request in [
+        browser.request(Method::POST, "/users/1/block"),
+        browser.request(Method::DELETE, "/personal_access_tokens/1"),
+        browser.request(Method::DELETE, "/personal_access_tokens/1").header("X-CSRF-Token", "guess"),
+    ] {
+        assert_eq!(browser.send(request).await.status, 401);
+    }
+}
+
+async fn a_token_beats_a_cookie(server: TestServer) {
+    ada(&server).await;
+    let both = browser(&server, "ada").await.header("Private-Token", ROOT_TOKEN);
+    assert_eq!(both.get("/user").await.expect(200).json()["username"], "root");
+    let bad = browser(&server, "ada").await.header("Private-Token", "unknown");
+    assert_eq!(bad.get("/user").await.status, 401);
+}
+
+async fn credentials_come_before_parameters_and_those_before_rights(server: TestServer) {
+    let ada = server.person("ada").await;
+    assert_eq!(server.anonymous().get("/users/x").await.status, 401);
+    assert_eq!(ada.client.delete("/users/4711?hard_delete=x").await.status, 400);
+    assert_eq!(ada.client.delete("/users/4711").await.status, 404);
+    assert_eq!(ada.client.delete("/users/1").await.status, 403);
+    assert_eq!(ada.client.put("/users/1", json!({ "external": "x" })).await.status, 400);
+}
+
+on_every_database![
+    a_token_counts_wherever_it_may_stand,
+    the_query_beats_the_header,
+    nobody_and_unknown_tokens_are_unauthorized,
+    other_schemes_are_no_way_to_sign_in,
+    expired_and_revoked_tokens_say_so,
+    a_scope_that_does_not_reach_is_told_with_those_that_do,
+    administrators_act_as_others_in_every_form,
+    sudo_misuse_is_refused_in_order,
+    digits_in_sudo_are_never_a_name,
+    a_cookie_does_not_act_as_others,
+    a_cookie_reads_but_does_not_write,
+    a_token_beats_a_cookie,
+    credentials_come_before_parameters_and_those_before_rights,
+];

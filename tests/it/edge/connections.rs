@@ -3,7 +3,7 @@
 use holdfast::config::Options;
 
 use crate::support::wire::{Wire, exchange};
-use crate::support::{Kind, TestServer, scenario};
+use crate::support::{Kind, TestServer, on_every_database};
 
 const TARGET: &str = "/api/v4/version";
 
@@ -13,167 +13,167 @@ fn get(target: &str, fields: &str) -> String {
 
 /// The head of a request whose body is said to have so many bytes.
 fn post(target: &str, length: usize) -> String {
-    format!(
-        "POST {target} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
-    )
+    format!("POST {target} HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n")
 }
 
 async fn server(options: Options) -> TestServer {
     TestServer::start_with(Kind::Sqlite, options).await
 }
 
-scenario! {
-    async fn what_is_no_request_is_refused_in_json(server) {
-        for text in [
-            "GET /api/v4/version\r\n\r\n",
-            "GET /api/v4/ver sion HTTP/1.1\r\n\r\n",
-            "G\x01T /api/v4/version HTTP/1.1\r\n\r\n",
-            "GET /api/v4/version HTTP/3.9\r\n\r\n",
-            "GET /api/v4/version HTTP/1.1\r\nHost h\r\n\r\n",
-            "POST /api/v4/projects HTTP/1.1\r\nHost: h\r\nContent-Length: x\r\n\r\n",
-            "GET http://[/api/v4/version HTTP/1.1\r\n\r\n",
-            "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
-        ] {
-            let answer = exchange(&server.base, text).await;
-            assert_eq!(answer.status, 400, "{text:?}");
-            assert_eq!(answer.message(), "400 Bad Request - the request is not valid HTTP", "{text:?}");
-            assert_eq!(answer.headers["connection"], "close");
-            assert_eq!(answer.headers["x-frame-options"], "SAMEORIGIN");
-        }
-    }
-
-    async fn a_refusal_comes_after_the_answers_to_what_was_asked_before(server) {
-        let mut wire = Wire::connect(&server.base).await;
-        wire.send(format!("GET {TARGET}?private_token=x HTTP/1.1\r\nHost: h\r\n\r\nnonsense\r\n\r\n")).await;
-        assert_eq!(wire.answer().await.status, 401);
-        assert_eq!(wire.answer().await.status, 400);
-        wire.closed().await;
-    }
-
-    async fn a_small_body_that_nobody_reads_leaves_the_connection_as_it_was(server) {
-        let mut wire = Wire::connect(&server.base).await;
-        for (target, status) in [("/api/v4/projects/1/issues/1/notes", 401), ("/nothing", 404), ("/api/v4/nothing", 404)] {
-            // The body comes when the answer is known already.
-            wire.send(post(target, 13)).await;
-            server.root().get("/version").await.expect(200);
-            wire.send("{\"body\": \"x\"}").await;
-            let answer = wire.answer().await;
-            assert_eq!((answer.status, answer.headers.get("connection")), (status, None), "{target}");
-        }
-        wire.send(get(TARGET, "")).await;
-        assert_eq!(wire.answer().await.status, 401);
-    }
-
-    async fn a_body_that_nobody_waits_for_ends_the_connection_and_the_answer_says_so(server) {
-        for (head, body) in [
-            (post("/api/v4/projects/1/issues/1/notes", 13), ""),
-            (post("/nothing", 13), "{\"body\":"),
-            (post("/nothing", 100_000), ""),
-            (post("/nothing", 13).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n"), ""),
-        ] {
-            let mut wire = Wire::connect(&server.base).await;
-            wire.send(format!("{head}{body}")).await;
-            let answer = wire.answer().await;
-            assert!(matches!(answer.status, 401 | 404), "{head}");
-            assert_eq!(answer.headers.get("connection").map(String::as_str), Some("close"), "{head}");
-            wire.closed().await;
-        }
-    }
-
-    async fn long_targets_are_refused_in_json(server) {
-        let query = |length: usize| get(&format!("{TARGET}?x={}", "y".repeat(length)), "");
-        assert_eq!(exchange(&server.base, query(8_000)).await.status, 401);
-        for length in [9_000, 20_000, 60_000, 70_000, 1 << 20] {
-            let answer = exchange(&server.base, query(length)).await;
-            assert!(matches!(answer.status, 414 | 431), "{length}: {}", answer.status);
-            assert!(answer.message().starts_with("4"), "{length}");
-        }
-        let path = get(&format!("/api/v4/projects/{}", "p".repeat(17_000)), "");
-        let answer = exchange(&server.base, path).await;
-        assert_eq!((answer.status, answer.message().as_str()), (414, "414 URI Too Long - path and query may have 16384 bytes"));
-    }
-
-    async fn long_queries_do_not_blow_up_the_links_of_a_page(server) {
-        server.person("ada").await;
-        let answer = server.root().get(&format!("/users?per_page=1&x={}", "y".repeat(8_000))).await.expect(200);
-        let link = answer.header("link");
-        assert!(link.ends_with("rel=\"next\"") && link.matches("rel=").count() == 1 && link.len() < 9_000, "{link}");
-        let next = link.trim_start_matches(&format!("<{}", server.base)).split('>').next().expect("an address");
-        server.root().get(&format!("/{next}")).await.expect(200);
-    }
-
-    async fn huge_and_countless_header_fields_are_refused_in_json(server) {
-        let large = |length: usize| get(TARGET, &format!("X-A: {}\r\n", "y".repeat(length)));
-        let many = |count: usize| get(TARGET, &"X-A: y\r\n".repeat(count));
-        assert_eq!(exchange(&server.base, large(30_000)).await.status, 401);
-        assert_eq!(exchange(&server.base, many(90)).await.status, 401);
-        for text in [large(40_000), large(100_000), large(10 << 20), many(99), many(2_000)] {
-            let answer = exchange(&server.base, text).await;
-            assert_eq!(answer.status, 431);
-            assert!(answer.message().starts_with("431 Request Header Fields Too Large - "));
-        }
-    }
-
-    async fn millions_of_tiny_chunks_are_refused_soon(server) {
-        let head = "POST /api/v4/projects?private_token=root-token-of-the-tests HTTP/1.1\r\nHost: h\r\n\
-                    Content-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
-        let body = "1\r\n \r\n".repeat(4_000_000);
-        let began = std::time::Instant::now();
-        let answer = exchange(&server.base, format!("{head}{body}0\r\n\r\n")).await;
-        assert_eq!(answer.status, 400);
-        assert_eq!(answer.message(), "the body comes in too many too small pieces");
-        assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
-    }
-
-    async fn a_body_in_many_small_chunks_is_taken(server) {
-        let head = "POST /api/v4/projects?private_token=root-token-of-the-tests HTTP/1.1\r\nHost: h\r\n\
-                    Content-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
-        let chunks: String = r#"{"name": "tiny", "path": "tiny"}"#.chars().map(|c| format!("1\r\n{c}\r\n")).collect();
-        let body = "1\r\n \r\n".repeat(50_000);
-        let answer = exchange(&server.base, format!("{head}{chunks}{body}0\r\n\r\n")).await;
-        assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
-    }
-
-    async fn http2_in_clear_text_is_spoken(server) {
-        let client = crate::support::client::http().http2_prior_knowledge().build().expect("a client");
-        let answer = client.get(format!("{}{TARGET}", server.base)).send().await.expect("an answer");
-        assert_eq!((answer.status().as_u16(), answer.version()), (401, reqwest::Version::HTTP_2));
-        let long = format!("{}{TARGET}?x={}", server.base, "y".repeat(9_000));
-        let answer = client.get(long).send().await.expect("an answer");
-        assert_eq!(answer.status().as_u16(), 414);
+async fn what_is_no_request_is_refused_in_json(server: TestServer) {
+    for text in [
+        "GET /api/v4/version\r\n\r\n",
+        "GET /api/v4/ver sion HTTP/1.1\r\n\r\n",
+        "G\x01T /api/v4/version HTTP/1.1\r\n\r\n",
+        "GET /api/v4/version HTTP/3.9\r\n\r\n",
+        "GET /api/v4/version HTTP/1.1\r\nHost h\r\n\r\n",
+        "POST /api/v4/projects HTTP/1.1\r\nHost: h\r\nContent-Length: x\r\n\r\n",
+        "GET http://[/api/v4/version HTTP/1.1\r\n\r\n",
+        "\x16\x03\x01\x02\x00\x01\x00\x01\r\n\r\n",
+    ] {
+        let answer = exchange(&server.base, text).await;
+        assert_eq!(answer.status, 400, "{text:?}");
+        assert_eq!(answer.message(), "400 Bad Request - the request is not valid HTTP", "{text:?}");
+        assert_eq!(answer.headers["connection"], "close");
+        assert_eq!(answer.headers["x-frame-options"], "SAMEORIGIN");
     }
 }
 
+async fn a_refusal_comes_after_the_answers_to_what_was_asked_before(server: TestServer) {
+    let mut wire = Wire::connect(&server.base).await;
+    wire.send(format!("GET {TARGET}?private_token=x HTTP/1.1\r\nHost: h\r\n\r\nnonsense\r\n\r\n")).await;
+    assert_eq!(wire.answer().await.status, 401);
+    assert_eq!(wire.answer().await.status, 400);
+    wire.closed().await;
+}
+
+async fn a_small_body_that_nobody_reads_leaves_the_connection_as_it_was(server: TestServer) {
+    let mut wire = Wire::connect(&server.base).await;
+    for (target, status) in [("/api/v4/projects/1/issues/1/notes", 401), ("/nothing", 404), ("/api/v4/nothing", 404)] {
+        // The body comes when the answer is known already.
+        wire.send(post(target, 13)).await;
+        server.root().get("/version").await.expect(200);
+        wire.send("{\"body\": \"x\"}").await;
+        let answer = wire.answer().await;
+        assert_eq!((answer.status, answer.headers.get("connection")), (status, None), "{target}");
+    }
+    wire.send(get(TARGET, "")).await;
+    assert_eq!(wire.answer().await.status, 401);
+}
+
+async fn a_body_that_nobody_waits_for_ends_the_connection_and_the_answer_says_so(server: TestServer) {
+    for (head, body) in [
+        (post("/api/v4/projects/1/issues/1/notes", 13), ""),
+        (post("/nothing", 13), "{\"body\":"),
+        (post("/nothing", 100_000), ""),
+        (post("/nothing", 13).replace("\r\n\r\n", "\r\nExpect: 100-continue\r\n\r\n"), ""),
+    ] {
+        let mut wire = Wire::connect(&server.base).await;
+        wire.send(format!("{head}{body}")).await;
+        let answer = wire.answer().await;
+        assert!(matches!(answer.status, 401 | 404), "{head}");
+        assert_eq!(answer.headers.get("connection").map(String::as_str), Some("close"), "{head}");
+        wire.closed().await;
+    }
+}
+
+async fn long_targets_are_refused_in_json(server: TestServer) {
+    let query = |length: usize| get(&format!("{TARGET}?x={}", "y".repeat(length)), "");
+    assert_eq!(exchange(&server.base, query(8_000)).await.status, 401);
+    for length in [9_000, 20_000, 60_000, 70_000, 1 << 20] {
+        let answer = exchange(&server.base, query(length)).await;
+        assert!(matches!(answer.status, 414 | 431), "{length}: {}", answer.status);
+        assert!(answer.message().starts_with("4"), "{length}");
+    }
+    let path = get(&format!("/api/v4/projects/{}", "p".repeat(17_000)), "");
+    let answer = exchange(&server.base, path).await;
+    assert_eq!(
+        (answer.status, answer.message().as_str()),
+        (414, "414 URI Too Long - path and query may have 16384 bytes")
+    );
+}
+
+async fn long_queries_do_not_blow_up_the_links_of_a_page(server: TestServer) {
+    server.person("ada").await;
+    let answer = server.root().get(&format!("/users?per_page=1&x={}", "y".repeat(8_000))).await.expect(200);
+    let link = answer.header("link");
+    assert!(link.ends_with("rel=\"next\"") && link.matches("rel=").count() == 1 && link.len() < 9_000, "{link}");
+    let next = link.trim_start_matches(&format!("<{}", server.base)).split('>').next().expect("an address");
+    server.root().get(&format!("/{next}")).await.expect(200);
+}
+
+async fn huge_and_countless_header_fields_are_refused_in_json(server: TestServer) {
+    let large = |length: usize| get(TARGET, &format!("X-A: {}\r\n", "y".repeat(length)));
+    let many = |count: usize| get(TARGET, &"X-A: y\r\n".repeat(count));
+    assert_eq!(exchange(&server.base, large(30_000)).await.status, 401);
+    assert_eq!(exchange(&server.base, many(90)).await.status, 401);
+    for text in [large(40_000), large(100_000), large(10 << 20), many(99), many(2_000)] {
+        let answer = exchange(&server.base, text).await;
+        assert_eq!(answer.status, 431);
+        assert!(answer.message().starts_with("431 Request Header Fields Too Large - "));
+    }
+}
+
+async fn millions_of_tiny_chunks_are_refused_soon(server: TestServer) {
+    let head = "POST /api/v4/projects?private_token=root-token-of-the-tests HTTP/1.1\r\nHost: h\r\n\
+                Content-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let body = "1\r\n \r\n".repeat(4_000_000);
+    let began = std::time::Instant::now();
+    let answer = exchange(&server.base, format!("{head}{body}0\r\n\r\n")).await;
+    assert_eq!(answer.status, 400);
+    assert_eq!(answer.message(), "the body comes in too many too small pieces");
+    assert!(began.elapsed().as_secs() < 20, "{:?}", began.elapsed());
+}
+
+async fn a_body_in_many_small_chunks_is_taken(server: TestServer) {
+    let head = "POST /api/v4/projects?private_token=root-token-of-the-tests HTTP/1.1\r\nHost: h\r\n\
+                Content-Type: application/json\r\nConnection: close\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let chunks: String = r#"{"name": "tiny", "path": "tiny"}"#.chars().map(|c| format!("1\r\n{c}\r\n")).collect();
+    let body = "1\r\n \r\n".repeat(50_000);
+    let answer = exchange(&server.base, format!("{head}{chunks}{body}0\r\n\r\n")).await;
+    assert_eq!(answer.status, 201, "{}", String::from_utf8_lossy(&answer.body));
+}
+
+async fn http2_in_clear_text_is_spoken(server: TestServer) {
+    let client = crate::support::client::http().http2_prior_knowledge().build().expect("a client");
+    let answer = client.get(format!("{}{TARGET}", server.base)).send().await.expect("an answer");
+    assert_eq!((answer.status().as_u16(), answer.version()), (401, reqwest::Version::HTTP_2));
+    let long = format!("{}{TARGET}?x={}", server.base, "y".repeat(9_000));
+    let answer = client.get(long).send().await.expect("an answer");
+    assert_eq!(answer.status().as_u16(), 414);
+}
+
+on_every_database![
+    what_is_no_request_is_refused_in_json,
+    a_refusal_comes_after_the_answers_to_what_was_asked_before,
+    a_small_body_that_nobody_reads_leaves_the_connection_as_it_was,
+    a_body_that_nobody_waits_for_ends_the_connection_and_the_answer_says_so,
+    long_targets_are_refused_in_json,
+    long_queries_do_not_blow_up_the_links_of_a_page,
+    huge_and_countless_header_fields_are_refused_in_json,
+    millions_of_tiny_chunks_are_refused_soon,
+    a_body_in_many_small_chunks_is_taken,
+    http2_in_clear_text_is_spoken,
+];
+
 #[tokio::test]
 async fn half_a_head_is_not_waited_for() {
-    let server = server(Options {
-        idle_timeout: Some(1),
-        ..Options::default()
-    })
-    .await;
+    let server = server(Options { idle_timeout: Some(1), ..Options::default() }).await;
     let mut wire = Wire::connect(&server.base).await;
     wire.send("GET /api/v4/version HTTP/1.1\r\nHos").await;
     let answer = wire.answer().await;
     assert_eq!(answer.status, 408);
-    assert_eq!(
-        answer.message(),
-        "408 Request Timeout - the head of the request did not come in time"
-    );
+    assert_eq!(answer.message(), "408 Request Timeout - the head of the request did not come in time");
     wire.closed().await;
     server.stop().await;
 }
 
 #[tokio::test]
 async fn idle_connections_are_closed_without_a_word() {
-    let server = server(Options {
-        idle_timeout: Some(1),
-        ..Options::default()
-    })
-    .await;
+    let server = server(Options { idle_timeout: Some(1), ..Options::default() }).await;
     let mut fresh = Wire::connect(&server.base).await;
     let mut used = Wire::connect(&server.base).await;
-    used.send(format!("GET {TARGET} HTTP/1.1\r\nHost: h\r\n\r\n"))
-        .await;
+    used.send(format!("GET {TARGET} HTTP/1.1\r\nHost: h\r\n\r\n")).await;
     assert_eq!(used.answer().await.status, 401);
     fresh.closed().await;
     used.closed().await;
@@ -182,16 +182,11 @@ async fn idle_connections_are_closed_without_a_word() {
 
 #[tokio::test]
 async fn connections_beyond_the_limit_wait_for_a_place() {
-    let server = server(Options {
-        max_connections: Some(2),
-        ..Options::default()
-    })
-    .await;
+    let server = server(Options { max_connections: Some(2), ..Options::default() }).await;
     let mut held = Vec::new();
     for _ in 0..2 {
         let mut wire = Wire::connect(&server.base).await;
-        wire.send(format!("GET {TARGET} HTTP/1.1\r\nHost: h\r\n\r\n"))
-            .await;
+        wire.send(format!("GET {TARGET} HTTP/1.1\r\nHost: h\r\n\r\n")).await;
         assert_eq!(wire.answer().await.status, 401);
         held.push(wire);
     }

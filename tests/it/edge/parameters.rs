@@ -5,186 +5,231 @@ use reqwest::header::CONTENT_TYPE;
 use reqwest::multipart::Form;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 const PATH: &str = "/users/1/impersonation_tokens";
 
 /// Sends a body of a given type.
 async fn raw(client: &Client, content_type: &str, body: impl Into<reqwest::Body>) -> Answer {
-    let request = client
-        .request(Method::POST, PATH)
-        .header(CONTENT_TYPE, content_type);
+    let request = client.request(Method::POST, PATH).header(CONTENT_TYPE, content_type);
     client.send(request.body(body)).await
 }
 
-scenario! {
-    async fn the_same_call_is_understood_in_every_form(server) {
-        let root = server.root();
-        let (name, day) = ("a b&c", "2099-01-31");
-        let form = Form::new().text("name", name).text("scopes[]", "api").text("scopes[]", "sudo").text("expires_at", day);
-        let query = format!("{PATH}?name=a%20b%26c&scopes[]=api&scopes%5B%5D=sudo&expires_at={day}");
-        let half = format!("{PATH}?name=ignored&scopes[]=api&scopes[]=sudo");
-        for (form, answer) in [
-            ("JSON", root.post(PATH, json!({ "name": name, "scopes": ["api", "sudo"], "expires_at": day })).await),
-            ("urlencoded", root.post_form(PATH, &[("name", name), ("scopes[]", "api"), ("scopes[]", "sudo"), ("expires_at", day)]).await),
-            ("multipart", root.send(root.request(Method::POST, PATH).multipart(form)).await),
-            ("query", root.send(root.request(Method::POST, &query)).await),
-            ("both", root.post(&half, json!({ "name": name, "expires_at": day })).await),
-            ("JSON of a kind", raw(&root, "application/vnd.api+json", format!(r#"{{"name":"{name}","scopes":["api","sudo"],"expires_at":"{day}"}}"#)).await),
-        ] {
-            let made = answer.expect(201).json();
-            assert_eq!((&made["name"], &made["scopes"], &made["expires_at"]), (&json!(name), &json!(["api", "sudo"]), &json!(day)), "{form}");
-        }
-    }
-
-    async fn text_becomes_what_the_contract_asks_for(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        for (sent, flag) in [("true", true), ("1", true), ("false", false), ("0", false)] {
-            let request = server.root().request(Method::PUT, &path).form(&[("external", sent), ("projects_limit", "7")]);
-            let changed = server.root().send(request).await.expect(200).json();
-            assert_eq!((&changed["external"], &changed["projects_limit"]), (&json!(flag), &json!(7)));
-        }
-    }
-
-    async fn unknown_parameters_are_ignored_and_the_path_beats_the_body(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        let changed = server.root().put(&path, json!({ "id": 1, "state": "blocked", "nonsense": [[]], "bio": "x" })).await;
-        let changed = changed.expect(200).json();
-        assert_eq!((&changed["id"], &changed["state"], &changed["bio"]), (&json!(ada.id), &json!("active"), &json!("x")));
-    }
-
-    async fn every_fault_is_told_at_once_under_both_names(server) {
-        let refused = server.root().post("/users", json!({ "email": 7.5, "admin": "perhaps", "projects_limit": "many" })).await;
-        let body = refused.expect(400).json();
-        assert_eq!(body["message"], body["error"]);
-        let text = body["message"].as_str().expect("a text");
-        for part in ["name is missing", "username is missing", "admin is invalid", "projects_limit is invalid"] {
-            assert!(text.contains(part), "{part}: {text}");
-        }
-    }
-
-    async fn bodies_that_are_not_what_they_say_are_refused(server) {
-        let root = server.root();
-        let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
-        let wide = format!("{{\"name\":\"x\",\"scopes\":{deep}}}");
-        for (content_type, body) in [
-            ("application/json", "{\"name\":"), ("application/json", "[1]"), ("application/json", "7"),
-            ("application/json", "{\"name\":\"a\",\"name\":\"b\",\"scopes\":[\"api\"]}"), ("application/json", &wide),
-            ("text/plain", "name=x"), ("application/xml", "<name/>"), ("multipart/form-data", "no boundary"),
-            ("multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\ncut"),
-            ("application/x-www-form-urlencoded", "name=%FF"), ("application/x-www-form-urlencoded", "name=%00&scopes[]=api"),
-            ("application/x-www-form-urlencoded", "name[[[[=x"),
-        ] {
-            let refused = raw(&root, content_type, body.to_owned()).await;
-            assert_eq!(refused.status, 400, "{content_type}: {}", &body[..body.len().min(60)]);
-        }
-        let invalid = raw(&root, "application/json", b"{\"name\":\"\xff\"}".to_vec()).await;
-        assert_eq!(invalid.status, 400);
-        let many = "a[b]".to_owned() + &"[c]".repeat(1_000);
-        assert_eq!(raw(&root, "application/x-www-form-urlencoded", many + "=1").await.status, 400);
-    }
-
-    async fn an_empty_body_of_any_type_is_no_body(server) {
-        let root = server.root();
-        for content_type in ["application/json", "application/x-www-form-urlencoded", "text/plain"] {
-            let request = root.request(Method::GET, "/user").header(CONTENT_TYPE, content_type);
-            root.send(request).await.expect(200);
-            assert_eq!(raw(&root, content_type, "").await.message(), "name is missing, name is empty");
-        }
-    }
-
-    async fn bodies_over_the_limit_are_refused(server) {
-        let root = server.root();
-        let refused = root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await;
-        assert_eq!((refused.status, refused.message()), (413, "413 Request Entity Too Large".to_owned()));
-        let chunks = futures_util::stream::iter((0..40).map(|_| Ok::<_, std::io::Error>(vec![b' '; 65_536])));
-        let refused = raw(&root, "application/json", reqwest::Body::wrap_stream(chunks)).await;
-        assert_eq!(refused.status, 413);
-    }
-
-    async fn pages_are_bounded(server) {
-        let root = server.root();
-        for (query, page, size) in [
-            ("", "1", "20"), ("per_page=7&page=2", "2", "7"), ("per_page=101", "1", "100"), ("per_page=0", "1", "20"),
-            ("per_page=-1", "1", "20"), ("page=0", "1", "20"), ("page=-5", "1", "20"),
-            ("page=1000000000000000000", "1000000000000000000", "20"),
-        ] {
-            let seen = root.get(&format!("/users?{query}")).await.expect(200);
-            assert_eq!((seen.header("x-page"), seen.header("x-per-page")), (page, size), "{query}");
-            assert_eq!((seen.header("x-total"), seen.header("x-next-page")), ("1", ""), "{query}");
-        }
-        for query in ["page=x", "per_page=1.5", "page=99999999999999999999", "per_page[]=1"] {
-            assert_eq!(root.get(&format!("/users?{query}")).await.status, 400, "{query}");
-        }
-    }
-
-    async fn links_lead_through_the_pages_and_carry_no_token(server) {
-        for name in ["a", "b", "c", "d"] {
-            server.person(name).await;
-        }
-        let token = server.token_of(1, &["api"]).await;
-        let seen = server.anonymous().get(&format!("/users?per_page=2&page=2&active=true&private_token={token}")).await.expect(200);
-        let link = |page: u32, rel: &str| {
-            format!("<{}/api/v4/users?page={page}&per_page=2&active=true>; rel=\"{rel}\"", server.base)
-        };
-        let wanted = [link(1, "prev"), link(3, "next"), link(1, "first"), link(3, "last")].join(", ");
-        assert_eq!(seen.header("link"), wanted);
-        assert_eq!((seen.header("x-total"), seen.header("x-total-pages"), seen.header("x-prev-page")), ("5", "3", "1"));
-    }
-
-    async fn what_is_no_operation_is_answered_in_json(server) {
-        let root = server.root();
-        for path in ["/nothing", "/users/1/nothing", "/", "/users/", "//api/v5/user", "/projects/a/b/nothing"] {
-            let missing = root.get(path).await;
-            assert_eq!((missing.status, missing.message()), (404, "404 Not Found".to_owned()), "{path}");
-            assert_eq!(missing.header("content-type"), "application/json", "{path}");
-        }
-        for (method, path, allow) in [
-            (Method::POST, "/user", "GET, HEAD"), (Method::PATCH, "/users/1", "DELETE, GET, HEAD, PUT"),
-            (Method::GET, "/users/1/block", "POST"),
-        ] {
-            let refused = root.send(root.request(method, path)).await.expect(405);
-            assert_eq!(refused.header("allow"), allow, "{path}");
-            assert_eq!(refused.json()["message"], refused.json()["error"]);
-        }
-        let gone = root.get("//api/v3/projects").await.expect(410);
-        assert_eq!(gone.json()["error"], "API V3 is no longer supported. Use API V4 instead.");
-    }
-
-    async fn request_ids_are_echoed_when_they_are_harmless(server) {
-        let id = |sent: &'static str| {
-            let client = server.root().header("X-Request-Id", sent);
-            async move { client.get("/version").await.header("x-request-id").to_owned() }
-        };
-        assert_eq!(id("abc-123_x.y").await, "abc-123_x.y");
-        for bad in ["a b", "", "<script>"] {
-            let made = id(bad).await;
-            assert!(made.len() == 32 && made != bad, "{made}");
-        }
-        let seen = server.root().get("/version").await;
-        assert_eq!((seen.header("x-frame-options"), seen.header("x-content-type-options")), ("SAMEORIGIN", "nosniff"));
-    }
-
-    async fn head_answers_as_get_without_a_body(server) {
-        let root = server.root();
-        for path in ["/user", "/users", "/version", "/users/1"] {
-            let (get, head) = (root.get(path).await, root.head(path).await);
-            assert_eq!((head.status, head.body.len()), (get.status, 0), "{path}");
-            assert_eq!(head.header("x-total"), get.header("x-total"), "{path}");
-            assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
-        }
-        assert_eq!(server.anonymous().head("/user").await.status, 401);
-    }
-
-    async fn null_and_odd_types_do_not_pass_for_values(server) {
-        for name in [json!(null), json!({}), json!([]), json!("")] {
-            let body: Value = json!({ "name": name, "scopes": ["api"] });
-            assert_eq!(server.root().post(PATH, body).await.status, 400, "{name}");
-        }
-        for scopes in [json!({ "a": 1 }), json!([{}]), json!([[]]), json!(["x".repeat(65)])] {
-            assert_eq!(server.root().post(PATH, json!({ "name": "x", "scopes": scopes })).await.status, 400);
-        }
+async fn the_same_call_is_understood_in_every_form(server: TestServer) {
+    let root = server.root();
+    let (name, day) = ("a b&c", "2099-01-31");
+    let form = Form::new().text("name", name).text("scopes[]", "api").text("scopes[]", "sudo").text("expires_at", day);
+    let query = format!("{PATH}?name=a%20b%26c&scopes[]=api&scopes%5B%5D=sudo&expires_at={day}");
+    let half = format!("{PATH}?name=ignored&scopes[]=api&scopes[]=sudo");
+    for (form, answer) in [
+        ("JSON", root.post(PATH, json!({ "name": name, "scopes": ["api", "sudo"], "expires_at": day })).await),
+        (
+            "urlencoded",
+            root.post_form(PATH, &[("name", name), ("scopes[]", "api"), ("scopes[]", "sudo"), ("expires_at", day)])
+                .await,
+        ),
+        ("multipart", root.send(root.request(Method::POST, PATH).multipart(form)).await),
+        ("query", root.send(root.request(Method::POST, &query)).await),
+        ("both", root.post(&half, json!({ "name": name, "expires_at": day })).await),
+        (
+            "JSON of a kind",
+            raw(
+                &root,
+                "application/vnd.api+json",
+                format!(r#"{{"name":"{name}","scopes":["api","sudo"],"expires_at":"{day}"}}"#),
+            )
+            .await,
+        ),
+    ] {
+        let made = answer.expect(201).json();
+        assert_eq!(
+            (&made["name"], &made["scopes"], &made["expires_at"]),
+            (&json!(name), &json!(["api", "sudo"]), &json!(day)),
+            "{form}"
+        );
     }
 }
+
+async fn text_becomes_what_the_contract_asks_for(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    for (sent, flag) in [("true", true), ("1", true), ("false", false), ("0", false)] {
+        let request = server.root().request(Method::PUT, &path).form(&[("external", sent), ("projects_limit", "7")]);
+        let changed = server.root().send(request).await.expect(200).json();
+        assert_eq!((&changed["external"], &changed["projects_limit"]), (&json!(flag), &json!(7)));
+    }
+}
+
+async fn unknown_parameters_are_ignored_and_the_path_beats_the_body(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    let changed = server.root().put(&path, json!({ "id": 1, "state": "blocked", "nonsense": [[]], "bio": "x" })).await;
+    let changed = changed.expect(200).json();
+    assert_eq!((&changed["id"], &changed["state"], &changed["bio"]), (&json!(ada.id), &json!("active"), &json!("x")));
+}
+
+async fn every_fault_is_told_at_once_under_both_names(server: TestServer) {
+    let refused =
+        server.root().post("/users", json!({ "email": 7.5, "admin": "perhaps", "projects_limit": "many" })).await;
+    let body = refused.expect(400).json();
+    assert_eq!(body["message"], body["error"]);
+    let text = body["message"].as_str().expect("a text");
+    for part in ["name is missing", "username is missing", "admin is invalid", "projects_limit is invalid"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+async fn bodies_that_are_not_what_they_say_are_refused(server: TestServer) {
+    let root = server.root();
+    let deep = format!("{}1{}", "[".repeat(5_000), "]".repeat(5_000));
+    let wide = format!("{{\"name\":\"x\",\"scopes\":{deep}}}");
+    for (content_type, body) in [
+        ("application/json", "{\"name\":"),
+        ("application/json", "[1]"),
+        ("application/json", "7"),
+        ("application/json", "{\"name\":\"a\",\"name\":\"b\",\"scopes\":[\"api\"]}"),
+        ("application/json", &wide),
+        ("text/plain", "name=x"),
+        ("application/xml", "<name/>"),
+        ("multipart/form-data", "no boundary"),
+        ("multipart/form-data; boundary=x", "--x\r\nContent-Disposition: form-data; name=\"name\"\r\n\r\ncut"),
+        ("application/x-www-form-urlencoded", "name=%FF"),
+        ("application/x-www-form-urlencoded", "name=%00&scopes[]=api"),
+        ("application/x-www-form-urlencoded", "name[[[[=x"),
+    ] {
+        let refused = raw(&root, content_type, body.to_owned()).await;
+        assert_eq!(refused.status, 400, "{content_type}: {}", &body[..body.len().min(60)]);
+    }
+    let invalid = raw(&root, "application/json", b"{\"name\":\"\xff\"}".to_vec()).await;
+    assert_eq!(invalid.status, 400);
+    let many = "a[b]".to_owned() + &"[c]".repeat(1_000);
+    assert_eq!(raw(&root, "application/x-www-form-urlencoded", many + "=1").await.status, 400);
+}
+
+async fn an_empty_body_of_any_type_is_no_body(server: TestServer) {
+    let root = server.root();
+    for content_type in ["application/json", "application/x-www-form-urlencoded", "text/plain"] {
+        let request = root.request(Method::GET, "/user").header(CONTENT_TYPE, content_type);
+        root.send(request).await.expect(200);
+        assert_eq!(raw(&root, content_type, "").await.message(), "name is missing, name is empty");
+    }
+}
+
+async fn bodies_over_the_limit_are_refused(server: TestServer) {
+    let root = server.root();
+    let refused = root.post(PATH, json!({ "name": "x".repeat(1_100_000) })).await;
+    assert_eq!((refused.status, refused.message()), (413, "413 Request Entity Too Large".to_owned()));
+    let chunks = futures_util::stream::iter((0..40).map(|_| Ok::<_, std::io::Error>(vec![b' '; 65_536])));
+    let refused = raw(&root, "application/json", reqwest::Body::wrap_stream(chunks)).await;
+    assert_eq!(refused.status, 413);
+}
+
+async fn pages_are_bounded(server: TestServer) {
+    let root = server.root();
+    for (query, page, size) in [
+        ("", "1", "20"),
+        ("per_page=7&page=2", "2", "7"),
+        ("per_page=101", "1", "100"),
+        ("per_page=0", "1", "20"),
+        ("per_page=-1", "1", "20"),
+        ("page=0", "1", "20"),
+        ("page=-5", "1", "20"),
+        ("page=1000000000000000000", "1000000000000000000", "20"),
+    ] {
+        let seen = root.get(&format!("/users?{query}")).await.expect(200);
+        assert_eq!((seen.header("x-page"), seen.header("x-per-page")), (page, size), "{query}");
+        assert_eq!((seen.header("x-total"), seen.header("x-next-page")), ("1", ""), "{query}");
+    }
+    for query in ["page=x", "per_page=1.5", "page=99999999999999999999", "per_page[]=1"] {
+        assert_eq!(root.get(&format!("/users?{query}")).await.status, 400, "{query}");
+    }
+}
+
+async fn links_lead_through_the_pages_and_carry_no_token(server: TestServer) {
+    for name in ["a", "b", "c", "d"] {
+        server.person(name).await;
+    }
+    let token = server.token_of(1, &["api"]).await;
+    let seen = server
+        .anonymous()
+        .get(&format!("/users?per_page=2&page=2&active=true&private_token={token}"))
+        .await
+        .expect(200);
+    let link = |page: u32, rel: &str| {
+        format!("<{}/api/v4/users?page={page}&per_page=2&active=true>; rel=\"{rel}\"", server.base)
+    };
+    let wanted = [link(1, "prev"), link(3, "next"), link(1, "first"), link(3, "last")].join(", ");
+    assert_eq!(seen.header("link"), wanted);
+    assert_eq!((seen.header("x-total"), seen.header("x-total-pages"), seen.header("x-prev-page")), ("5", "3", "1"));
+}
+
+async fn what_is_no_operation_is_answered_in_json(server: TestServer) {
+    let root = server.root();
+    for path in ["/nothing", "/users/1/nothing", "/", "/users/", "//api/v5/user", "/projects/a/b/nothing"] {
+        let missing = root.get(path).await;
+        assert_eq!((missing.status, missing.message()), (404, "404 Not Found".to_owned()), "{path}");
+        assert_eq!(missing.header("content-type"), "application/json", "{path}");
+    }
+    for (method, path, allow) in [
+        (Method::POST, "/user", "GET, HEAD"),
+        (Method::PATCH, "/users/1", "DELETE, GET, HEAD, PUT"),
+        (Method::GET, "/users/1/block", "POST"),
+    ] {
+        let refused = root.send(root.request(method, path)).await.expect(405);
+        assert_eq!(refused.header("allow"), allow, "{path}");
+        assert_eq!(refused.json()["message"], refused.json()["error"]);
+    }
+    let gone = root.get("//api/v3/projects").await.expect(410);
+    assert_eq!(gone.json()["error"], "API V3 is no longer supported. Use API V4 instead.");
+}
+
+async fn request_ids_are_echoed_when_they_are_harmless(server: TestServer) {
+    let id = |sent: &'static str| {
+        let client = server.root().header("X-Request-Id", sent);
+        async move { client.get("/version").await.header("x-request-id").to_owned() }
+    };
+    assert_eq!(id("abc-123_x.y").await, "abc-123_x.y");
+    for bad in ["a b", "", "<script>"] {
+        let made = id(bad).await;
+        assert!(made.len() == 32 && made != bad, "{made}");
+    }
+    let seen = server.root().get("/version").await;
+    assert_eq!((seen.header("x-frame-options"), seen.header("x-content-type-options")), ("SAMEORIGIN", "nosniff"));
+}
+
+async fn head_answers_as_get_without_a_body(server: TestServer) {
+    let root = server.root();
+    for path in ["/user", "/users", "/version", "/users/1"] {
+        let (get, head) = (root.get(path).await, root.head(path).await);
+        assert_eq!((head.status, head.body.len()), (get.status, 0), "{path}");
+        assert_eq!(head.header("x-total"), get.header("x-total"), "{path}");
+        assert_eq!(head.header("content-type"), get.header("content-type"), "{path}");
+    }
+    assert_eq!(server.anonymous().head("/user").await.status, 401);
+}
+
+async fn null_and_odd_types_do_not_pass_for_values(server: TestServer) {
+    for name in [json!(null), json!({}), json!([]), json!("")] {
+        let body: Value = json!({ "name": name, "scopes": ["api"] });
+        assert_eq!(server.root().post(PATH, body).await.status, 400, "{name}");
+    }
+    for scopes in [json!({ "a": 1 }), json!([{}]), json!([[]]), json!(["x".repeat(65)])] {
+        assert_eq!(server.root().post(PATH, json!({ "name": "x", "scopes": scopes })).await.status, 400);
+    }
+}
+
+on_every_database![
+    the_same_call_is_understood_in_every_form,
+    text_becomes_what_the_contract_asks_for,
+    unknown_parameters_are_ignored_and_the_path_beats_the_body,
+    every_fault_is_told_at_once_under_both_names,
+    bodies_that_are_not_what_they_say_are_refused,
+    an_empty_body_of_any_type_is_no_body,
+    bodies_over_the_limit_are_refused,
+    pages_are_bounded,
+    links_lead_through_the_pages_and_carry_no_token,
+    what_is_no_operation_is_answered_in_json,
+    request_ids_are_echoed_when_they_are_harmless,
+    head_answers_as_get_without_a_body,
+    null_and_odd_types_do_not_pass_for_values,
+];

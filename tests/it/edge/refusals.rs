@@ -5,7 +5,7 @@ use reqwest::{Method, RequestBuilder};
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// A call of somebody who may not make it.
 struct Refused<'a> {
@@ -45,83 +45,108 @@ impl Refused<'_> {
     }
 }
 
-scenario! {
-    async fn faults_are_told_before_permission_unless_a_form_carries_a_file(server) {
-        let (root, nobody) = (server.root(), server.anonymous());
-        let (dev, stranger) = (server.person("dev").await, server.person("stranger").await);
-        let narrow = server.with_token(&server.token_of(dev.id, &["read_api"]).await);
-        let open = group(&root, "open", json!({"visibility": "public"})).await;
-        let hidden = group(&root, "hidden", json!({})).await;
-        let shown = project(&root, "shown", json!({"visibility": "public"})).await;
-        let secret = project(&root, "secret", json!({})).await;
-        join(&root, &format!("/groups/{open}"), dev.id, 30).await;
-        join(&root, &format!("/projects/{shown}"), dev.id, 30).await;
-        let ada = json!({"email": "a@example.com", "name": "Ada", "username": "ada", "force_random_password": true});
-        let put = |client, path: String, status| Refused {
-            client, method: Method::PUT, path, wrong: ("visibility", "x"), right: json!({"description": "d"}), status,
-        };
-        for refused in [
-            Refused {
-                client: &dev.client, method: Method::POST, path: "/users".to_owned(), wrong: ("admin", "x"),
-                right: ada, status: 403,
-            },
-            Refused {
-                client: &dev.client, method: Method::PUT, path: format!("/users/{}", stranger.id), wrong: ("admin", "x"),
-                right: json!({"bio": "b"}), status: 403,
-            },
-            Refused {
-                client: &root, method: Method::PUT, path: "/users/999999".to_owned(), wrong: ("admin", "x"),
-                right: json!({"bio": "b"}), status: 404,
-            },
-            Refused {
-                client: &narrow, method: Method::POST, path: "/groups".to_owned(), wrong: ("visibility", "x"),
-                right: json!({"name": "a", "path": "a"}), status: 403,
-            },
-            put(&dev.client, format!("/groups/{open}"), 403),
-            put(&stranger.client, format!("/groups/{hidden}"), 404),
-            put(&dev.client, format!("/projects/{shown}"), 403),
-            put(&stranger.client, format!("/projects/{secret}"), 404),
-        ] {
-            let status = refused.status;
-            assert_eq!(refused.statuses().await, [400, 400, status, status], "{} {}", refused.method, refused.path);
-            let anonymous = Refused { client: &nobody, ..refused };
-            assert_eq!(anonymous.statuses().await, [401; 4], "{}", anonymous.path);
-        }
-    }
-
-    async fn what_cannot_stand_in_a_path_is_told_before_anything_is_looked_up(server) {
-        let ada = server.person("ada").await;
-        let work = project(&ada.client, "work", json!({"initialize_with_readme": true})).await;
-        for (path, fault) in [
-            ("/projects/a%00b%2Fc/repository/commits".to_owned(), "id is invalid"),
-            ("/projects/a%00b%2Fc/repository/branches".to_owned(), "id is invalid"),
-            ("/projects/a%00b%2Fc/languages".to_owned(), "id is invalid"),
-            ("/groups/a%00b".to_owned(), "id is invalid"),
-            ("/users/a%00b/projects".to_owned(), "user_id is invalid"),
-            (format!("/projects/{work}/repository/commits/a%00b"), "sha is invalid"),
-            (format!("/projects/{work}/repository/branches/a%00b"), "branch is invalid"),
-            ("/projects/999999/repository/branches/a%00b".to_owned(), "branch is invalid"),
-        ] {
-            for client in [&ada.client, &server.anonymous()] {
-                assert_eq!(client.get(&path).await.expect(400).message(), fault, "{path}");
-            }
-        }
-        let picture = || Form::new().part("file", Part::bytes(b"x".as_slice()).file_name("a.png"));
-        for (client, status) in [(&ada.client, 400), (&server.anonymous(), 401)] {
-            let request = client.request(Method::POST, "/projects/a%00b%2Fc/uploads").multipart(picture());
-            client.send(request).await.expect(status);
-        }
-    }
-
-    async fn room_for_a_file_is_no_room_for_text(server) {
-        let ada = server.person("ada").await;
-        let work = project(&ada.client, "work", json!({})).await;
-        let uploads = format!("/projects/{work}/uploads");
-        let text = "x".repeat(1_100_000);
-        ada.client.post(&uploads, json!({"file": text})).await.expect(413);
-        ada.client.post_form(&uploads, &[("file", &text)]).await.expect(413);
-        let whole = Part::bytes(text.into_bytes()).file_name("a.txt");
-        let form = ada.client.request(Method::POST, &uploads).multipart(Form::new().part("file", whole));
-        ada.client.send(form).await.expect(201);
+async fn faults_are_told_before_permission_unless_a_form_carries_a_file(server: TestServer) {
+    let (root, nobody) = (server.root(), server.anonymous());
+    let (dev, stranger) = (server.person("dev").await, server.person("stranger").await);
+    let narrow = server.with_token(&server.token_of(dev.id, &["read_api"]).await);
+    let open = group(&root, "open", json!({"visibility": "public"})).await;
+    let hidden = group(&root, "hidden", json!({})).await;
+    let shown = project(&root, "shown", json!({"visibility": "public"})).await;
+    let secret = project(&root, "secret", json!({})).await;
+    join(&root, &format!("/groups/{open}"), dev.id, 30).await;
+    join(&root, &format!("/projects/{shown}"), dev.id, 30).await;
+    let ada = json!({"email": "a@example.com", "name": "Ada", "username": "ada", "force_random_password": true});
+    let put = |client, path: String, status| Refused {
+        client,
+        method: Method::PUT,
+        path,
+        wrong: ("visibility", "x"),
+        right: json!({"description": "d"}),
+        status,
+    };
+    for refused in [
+        Refused {
+            client: &dev.client,
+            method: Method::POST,
+            path: "/users".to_owned(),
+            wrong: ("admin", "x"),
+            right: ada,
+            status: 403,
+        },
+        Refused {
+            client: &dev.client,
+            method: Method::PUT,
+            path: format!("/users/{}", stranger.id),
+            wrong: ("admin", "x"),
+            right: json!({"bio": "b"}),
+            status: 403,
+        },
+        Refused {
+            client: &root,
+            method: Method::PUT,
+            path: "/users/999999".to_owned(),
+            wrong: ("admin", "x"),
+            right: json!({"bio": "b"}),
+            status: 404,
+        },
+        Refused {
+            client: &narrow,
+            method: Method::POST,
+            path: "/groups".to_owned(),
+            wrong: ("visibility", "x"),
+            right: json!({"name": "a", "path": "a"}),
+            status: 403,
+        },
+        put(&dev.client, format!("/groups/{open}"), 403),
+        put(&stranger.client, format!("/groups/{hidden}"), 404),
+        put(&dev.client, format!("/projects/{shown}"), 403),
+        put(&stranger.client, format!("/projects/{secret}"), 404),
+    ] {
+        let status = refused.status;
+        assert_eq!(refused.statuses().await, [400, 400, status, status], "{} {}", refused.method, refused.path);
+        let anonymous = Refused { client: &nobody, ..refused };
+        assert_eq!(anonymous.statuses().await, [401; 4], "{}", anonymous.path);
     }
 }
+
+async fn what_cannot_stand_in_a_path_is_told_before_anything_is_looked_up(server: TestServer) {
+    let ada = server.person("ada").await;
+    let work = project(&ada.client, "work", json!({"initialize_with_readme": true})).await;
+    for (path, fault) in [
+        ("/projects/a%00b%2Fc/repository/commits".to_owned(), "id is invalid"),
+        ("/projects/a%00b%2Fc/repository/branches".to_owned(), "id is invalid"),
+        ("/projects/a%00b%2Fc/languages".to_owned(), "id is invalid"),
+        ("/groups/a%00b".to_owned(), "id is invalid"),
+        ("/users/a%00b/projects".to_owned(), "user_id is invalid"),
+        (format!("/projects/{work}/repository/commits/a%00b"), "sha is invalid"),
+        (format!("/projects/{work}/repository/branches/a%00b"), "branch is invalid"),
+        ("/projects/999999/repository/branches/a%00b".to_owned(), "branch is invalid"),
+    ] {
+        for client in [&ada.client, &server.anonymous()] {
+            assert_eq!(client.get(&path).await.expect(400).message(), fault, "{path}");
+        }
+    }
+    let picture = || Form::new().part("file", Part::bytes(b"x".as_slice()).file_name("a.png"));
+    for (client, status) in [(&ada.client, 400), (&server.anonymous(), 401)] {
+        let request = client.request(Method::POST, "/projects/a%00b%2Fc/uploads").multipart(picture());
+        client.send(request).await.expect(status);
+    }
+}
+
+async fn room_for_a_file_is_no_room_for_text(server: TestServer) {
+    let ada = server.person("ada").await;
+    let work = project(&ada.client, "work", json!({})).await;
+    let uploads = format!("/projects/{work}/uploads");
+    let text = "x".repeat(1_100_000);
+    ada.client.post(&uploads, json!({"file": text})).await.expect(413);
+    ada.client.post_form(&uploads, &[("file", &text)]).await.expect(413);
+    let whole = Part::bytes(text.into_bytes()).file_name("a.txt");
+    let form = ada.client.request(Method::POST, &uploads).multipart(Form::new().part("file", whole));
+    ada.client.send(form).await.expect(201);
+}
+
+on_every_database![
+    faults_are_told_before_permission_unless_a_form_carries_a_file,
+    what_cannot_stand_in_a_path_is_told_before_anything_is_looked_up,
+    room_for_a_file_is_no_room_for_text,
+];

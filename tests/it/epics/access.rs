@@ -6,142 +6,154 @@ use serde_json::json;
 
 use super::{epic, group, join, titles};
 use crate::support::places::project;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn whoever_sees_the_group_sees_its_epics(server) {
-        let root = server.root();
-        let (ann, inside) = (server.person("ann").await, server.person("inside").await);
-        let open = group(&server, "open", json!({})).await;
-        epic(&root, open, "Seen", json!({})).await;
-        for client in [&server.anonymous(), &ann.client] {
-            assert_eq!(titles(client, &format!("/groups/{open}/epics")).await, ["Seen"]);
-            client.get(&format!("/groups/{open}/epics/1")).await.expect(200);
-        }
-        let hidden = group(&server, "hidden", json!({"visibility": "private"})).await;
-        epic(&root, hidden, "Hidden", json!({})).await;
-        for answer in [
-            ann.client.get(&format!("/groups/{hidden}/epics")).await,
-            ann.client.get(&format!("/groups/{hidden}/epics/1")).await,
-            server.anonymous().get(&format!("/groups/{hidden}/epics")).await,
-        ] {
-            assert_eq!(answer.expect(404).message(), "404 Group Not Found");
-        }
-        // A member of a project below sees what the group shows.
-        let below = project(&root, "below", json!({"namespace_id": hidden})).await;
-        server.enrol(below, inside.id, AccessLevel::Guest).await;
-        assert_eq!(titles(&inside.client, &format!("/groups/{hidden}/epics")).await, ["Hidden"]);
-        // Epics of groups below that are not seen are not listed.
-        let sub = group(&server, "sub", json!({"parent_id": open, "visibility": "private"})).await;
-        epic(&root, sub, "Below", json!({})).await;
-        assert_eq!(titles(&ann.client, &format!("/groups/{open}/epics")).await, ["Seen"]);
-        assert_eq!(titles(&root, &format!("/groups/{open}/epics")).await, ["Below", "Seen"]);
+async fn whoever_sees_the_group_sees_its_epics(server: TestServer) {
+    let root = server.root();
+    let (ann, inside) = (server.person("ann").await, server.person("inside").await);
+    let open = group(&server, "open", json!({})).await;
+    epic(&root, open, "Seen", json!({})).await;
+    for client in [&server.anonymous(), &ann.client] {
+        assert_eq!(titles(client, &format!("/groups/{open}/epics")).await, ["Seen"]);
+        client.get(&format!("/groups/{open}/epics/1")).await.expect(200);
     }
-
-    async fn a_confidential_parent_is_named_to_those_who_see_it(server) {
-        let root = server.root();
-        let id = group(&server, "family", json!({"visibility": "public"})).await;
-        let reporter = server.person("reporter").await;
-        join(&server, id, reporter.id, 20).await;
-        let (_, parent) = epic(&root, id, "Parent", json!({"confidential": true})).await;
-        let (iid, _) = epic(&root, id, "Child", json!({"parent_id": parent})).await;
-        let stranger = server.person("stranger").await;
-        for (client, told) in [(&root, json!(parent)), (&reporter.client, json!(parent)), (&stranger.client, json!(null))] {
-            let one = client.get(&format!("/groups/{id}/epics/{iid}")).await.expect(200).json();
-            assert_eq!(one["parent_id"], told);
-            let list = client.get(&format!("/groups/{id}/epics?search=Child")).await.expect(200);
-            assert_eq!(list.pluck("parent_id"), [told]);
-        }
+    let hidden = group(&server, "hidden", json!({"visibility": "private"})).await;
+    epic(&root, hidden, "Hidden", json!({})).await;
+    for answer in [
+        ann.client.get(&format!("/groups/{hidden}/epics")).await,
+        ann.client.get(&format!("/groups/{hidden}/epics/1")).await,
+        server.anonymous().get(&format!("/groups/{hidden}/epics")).await,
+    ] {
+        assert_eq!(answer.expect(404).message(), "404 Group Not Found");
     }
+    // A member of a project below sees what the group shows.
+    let below = project(&root, "below", json!({"namespace_id": hidden})).await;
+    server.enrol(below, inside.id, AccessLevel::Guest).await;
+    assert_eq!(titles(&inside.client, &format!("/groups/{hidden}/epics")).await, ["Hidden"]);
+    // Epics of groups below that are not seen are not listed.
+    let sub = group(&server, "sub", json!({"parent_id": open, "visibility": "private"})).await;
+    epic(&root, sub, "Below", json!({})).await;
+    assert_eq!(titles(&ann.client, &format!("/groups/{open}/epics")).await, ["Seen"]);
+    assert_eq!(titles(&root, &format!("/groups/{open}/epics")).await, ["Below", "Seen"]);
+}
 
-    async fn confidential_epics_are_for_reporters_and_their_authors(server) {
-        let id = group(&server, "secret", json!({})).await;
-        let (ann, guest, reporter, author) = (
-            server.person("ann").await, server.person("guest").await,
-            server.person("reporter").await, server.person("author").await,
-        );
-        for (person, level) in [(&guest, 10), (&reporter, 20), (&author, 20)] {
-            join(&server, id, person.id, level).await;
-        }
-        let (iid, number) = epic(&author.client, id, "Few", json!({"confidential": true})).await;
-        let member = format!("/groups/{id}/members/{}", author.id);
-        server.root().delete(&member).await.expect(204);
-        let (all, this) = (format!("/groups/{id}/epics"), format!("/groups/{id}/epics/{iid}"));
-        for client in [&reporter.client, &author.client, &server.root()] {
-            assert_eq!(titles(client, &all).await, ["Few"]);
-            client.get(&this).await.expect(200);
-        }
-        for client in [&ann.client, &guest.client] {
-            let none: [serde_json::Value; 0] = [];
-            assert_eq!(titles(client, &all).await, none);
-            for answer in [
-                client.get(&this).await,
-                client.put(&this, json!({"title": "x"})).await,
-                client.get(&format!("{this}/issues")).await,
-                client.get(&format!("/groups/{id}/epics/{number}/notes")).await,
-                client.post(&format!("/groups/{id}/epics/{number}/notes"), json!({"body": "x"})).await,
-            ] {
-                assert_eq!(answer.expect(404).message(), "404 Epic Not Found");
-            }
-        }
-        server.anonymous().get(&this).await.expect(404);
-        // Who made it may still change it.
-        author.client.put(&this, json!({"title": "Fewer"})).await.expect(200);
-        assert_eq!(titles(&reporter.client, &format!("{all}?confidential=true")).await, ["Fewer"]);
-        let none: [serde_json::Value; 0] = [];
-        assert_eq!(titles(&reporter.client, &format!("{all}?confidential=false")).await, none);
-    }
-
-    async fn reporters_make_and_change_and_owners_remove(server) {
-        let id = group(&server, "made", json!({})).await;
-        let (ann, guest, reporter, maintainer, owner) = (
-            server.person("ann").await, server.person("guest").await, server.person("reporter").await,
-            server.person("maintainer").await, server.person("owner").await,
-        );
-        for (person, level) in [(&guest, 10), (&reporter, 20), (&maintainer, 40), (&owner, 50)] {
-            join(&server, id, person.id, level).await;
-        }
-        let all = format!("/groups/{id}/epics");
-        for person in [&ann, &guest] {
-            person.client.post(&all, json!({"title": "t"})).await.expect(403);
-        }
-        let (iid, _) = epic(&reporter.client, id, "Made", json!({})).await;
-        let this = format!("{all}/{iid}");
-        for person in [&ann, &guest] {
-            person.client.put(&this, json!({"title": "x"})).await.expect(403);
-        }
-        reporter.client.put(&this, json!({"title": "Changed"})).await.expect(200);
-        for person in [&ann, &reporter, &maintainer] {
-            person.client.delete(&this).await.expect(403);
-        }
-        server.anonymous().post(&all, json!({"title": "t"})).await.expect(401);
-        owner.client.delete(&this).await.expect(204);
-    }
-
-    async fn plans_below_premium_have_no_epics(server with Options {
-        plan: Some("starter".to_owned()),
-        ..Options::default()
-    }) {
-        let root = server.root();
-        let id = group(&server, "basic", json!({})).await;
-        let epics = format!("/groups/{id}/epics");
-        for answer in [
-            root.get(&epics).await,
-            root.post(&epics, json!({"title": "t"})).await,
-            root.get(&format!("{epics}/1")).await,
-            root.put(&format!("{epics}/1"), json!({"title": "t"})).await,
-            root.delete(&format!("{epics}/1")).await,
-            root.get(&format!("{epics}/1/issues")).await,
-            root.post(&format!("{epics}/1/issues/1"), json!({})).await,
-            root.put(&format!("{epics}/1/issues/1"), json!({"move_after_id": 1})).await,
-            root.delete(&format!("{epics}/1/issues/1")).await,
-            root.get(&format!("{epics}/1/notes")).await,
-            root.post(&format!("{epics}/1/notes"), json!({"body": "x"})).await,
-            root.get(&format!("{epics}/1/notes/1")).await,
-            root.put(&format!("{epics}/1/notes/1"), json!({"body": "x"})).await,
-            root.delete(&format!("{epics}/1/notes/1")).await,
-        ] {
-            answer.expect(403);
-        }
+async fn a_confidential_parent_is_named_to_those_who_see_it(server: TestServer) {
+    let root = server.root();
+    let id = group(&server, "family", json!({"visibility": "public"})).await;
+    let reporter = server.person("reporter").await;
+    join(&server, id, reporter.id, 20).await;
+    let (_, parent) = epic(&root, id, "Parent", json!({"confidential": true})).await;
+    let (iid, _) = epic(&root, id, "Child", json!({"parent_id": parent})).await;
+    let stranger = server.person("stranger").await;
+    for (client, told) in [(&root, json!(parent)), (&reporter.client, json!(parent)), (&stranger.client, json!(null))] {
+        let one = client.get(&format!("/groups/{id}/epics/{iid}")).await.expect(200).json();
+        assert_eq!(one["parent_id"], told);
+        let list = client.get(&format!("/groups/{id}/epics?search=Child")).await.expect(200);
+        assert_eq!(list.pluck("parent_id"), [told]);
     }
 }
+
+async fn confidential_epics_are_for_reporters_and_their_authors(server: TestServer) {
+    let id = group(&server, "secret", json!({})).await;
+    let (ann, guest, reporter, author) = (
+        server.person("ann").await,
+        server.person("guest").await,
+        server.person("reporter").await,
+        server.person("author").await,
+    );
+    for (person, level) in [(&guest, 10), (&reporter, 20), (&author, 20)] {
+        join(&server, id, person.id, level).await;
+    }
+    let (iid, number) = epic(&author.client, id, "Few", json!({"confidential": true})).await;
+    let member = format!("/groups/{id}/members/{}", author.id);
+    server.root().delete(&member).await.expect(204);
+    let (all, this) = (format!("/groups/{id}/epics"), format!("/groups/{id}/epics/{iid}"));
+    for client in [&reporter.client, &author.client, &server.root()] {
+        assert_eq!(titles(client, &all).await, ["Few"]);
+        client.get(&this).await.expect(200);
+    }
+    for client in [&ann.client, &guest.client] {
+        let none: [serde_json::Value; 0] = [];
+        assert_eq!(titles(client, &all).await, none);
+        for answer in [
+            client.get(&this).await,
+            client.put(&this, json!({"title": "x"})).await,
+            client.get(&format!("{this}/issues")).await,
+            client.get(&format!("/groups/{id}/epics/{number}/notes")).await,
+            client.post(&format!("/groups/{id}/epics/{number}/notes"), json!({"body": "x"})).await,
+        ] {
+            assert_eq!(answer.expect(404).message(), "404 Epic Not Found");
+        }
+    }
+    server.anonymous().get(&this).await.expect(404);
+    // Who made it may still change it.
+    author.client.put(&this, json!({"title": "Fewer"})).await.expect(200);
+    assert_eq!(titles(&reporter.client, &format!("{all}?confidential=true")).await, ["Fewer"]);
+    let none: [serde_json::Value; 0] = [];
+    assert_eq!(titles(&reporter.client, &format!("{all}?confidential=false")).await, none);
+}
+
+async fn reporters_make_and_change_and_owners_remove(server: TestServer) {
+    let id = group(&server, "made", json!({})).await;
+    let (ann, guest, reporter, maintainer, owner) = (
+        server.person("ann").await,
+        server.person("guest").await,
+        server.person("reporter").await,
+        server.person("maintainer").await,
+        server.person("owner").await,
+    );
+    for (person, level) in [(&guest, 10), (&reporter, 20), (&maintainer, 40), (&owner, 50)] {
+        join(&server, id, person.id, level).await;
+    }
+    let all = format!("/groups/{id}/epics");
+    for person in [&ann, &guest] {
+        person.client.post(&all, json!({"title": "t"})).await.expect(403);
+    }
+    let (iid, _) = epic(&reporter.client, id, "Made", json!({})).await;
+    let this = format!("{all}/{iid}");
+    for person in [&ann, &guest] {
+        person.client.put(&this, json!({"title": "x"})).await.expect(403);
+    }
+    reporter.client.put(&this, json!({"title": "Changed"})).await.expect(200);
+    for person in [&ann, &reporter, &maintainer] {
+        person.client.delete(&this).await.expect(403);
+    }
+    server.anonymous().post(&all, json!({"title": "t"})).await.expect(401);
+    owner.client.delete(&this).await.expect(204);
+}
+
+async fn plans_below_premium_have_no_epics(server: TestServer) {
+    let root = server.root();
+    let id = group(&server, "basic", json!({})).await;
+    let epics = format!("/groups/{id}/epics");
+    for answer in [
+        root.get(&epics).await,
+        root.post(&epics, json!({"title": "t"})).await,
+        root.get(&format!("{epics}/1")).await,
+        root.put(&format!("{epics}/1"), json!({"title": "t"})).await,
+        root.delete(&format!("{epics}/1")).await,
+        root.get(&format!("{epics}/1/issues")).await,
+        root.post(&format!("{epics}/1/issues/1"), json!({})).await,
+        root.put(&format!("{epics}/1/issues/1"), json!({"move_after_id": 1})).await,
+        root.delete(&format!("{epics}/1/issues/1")).await,
+        root.get(&format!("{epics}/1/notes")).await,
+        root.post(&format!("{epics}/1/notes"), json!({"body": "x"})).await,
+        root.get(&format!("{epics}/1/notes/1")).await,
+        root.put(&format!("{epics}/1/notes/1"), json!({"body": "x"})).await,
+        root.delete(&format!("{epics}/1/notes/1")).await,
+    ] {
+        answer.expect(403);
+    }
+}
+
+fn plans_below_premium_have_no_epics_options() -> Options {
+    Options { plan: Some("starter".to_owned()), ..Options::default() }
+}
+
+on_every_database![
+    whoever_sees_the_group_sees_its_epics,
+    a_confidential_parent_is_named_to_those_who_see_it,
+    confidential_epics_are_for_reporters_and_their_authors,
+    reporters_make_and_change_and_owners_remove,
+    plans_below_premium_have_no_epics with plans_below_premium_have_no_epics_options(),
+];

@@ -13,9 +13,7 @@ use crate::support::{Client, TestServer};
 /// Makes an epic in a group, and gives its number there and its id; `extra` adds and replaces attributes.
 pub async fn epic(client: &Client, group: i64, title: &str, extra: Value) -> (i64, i64) {
     let mut body = json!({"title": title});
-    let Value::Object(extra) = extra else {
-        panic!("attributes are an object")
-    };
+    let Value::Object(extra) = extra else { panic!("attributes are an object") };
     body.as_object_mut().expect("an object").extend(extra);
     let made = client.post(&format!("/groups/{group}/epics"), body).await;
     let made = made.expect(201).json();
@@ -25,9 +23,7 @@ pub async fn epic(client: &Client, group: i64, title: &str, extra: Value) -> (i6
 /// A group of the administrator's, public unless said otherwise.
 async fn group(server: &TestServer, path: &str, extra: Value) -> i64 {
     let mut body = json!({"visibility": "public"});
-    let Value::Object(extra) = extra else {
-        panic!("attributes are an object")
-    };
+    let Value::Object(extra) = extra else { panic!("attributes are an object") };
     body.as_object_mut().expect("an object").extend(extra);
     places::group(&server.root(), path, body).await
 }

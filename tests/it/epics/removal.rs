@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::{epic, group, join};
 use crate::issues::open;
 use crate::support::places::{id, project};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// How many epics there are, labels and issues of them, and notes.
 async fn left(server: &TestServer) -> [u64; 4] {
@@ -20,42 +20,45 @@ async fn left(server: &TestServer) -> [u64; 4] {
     ]
 }
 
-scenario! {
-    async fn all_of_an_epic_goes_with_it_and_with_its_group(server) {
-        let root = server.root();
-        let top = group(&server, "top", json!({})).await;
-        let inside = project(&root, "inside", json!({"namespace_id": top})).await;
-        let iid = open(&root, inside, json!({"title": "t"})).await;
-        let issue = id(&root.get(&format!("/projects/{inside}/issues/{iid}")).await.expect(200).json());
-        let (whole, number) = epic(&root, top, "Whole", json!({"labels": "a"})).await;
-        let (part, _) = epic(&root, top, "Part", json!({"labels": "a", "parent_id": number})).await;
-        let this = format!("/groups/{top}/epics/{whole}");
-        root.post(&format!("{this}/issues/{issue}"), json!({})).await.expect(201);
-        root.post(&format!("/groups/{top}/epics/{number}/notes"), json!({"body": "Nice"})).await.expect(201);
-        assert_eq!(left(&server).await, [2, 2, 1, 1]);
-        root.delete(&this).await.expect(204);
-        assert_eq!(left(&server).await, [1, 1, 0, 0]);
-        let part = format!("/groups/{top}/epics/{part}");
-        assert_eq!(root.get(&part).await.expect(200).json()["parent_id"], Value::Null);
-        root.get(&format!("/projects/{inside}/issues/{iid}")).await.expect(200);
-        root.post(&format!("{part}/issues/{issue}"), json!({})).await.expect(201);
-        root.delete(&format!("/projects/{inside}/issues/{iid}")).await.expect(204);
-        assert_eq!(left(&server).await, [1, 1, 0, 0]);
-        root.delete(&format!("/groups/{top}")).await.expect(202);
-        server.finish_jobs().await;
-        assert_eq!(left(&server).await, [0, 0, 0, 0]);
-    }
-
-    async fn epics_stay_when_their_author_goes(server) {
-        let (root, ann) = (server.root(), server.person("ann").await);
-        let group = group(&server, "kept", json!({})).await;
-        join(&server, group, ann.id, 20).await;
-        let (iid, _) = epic(&ann.client, group, "Kept", json!({})).await;
-        let this = format!("/groups/{group}/epics/{iid}");
-        ann.client.put(&this, json!({"state_event": "close"})).await.expect(200);
-        root.delete(&format!("/users/{}", ann.id)).await.expect(204);
-        server.finish_jobs().await;
-        let kept = root.get(&this).await.expect(200).json();
-        assert_eq!((&kept["title"], &kept["author"]["username"], &kept["state"]), (&json!("Kept"), &json!("ghost"), &json!("closed")));
-    }
+async fn all_of_an_epic_goes_with_it_and_with_its_group(server: TestServer) {
+    let root = server.root();
+    let top = group(&server, "top", json!({})).await;
+    let inside = project(&root, "inside", json!({"namespace_id": top})).await;
+    let iid = open(&root, inside, json!({"title": "t"})).await;
+    let issue = id(&root.get(&format!("/projects/{inside}/issues/{iid}")).await.expect(200).json());
+    let (whole, number) = epic(&root, top, "Whole", json!({"labels": "a"})).await;
+    let (part, _) = epic(&root, top, "Part", json!({"labels": "a", "parent_id": number})).await;
+    let this = format!("/groups/{top}/epics/{whole}");
+    root.post(&format!("{this}/issues/{issue}"), json!({})).await.expect(201);
+    root.post(&format!("/groups/{top}/epics/{number}/notes"), json!({"body": "Nice"})).await.expect(201);
+    assert_eq!(left(&server).await, [2, 2, 1, 1]);
+    root.delete(&this).await.expect(204);
+    assert_eq!(left(&server).await, [1, 1, 0, 0]);
+    let part = format!("/groups/{top}/epics/{part}");
+    assert_eq!(root.get(&part).await.expect(200).json()["parent_id"], Value::Null);
+    root.get(&format!("/projects/{inside}/issues/{iid}")).await.expect(200);
+    root.post(&format!("{part}/issues/{issue}"), json!({})).await.expect(201);
+    root.delete(&format!("/projects/{inside}/issues/{iid}")).await.expect(204);
+    assert_eq!(left(&server).await, [1, 1, 0, 0]);
+    root.delete(&format!("/groups/{top}")).await.expect(202);
+    server.finish_jobs().await;
+    assert_eq!(left(&server).await, [0, 0, 0, 0]);
 }
+
+async fn epics_stay_when_their_author_goes(server: TestServer) {
+    let (root, ann) = (server.root(), server.person("ann").await);
+    let group = group(&server, "kept", json!({})).await;
+    join(&server, group, ann.id, 20).await;
+    let (iid, _) = epic(&ann.client, group, "Kept", json!({})).await;
+    let this = format!("/groups/{group}/epics/{iid}");
+    ann.client.put(&this, json!({"state_event": "close"})).await.expect(200);
+    root.delete(&format!("/users/{}", ann.id)).await.expect(204);
+    server.finish_jobs().await;
+    let kept = root.get(&this).await.expect(200).json();
+    assert_eq!(
+        (&kept["title"], &kept["author"]["username"], &kept["state"]),
+        (&json!("Kept"), &json!("ghost"), &json!("closed"))
+    );
+}
+
+on_every_database![all_of_an_epic_goes_with_it_and_with_its_group, epics_stay_when_their_author_goes,];

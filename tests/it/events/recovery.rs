@@ -8,7 +8,7 @@ use serde_json::json;
 
 use super::commit;
 use crate::support::code::{NewCommit, Project, file};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// Announces that `main` will move, and goes no further: what a killed server leaves.
 async fn announce(server: &TestServer, project: &Project<'_>) {
@@ -18,11 +18,7 @@ async fn announce(server: &TestServer, project: &Project<'_>) {
     };
     let before = waiting().await;
     let backend = server.backend.clone();
-    let mover = Mover {
-        project_id: project.id,
-        user_id: Some(1),
-        kind: Kind::Push,
-    };
+    let mover = Mover { project_id: project.id, user_id: Some(1), kind: Kind::Push };
     let planned = vec!["refs/heads/main".to_owned()];
     tokio::spawn(async move {
         let never = std::future::pending::<holdfast::error::Result<((), Vec<Moved>)>>();
@@ -40,9 +36,7 @@ async fn recorded(server: &TestServer) -> Vec<(String, String)> {
         .all(server.backend.database.read())
         .await
         .expect("events");
-    let data = rows
-        .iter()
-        .map(|row| serde_json::from_str::<serde_json::Value>(row.data.as_deref().expect("data")));
+    let data = rows.iter().map(|row| serde_json::from_str::<serde_json::Value>(row.data.as_deref().expect("data")));
     data.map(|data| {
         let data = data.expect("JSON");
         let text = |key: &str| data[key].as_str().expect("an id").to_owned();
@@ -51,36 +45,40 @@ async fn recorded(server: &TestServer) -> Vec<(String, String)> {
     .collect()
 }
 
-scenario! {
-    async fn a_move_that_was_not_recorded_is_recorded_once(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let old = project.id("main");
-        announce(&server, &project).await;
-        announce(&server, &project).await;
-        let new = project.import(&NewCommit { time: 1_600_000_400, changes: file("n", "n"), ..NewCommit::default() });
-        assert_eq!(recover(&server.backend, true).await.expect("recovery"), 2);
-        assert_eq!(recorded(&server).await, [(old, new)]);
-        assert_eq!(recover(&server.backend, true).await.expect("recovery"), 0);
-        let listed = server.root().get(&format!("/projects/{}/events", project.id)).await.expect(200);
-        assert_eq!(listed.pluck("action_name"), ["pushed to"]);
-    }
-
-    async fn what_others_recorded_meanwhile_is_not_recorded_again(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let old = project.id("main");
-        announce(&server, &project).await;
-        let middle = commit(&server.root(), project.id, "main", "a").await;
-        let new = project.import(&NewCommit { time: 1_900_000_400, changes: file("n", "n"), ..NewCommit::default() });
-        announce(&server, &project).await;
-        recover(&server.backend, true).await.expect("recovery");
-        assert_eq!(recorded(&server).await, [(old, middle.clone()), (middle, new)]);
-    }
-
-    async fn a_move_that_never_happened_is_not_recorded(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        announce(&server, &project).await;
-        recover(&server.backend, true).await.expect("recovery");
-        assert_eq!(recorded(&server).await, []);
-        assert_eq!(server.root().get("/events").await.json(), json!([]));
-    }
+async fn a_move_that_was_not_recorded_is_recorded_once(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let old = project.id("main");
+    announce(&server, &project).await;
+    announce(&server, &project).await;
+    let new = project.import(&NewCommit { time: 1_600_000_400, changes: file("n", "n"), ..NewCommit::default() });
+    assert_eq!(recover(&server.backend, true).await.expect("recovery"), 2);
+    assert_eq!(recorded(&server).await, [(old, new)]);
+    assert_eq!(recover(&server.backend, true).await.expect("recovery"), 0);
+    let listed = server.root().get(&format!("/projects/{}/events", project.id)).await.expect(200);
+    assert_eq!(listed.pluck("action_name"), ["pushed to"]);
 }
+
+async fn what_others_recorded_meanwhile_is_not_recorded_again(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let old = project.id("main");
+    announce(&server, &project).await;
+    let middle = commit(&server.root(), project.id, "main", "a").await;
+    let new = project.import(&NewCommit { time: 1_900_000_400, changes: file("n", "n"), ..NewCommit::default() });
+    announce(&server, &project).await;
+    recover(&server.backend, true).await.expect("recovery");
+    assert_eq!(recorded(&server).await, [(old, middle.clone()), (middle, new)]);
+}
+
+async fn a_move_that_never_happened_is_not_recorded(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    announce(&server, &project).await;
+    recover(&server.backend, true).await.expect("recovery");
+    assert_eq!(recorded(&server).await, []);
+    assert_eq!(server.root().get("/events").await.json(), json!([]));
+}
+
+on_every_database![
+    a_move_that_was_not_recorded_is_recorded_once,
+    what_others_recorded_meanwhile_is_not_recorded_again,
+    a_move_that_never_happened_is_not_recorded,
+];

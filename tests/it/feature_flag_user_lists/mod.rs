@@ -6,148 +6,156 @@ use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 
 use crate::support::places::{id, join, project};
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Makes a list below `/projects/:id` and gives its number there and its id.
 pub async fn user_list(client: &Client, place: &str, name: &str) -> (i64, i64) {
     let body = json!({"name": name, "user_xids": "user1,user2"});
-    let made = client
-        .post(&format!("{place}/feature_flags_user_lists"), body)
-        .await
-        .expect(201)
-        .json();
+    let made = client.post(&format!("{place}/feature_flags_user_lists"), body).await.expect(201).json();
     (made["iid"].as_i64().expect("a number"), id(&made))
 }
 
 fn basic_plan() -> Options {
-    Options {
-        plan: Some("starter".to_owned()),
-        ..Options::default()
-    }
+    Options { plan: Some("starter".to_owned()), ..Options::default() }
 }
 
-scenario! {
-    async fn lists_are_made_read_changed_and_removed(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let all = format!("/projects/{work}/feature_flags_user_lists");
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-        let made = root.post(&all, json!({"name": "early birds", "user_xids": "user1,user 2,ä@example.com"})).await.expect(201).json();
-        assert_eq!(made, json!({
+async fn lists_are_made_read_changed_and_removed(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let all = format!("/projects/{work}/feature_flags_user_lists");
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
+    let made = root
+        .post(&all, json!({"name": "early birds", "user_xids": "user1,user 2,ä@example.com"}))
+        .await
+        .expect(201)
+        .json();
+    assert_eq!(
+        made,
+        json!({
             "id": made["id"], "iid": 1, "project_id": work, "name": "early birds", "user_xids": "user1,user 2,ä@example.com",
             "created_at": made["created_at"], "updated_at": made["updated_at"],
-        }));
-        let one = format!("{all}/1");
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
-        let second = root.post(&all, json!({"name": "nobody", "user_xids": ""})).await.expect(201).json();
-        assert_eq!((&second["iid"], &second["user_xids"]), (&json!(2), &json!("")));
-        let list = root.get(&all).await.expect(200);
-        assert_eq!((list.json(), list.header("x-total")), (json!([made, second]), "2"));
-        assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
-        let changed = root.put(&one, json!({"user_xids": "user3"})).await.expect(200).json();
-        assert_eq!((&changed["name"], &changed["user_xids"]), (&json!("early birds"), &json!("user3")));
-        let changed = root.put(&one, json!({"name": "birds"})).await.expect(200).json();
-        assert_eq!((&changed["name"], &changed["user_xids"]), (&json!("birds"), &json!("user3")));
-        assert_eq!(root.put(&one, json!({})).await.expect(200).json()["name"], "birds");
-        let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        early.delete(&one).await.expect(412);
-        root.delete(&one).await.expect(204);
-        for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"name": "x"})).await] {
-            assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
-        }
-        // Numbers are not given out again, and each project counts its own.
-        root.delete(&format!("{all}/2")).await.expect(204);
-        assert_eq!(user_list(&root, &format!("/projects/{work}"), "third").await.0, 3);
-        let other = format!("/projects/{}", project(&root, "other", json!({})).await);
-        assert_eq!(user_list(&root, &other, "third").await.0, 1);
+        })
+    );
+    let one = format!("{all}/1");
+    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let second = root.post(&all, json!({"name": "nobody", "user_xids": ""})).await.expect(201).json();
+    assert_eq!((&second["iid"], &second["user_xids"]), (&json!(2), &json!("")));
+    let list = root.get(&all).await.expect(200);
+    assert_eq!((list.json(), list.header("x-total")), (json!([made, second]), "2"));
+    assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
+    let changed = root.put(&one, json!({"user_xids": "user3"})).await.expect(200).json();
+    assert_eq!((&changed["name"], &changed["user_xids"]), (&json!("early birds"), &json!("user3")));
+    let changed = root.put(&one, json!({"name": "birds"})).await.expect(200).json();
+    assert_eq!((&changed["name"], &changed["user_xids"]), (&json!("birds"), &json!("user3")));
+    assert_eq!(root.put(&one, json!({})).await.expect(200).json()["name"], "birds");
+    let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    early.delete(&one).await.expect(412);
+    root.delete(&one).await.expect(204);
+    for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({"name": "x"})).await] {
+        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
+    // Numbers are not given out again, and each project counts its own.
+    root.delete(&format!("{all}/2")).await.expect(204);
+    assert_eq!(user_list(&root, &format!("/projects/{work}"), "third").await.0, 3);
+    let other = format!("/projects/{}", project(&root, "other", json!({})).await);
+    assert_eq!(user_list(&root, &other, "third").await.0, 1);
+}
 
-    async fn what_breaks_a_rule_is_refused_by_name(server) {
-        let root = server.root();
-        let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
-        let kept = root.post(&all, json!({"name": "taken", "user_xids": "a"})).await.expect(201).json();
-        let other = root.post(&all, json!({"name": "other", "user_xids": "a"})).await.expect(201).json();
-        let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
-        assert_eq!(faults(json!({})).await, "name is missing, user_xids is missing");
-        assert_eq!(faults(json!({"name": "x"})).await, "user_xids is missing");
-        let ids = json!(["must be a string of unique comma separated values each 256 characters or less"]);
-        let blank = json!({"name": ["can't be blank"], "user_xids": ids});
-        assert_eq!(faults(json!({"name": " ", "user_xids": "a,,b"})).await, blank);
-        assert_eq!(faults(json!({"name": "taken", "user_xids": ""})).await, json!({"name": ["has already been taken"]}));
-        for bad in ["a,", ",a", "a,a", "a, b", " a", "a\tb", "a\nb", &"x".repeat(257)] {
-            assert_eq!(faults(json!({"name": "x", "user_xids": bad})).await, json!({"user_xids": ids}), "{bad:?}");
-            root.put(&format!("{all}/1"), json!({"user_xids": bad})).await.expect(400);
-        }
-        faults(json!({"name": "n".repeat(256), "user_xids": ""})).await;
-        faults(json!({"name": "a\0", "user_xids": ""})).await;
-        faults(json!({"name": "x", "user_xids": "a\0"})).await;
-        faults(json!({"name": "x", "user_xids": "x".repeat(100_001)})).await;
-        root.put(&format!("{all}/2"), json!({"name": "taken"})).await.expect(400);
-        root.put(&format!("{all}/2"), json!({"name": ""})).await.expect(400);
-        root.get(&format!("{all}/x")).await.expect(400);
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([kept, other]));
-        // Names are told apart by case, and those of another project do not count.
-        root.post(&all, json!({"name": "Taken", "user_xids": ""})).await.expect(201);
-        let elsewhere = format!("/projects/{}/feature_flags_user_lists", project(&root, "other", json!({})).await);
-        root.post(&elsewhere, json!({"name": "taken", "user_xids": ""})).await.expect(201);
+async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
+    let root = server.root();
+    let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
+    let kept = root.post(&all, json!({"name": "taken", "user_xids": "a"})).await.expect(201).json();
+    let other = root.post(&all, json!({"name": "other", "user_xids": "a"})).await.expect(201).json();
+    let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    assert_eq!(faults(json!({})).await, "name is missing, user_xids is missing");
+    assert_eq!(faults(json!({"name": "x"})).await, "user_xids is missing");
+    let ids = json!(["must be a string of unique comma separated values each 256 characters or less"]);
+    let blank = json!({"name": ["can't be blank"], "user_xids": ids});
+    assert_eq!(faults(json!({"name": " ", "user_xids": "a,,b"})).await, blank);
+    assert_eq!(faults(json!({"name": "taken", "user_xids": ""})).await, json!({"name": ["has already been taken"]}));
+    for bad in ["a,", ",a", "a,a", "a, b", " a", "a\tb", "a\nb", &"x".repeat(257)] {
+        assert_eq!(faults(json!({"name": "x", "user_xids": bad})).await, json!({"user_xids": ids}), "{bad:?}");
+        root.put(&format!("{all}/1"), json!({"user_xids": bad})).await.expect(400);
     }
+    faults(json!({"name": "n".repeat(256), "user_xids": ""})).await;
+    faults(json!({"name": "a\0", "user_xids": ""})).await;
+    faults(json!({"name": "x", "user_xids": "a\0"})).await;
+    faults(json!({"name": "x", "user_xids": "x".repeat(100_001)})).await;
+    root.put(&format!("{all}/2"), json!({"name": "taken"})).await.expect(400);
+    root.put(&format!("{all}/2"), json!({"name": ""})).await.expect(400);
+    root.get(&format!("{all}/x")).await.expect(400);
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([kept, other]));
+    // Names are told apart by case, and those of another project do not count.
+    root.post(&all, json!({"name": "Taken", "user_xids": ""})).await.expect(201);
+    let elsewhere = format!("/projects/{}/feature_flags_user_lists", project(&root, "other", json!({})).await);
+    root.post(&elsewhere, json!({"name": "taken", "user_xids": ""})).await.expect(201);
+}
 
-    async fn developers_use_them_and_others_are_told_so_first(server) {
-        let root = server.root();
-        let work = format!("/projects/{}", project(&root, "work", json!({"visibility": "public"})).await);
-        let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
-        join(&root, &work, reporter.id, 20).await;
-        join(&root, &work, developer.id, 30).await;
-        let (iid, _) = user_list(&developer.client, &work, "list").await;
-        let all = format!("{work}/feature_flags_user_lists");
-        let one = format!("{all}/{iid}");
-        let stranger = server.person("stranger").await.client;
-        for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403)] {
-            client.get(&all).await.expect(status);
-            client.get(&one).await.expect(status);
-            client.post(&all, json!({})).await.expect(status);
-            client.put(&one, json!({"name": ""})).await.expect(status);
-            client.delete(&one).await.expect(status);
-        }
-        let other = format!("/projects/{}", project(&root, "other", json!({})).await);
-        root.get(&one.replace(&work, &other)).await.expect(404);
-        stranger.get(&format!("{other}/feature_flags_user_lists")).await.expect(404);
-        root.post(&format!("{work}/archive"), json!({})).await.expect(201);
-        developer.client.get(&one).await.expect(200);
-        developer.client.put(&one, json!({"name": "x"})).await.expect(403);
+async fn developers_use_them_and_others_are_told_so_first(server: TestServer) {
+    let root = server.root();
+    let work = format!("/projects/{}", project(&root, "work", json!({"visibility": "public"})).await);
+    let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
+    join(&root, &work, reporter.id, 20).await;
+    join(&root, &work, developer.id, 30).await;
+    let (iid, _) = user_list(&developer.client, &work, "list").await;
+    let all = format!("{work}/feature_flags_user_lists");
+    let one = format!("{all}/{iid}");
+    let stranger = server.person("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403)] {
+        client.get(&all).await.expect(status);
+        client.get(&one).await.expect(status);
+        client.post(&all, json!({})).await.expect(status);
+        client.put(&one, json!({"name": ""})).await.expect(status);
+        client.delete(&one).await.expect(status);
     }
+    let other = format!("/projects/{}", project(&root, "other", json!({})).await);
+    root.get(&one.replace(&work, &other)).await.expect(404);
+    stranger.get(&format!("{other}/feature_flags_user_lists")).await.expect(404);
+    root.post(&format!("{work}/archive"), json!({})).await.expect(201);
+    developer.client.get(&one).await.expect(200);
+    developer.client.put(&one, json!({"name": "x"})).await.expect(403);
+}
 
-    async fn lower_plans_have_none(server with basic_plan()) {
-        let root = server.root();
-        let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
-        for answer in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/1")).await] {
-            assert!(answer.expect(403).message().contains("plan"));
-        }
-    }
-
-    async fn lists_that_are_made_at_once_get_numbers_of_their_own_up_to_the_limit(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let place = format!("/projects/{work}");
-        let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
-        let made = names.iter().map(|name| user_list(&root, &place, name));
-        let mut numbers: Vec<i64> = futures_util::future::join_all(made).await.into_iter().map(|(iid, _)| iid).collect();
-        numbers.sort_unstable();
-        assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
-        let all = format!("{place}/feature_flags_user_lists");
-        let same = (0..4).map(|_| root.post(&all, json!({"name": "same", "user_xids": ""})));
-        let mut statuses: Vec<u16> = futures_util::future::join_all(same).await.iter().map(|answer| answer.status).collect();
-        statuses.sort_unstable();
-        assert_eq!(statuses, [201, 400, 400, 400]);
-        for number in 9..199 {
-            user_list(&root, &place, &format!("n{number}")).await;
-        }
-        let last = (0..3).map(|number| root.post(&all, json!({"name": format!("last-{number}"), "user_xids": ""})));
-        let mut statuses: Vec<u16> = futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
-        statuses.sort_unstable();
-        assert_eq!(statuses, [201, 400, 400]);
-        let db = server.backend.database.write();
-        holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
-        assert_eq!(Entity::find().all(db).await.expect("rows"), []);
+async fn lower_plans_have_none(server: TestServer) {
+    let root = server.root();
+    let all = format!("/projects/{}/feature_flags_user_lists", project(&root, "work", json!({})).await);
+    for answer in [root.get(&all).await, root.post(&all, json!({})).await, root.get(&format!("{all}/1")).await] {
+        assert!(answer.expect(403).message().contains("plan"));
     }
 }
+
+async fn lists_that_are_made_at_once_get_numbers_of_their_own_up_to_the_limit(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let place = format!("/projects/{work}");
+    let names: Vec<String> = (0..8).map(|number| format!("n{number}")).collect();
+    let made = names.iter().map(|name| user_list(&root, &place, name));
+    let mut numbers: Vec<i64> = futures_util::future::join_all(made).await.into_iter().map(|(iid, _)| iid).collect();
+    numbers.sort_unstable();
+    assert_eq!(numbers, [1, 2, 3, 4, 5, 6, 7, 8]);
+    let all = format!("{place}/feature_flags_user_lists");
+    let same = (0..4).map(|_| root.post(&all, json!({"name": "same", "user_xids": ""})));
+    let mut statuses: Vec<u16> =
+        futures_util::future::join_all(same).await.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 400, 400, 400]);
+    for number in 9..199 {
+        user_list(&root, &place, &format!("n{number}")).await;
+    }
+    let last = (0..3).map(|number| root.post(&all, json!({"name": format!("last-{number}"), "user_xids": ""})));
+    let mut statuses: Vec<u16> =
+        futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 400, 400]);
+    let db = server.backend.database.write();
+    holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
+    assert_eq!(Entity::find().all(db).await.expect("rows"), []);
+}
+
+on_every_database![
+    lists_are_made_read_changed_and_removed,
+    what_breaks_a_rule_is_refused_by_name,
+    developers_use_them_and_others_are_told_so_first,
+    lower_plans_have_none with basic_plan(),
+    lists_that_are_made_at_once_get_numbers_of_their_own_up_to_the_limit,
+];

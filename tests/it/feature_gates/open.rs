@@ -8,28 +8,17 @@ use serde_json::{Value, json};
 
 use super::gate;
 use crate::support::places::{group, project};
-use crate::support::process::{TOKEN, site_scenario};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::process::{Site, TOKEN, on_every_site};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Behind a gate that is open when nobody set it.
 const BEHIND: &str = "/admin/ci/variables";
 const NAME: &str = "ci_instance_level_variables";
 
 /// Whether a gate is open, for a project or a group.
-async fn open_for(
-    server: &TestServer,
-    name: &str,
-    caller: &Caller,
-    place: (Option<i64>, Option<i64>),
-) -> bool {
-    let actors = Actors {
-        caller,
-        project_id: place.0,
-        namespace_id: place.1,
-    };
-    is_open(&server.backend, name, false, actors)
-        .await
-        .expect("an answer")
+async fn open_for(server: &TestServer, name: &str, caller: &Caller, place: (Option<i64>, Option<i64>)) -> bool {
+    let actors = Actors { caller, project_id: place.0, namespace_id: place.1 };
+    is_open(&server.backend, name, false, actors).await.expect("an answer")
 }
 
 /// An administrator, by name.
@@ -41,175 +30,188 @@ async fn administrator(server: &TestServer, name: &str) -> (users::Model, Client
     (row, person.client)
 }
 
-scenario! {
-    async fn what_is_behind_a_gate_comes_and_goes_with_the_next_request(server) {
-        let (root, (ada, of_ada)) = (server.root(), administrator(&server, "ada").await);
-        let answers = async || {
-            // Twice each, so that what is remembered is asked, too.
-            let mut statuses = Vec::new();
-            for client in [&root, &root, &of_ada, &of_ada] {
-                statuses.push(client.get(BEHIND).await.status);
-            }
-            assert_eq!((statuses[0], statuses[2]), (statuses[1], statuses[3]));
-            (statuses[0], statuses[2])
-        };
-        assert_eq!(answers().await, (200, 200));
-        for (wish, expected) in [
-            (json!({"value": false}), (404, 404)),
-            (json!({"value": true}), (200, 200)),
-            (json!({"value": 0}), (404, 404)),
-            (json!({"value": 100}), (200, 200)),
-            (json!({"value": false}), (404, 404)),
-            (json!({"value": true, "user": "ada"}), (404, 200)),
-            (json!({"value": false, "user": "ada"}), (404, 404)),
-            (json!({"value": true, "feature_group": "administrators"}), (200, 200)),
-            (json!({"value": false}), (404, 404)),
-            (json!({"value": true, "feature_group": "external_users"}), (404, 404)),
-            (json!({"value": 0, "key": "percentage_of_actors"}), (404, 404)),
-            (json!({"value": 100, "key": "percentage_of_actors"}), (200, 200)),
-        ] {
-            gate(&root, NAME, wish.clone()).await;
-            assert_eq!(answers().await, expected, "{wish}");
+async fn what_is_behind_a_gate_comes_and_goes_with_the_next_request(server: TestServer) {
+    let (root, (ada, of_ada)) = (server.root(), administrator(&server, "ada").await);
+    let answers = async || {
+        // Twice each, so that what is remembered is asked, too.
+        let mut statuses = Vec::new();
+        for client in [&root, &root, &of_ada, &of_ada] {
+            statuses.push(client.get(BEHIND).await.status);
         }
-        // Writes obey as well, and say nothing of what is there.
-        gate(&root, NAME, json!({"value": false})).await;
-        let hidden = root.post(BEHIND, json!({"key": "A", "value": "x"})).await.expect(404);
-        assert_eq!(hidden.message(), "404 Not found");
-        root.delete(&format!("{BEHIND}/A")).await.expect(404);
-        server.person("stranger").await.client.get(BEHIND).await.expect(403);
-        server.anonymous().get(BEHIND).await.expect(401);
-        // Without the gate, it is as the contract says.
-        root.delete(&format!("/features/{NAME}")).await.expect(204);
-        assert_eq!(answers().await, (200, 200));
-        assert!(ada.admin);
+        assert_eq!((statuses[0], statuses[2]), (statuses[1], statuses[3]));
+        (statuses[0], statuses[2])
+    };
+    assert_eq!(answers().await, (200, 200));
+    for (wish, expected) in [
+        (json!({"value": false}), (404, 404)),
+        (json!({"value": true}), (200, 200)),
+        (json!({"value": 0}), (404, 404)),
+        (json!({"value": 100}), (200, 200)),
+        (json!({"value": false}), (404, 404)),
+        (json!({"value": true, "user": "ada"}), (404, 200)),
+        (json!({"value": false, "user": "ada"}), (404, 404)),
+        (json!({"value": true, "feature_group": "administrators"}), (200, 200)),
+        (json!({"value": false}), (404, 404)),
+        (json!({"value": true, "feature_group": "external_users"}), (404, 404)),
+        (json!({"value": 0, "key": "percentage_of_actors"}), (404, 404)),
+        (json!({"value": 100, "key": "percentage_of_actors"}), (200, 200)),
+    ] {
+        gate(&root, NAME, wish.clone()).await;
+        assert_eq!(answers().await, expected, "{wish}");
     }
+    // Writes obey as well, and say nothing of what is there.
+    gate(&root, NAME, json!({"value": false})).await;
+    let hidden = root.post(BEHIND, json!({"key": "A", "value": "x"})).await.expect(404);
+    assert_eq!(hidden.message(), "404 Not found");
+    root.delete(&format!("{BEHIND}/A")).await.expect(404);
+    server.person("stranger").await.client.get(BEHIND).await.expect(403);
+    server.anonymous().get(BEHIND).await.expect(401);
+    // Without the gate, it is as the contract says.
+    root.delete(&format!("/features/{NAME}")).await.expect(204);
+    assert_eq!(answers().await, (200, 200));
+    assert!(ada.admin);
+}
 
-    async fn a_share_of_the_time_is_a_share_of_the_requests(server) {
-        let root = server.root();
-        gate(&root, NAME, json!({"value": 50})).await;
-        let mut open = 0;
-        for _ in 0..120 {
-            match root.get(BEHIND).await.status {
-                200 => open += 1,
-                status => assert_eq!(status, 404),
-            }
+async fn a_share_of_the_time_is_a_share_of_the_requests(server: TestServer) {
+    let root = server.root();
+    gate(&root, NAME, json!({"value": 50})).await;
+    let mut open = 0;
+    for _ in 0..120 {
+        match root.get(BEHIND).await.status {
+            200 => open += 1,
+            status => assert_eq!(status, 404),
         }
-        assert!((20..=100).contains(&open), "{open} of 120");
     }
+    assert!((20..=100).contains(&open), "{open} of 120");
+}
 
-    async fn a_share_of_the_actors_is_always_the_same_ones_and_grows(server) {
-        let root = server.root();
-        let mut callers = Vec::new();
-        for number in 0..40 {
-            callers.push(Caller::user(server.person(&format!("person-{number}")).await.row));
-        }
-        let mut former: Vec<usize> = Vec::new();
-        for (percent, likely) in [(0, 0..=0), (25, 1..=24), (60, 10..=38), (100, 40..=40)] {
-            gate(&root, "g", json!({"value": percent, "key": "percentage_of_actors"})).await;
-            let mut inside = Vec::new();
-            for (number, caller) in callers.iter().enumerate() {
-                let first = open_for(&server, "g", caller, (None, None)).await;
-                // In a project or group, it is still the caller who counts.
-                assert_eq!(open_for(&server, "g", caller, (Some(1), Some(1))).await, first);
-                if first {
-                    inside.push(number);
-                }
-            }
-            assert!(former.iter().all(|number| inside.contains(number)), "{percent}: {former:?} {inside:?}");
-            assert!(likely.contains(&inside.len()), "{percent}: {inside:?}");
-            former = inside;
-        }
-        // Where nobody calls, the project counts, or the group; where there is neither, nobody.
-        let nobody = Caller::anonymous();
-        assert!(open_for(&server, "g", &nobody, (Some(1), Some(1))).await);
-        assert!(!open_for(&server, "g", &nobody, (None, None)).await);
+async fn a_share_of_the_actors_is_always_the_same_ones_and_grows(server: TestServer) {
+    let root = server.root();
+    let mut callers = Vec::new();
+    for number in 0..40 {
+        callers.push(Caller::user(server.person(&format!("person-{number}")).await.row));
     }
-
-    async fn projects_and_groups_with_all_below_have_what_is_open_for_them(server) {
-        let root = server.root();
-        let top = group(&root, "top", json!({})).await;
-        let low = group(&root, "low", json!({"parent_id": top})).await;
-        let other = group(&root, "other", json!({})).await;
-        let inside = project(&root, "inside", json!({"namespace_id": low})).await;
-        let outside = project(&root, "outside", json!({"namespace_id": other})).await;
-        let ada = Caller::user(server.person("ada").await.row);
-        let places = [(None, Some(top)), (None, Some(low)), (Some(inside), Some(low)), (None, Some(other)), (Some(outside), Some(other))];
-        let open = async |name: &str| {
-            let mut open = Vec::new();
-            for place in places {
-                let first = open_for(&server, name, &ada, place).await;
-                assert_eq!(open_for(&server, name, &Caller::anonymous(), place).await, first);
-                open.push(first);
+    let mut former: Vec<usize> = Vec::new();
+    for (percent, likely) in [(0, 0..=0), (25, 1..=24), (60, 10..=38), (100, 40..=40)] {
+        gate(&root, "g", json!({"value": percent, "key": "percentage_of_actors"})).await;
+        let mut inside = Vec::new();
+        for (number, caller) in callers.iter().enumerate() {
+            let first = open_for(&server, "g", caller, (None, None)).await;
+            // In a project or group, it is still the caller who counts.
+            assert_eq!(open_for(&server, "g", caller, (Some(1), Some(1))).await, first);
+            if first {
+                inside.push(number);
             }
-            open
-        };
-        gate(&root, "g", json!({"value": true, "group": "top"})).await;
-        assert_eq!(open("g").await, [true, true, true, false, false]);
-        gate(&root, "p", json!({"value": true, "project": "other/outside"})).await;
-        assert_eq!(open("p").await, [false, false, false, false, true]);
-        gate(&root, "l", json!({"value": true, "group": "top/low"})).await;
-        assert_eq!(open("l").await, [false, true, true, false, false]);
-        assert_eq!(open("never set").await, [false; 5]);
-        // A group that moves takes what is open for it along, and leaves what was open for those above.
-        root.post(&format!("/groups/{low}/transfer"), json!({"group_id": other})).await.expect(201);
-        assert_eq!(open("g").await, [true, false, false, false, false]);
-        assert_eq!(open("l").await, [false, true, true, false, false]);
-    }
-
-    async fn feature_groups_are_kinds_of_users(server) {
-        let root = server.root();
-        let plain = server.person("plain").await.row;
-        let kinds: [(&str, users::Model); 3] = [
-            ("administrators", users::Model { admin: true, ..plain.clone() }),
-            ("bots", users::Model { bot: true, id: -1, ..plain.clone() }),
-            ("external_users", users::Model { external: true, id: -2, ..plain.clone() }),
-        ];
-        for (name, _) in &kinds {
-            gate(&root, name, json!({"value": true, "feature_group": name})).await;
         }
-        gate(&root, "unknown", json!({"value": true, "feature_group": "unknown"})).await;
-        for (name, row) in &kinds {
-            for (other, _) in &kinds {
-                // What is remembered is of rows that are there; these are not.
-                server.backend.database.forget();
-                let caller = Caller::user(row.clone());
-                assert_eq!(open_for(&server, other, &caller, (None, None)).await, name == other, "{name} {other}");
-                assert!(!open_for(&server, "unknown", &caller, (None, None)).await);
-            }
+        assert!(former.iter().all(|number| inside.contains(number)), "{percent}: {former:?} {inside:?}");
+        assert!(likely.contains(&inside.len()), "{percent}: {inside:?}");
+        former = inside;
+    }
+    // Where nobody calls, the project counts, or the group; where there is neither, nobody.
+    let nobody = Caller::anonymous();
+    assert!(open_for(&server, "g", &nobody, (Some(1), Some(1))).await);
+    assert!(!open_for(&server, "g", &nobody, (None, None)).await);
+}
+
+async fn projects_and_groups_with_all_below_have_what_is_open_for_them(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({})).await;
+    let low = group(&root, "low", json!({"parent_id": top})).await;
+    let other = group(&root, "other", json!({})).await;
+    let inside = project(&root, "inside", json!({"namespace_id": low})).await;
+    let outside = project(&root, "outside", json!({"namespace_id": other})).await;
+    let ada = Caller::user(server.person("ada").await.row);
+    let places = [
+        (None, Some(top)),
+        (None, Some(low)),
+        (Some(inside), Some(low)),
+        (None, Some(other)),
+        (Some(outside), Some(other)),
+    ];
+    let open = async |name: &str| {
+        let mut open = Vec::new();
+        for place in places {
+            let first = open_for(&server, name, &ada, place).await;
+            assert_eq!(open_for(&server, name, &Caller::anonymous(), place).await, first);
+            open.push(first);
+        }
+        open
+    };
+    gate(&root, "g", json!({"value": true, "group": "top"})).await;
+    assert_eq!(open("g").await, [true, true, true, false, false]);
+    gate(&root, "p", json!({"value": true, "project": "other/outside"})).await;
+    assert_eq!(open("p").await, [false, false, false, false, true]);
+    gate(&root, "l", json!({"value": true, "group": "top/low"})).await;
+    assert_eq!(open("l").await, [false, true, true, false, false]);
+    assert_eq!(open("never set").await, [false; 5]);
+    // A group that moves takes what is open for it along, and leaves what was open for those above.
+    root.post(&format!("/groups/{low}/transfer"), json!({"group_id": other})).await.expect(201);
+    assert_eq!(open("g").await, [true, false, false, false, false]);
+    assert_eq!(open("l").await, [false, true, true, false, false]);
+}
+
+async fn feature_groups_are_kinds_of_users(server: TestServer) {
+    let root = server.root();
+    let plain = server.person("plain").await.row;
+    let kinds: [(&str, users::Model); 3] = [
+        ("administrators", users::Model { admin: true, ..plain.clone() }),
+        ("bots", users::Model { bot: true, id: -1, ..plain.clone() }),
+        ("external_users", users::Model { external: true, id: -2, ..plain.clone() }),
+    ];
+    for (name, _) in &kinds {
+        gate(&root, name, json!({"value": true, "feature_group": name})).await;
+    }
+    gate(&root, "unknown", json!({"value": true, "feature_group": "unknown"})).await;
+    for (name, row) in &kinds {
+        for (other, _) in &kinds {
+            // What is remembered is of rows that are there; these are not.
             server.backend.database.forget();
-            assert!(!open_for(&server, name, &Caller::user(plain.clone()), (None, None)).await);
-            assert!(!open_for(&server, name, &Caller::anonymous(), (None, None)).await);
+            let caller = Caller::user(row.clone());
+            assert_eq!(open_for(&server, other, &caller, (None, None)).await, name == other, "{name} {other}");
+            assert!(!open_for(&server, "unknown", &caller, (None, None)).await);
         }
-    }
-
-    async fn a_slash_too_many_does_not_matter(server) {
-        let root = server.root();
-        let made = root.post("/features//walk", json!({"value": true})).await.expect(201).json();
-        assert_eq!((&made["name"], &made["state"]), (&json!("walk"), &json!("on")));
-        for path in ["/features", "/features/"] {
-            assert_eq!(root.get(path).await.expect(200).pluck("name"), ["walk"], "{path}");
-        }
-        root.delete("/features//walk").await.expect(204);
-        assert_eq!(root.get("/features/").await.expect(200).json(), json!([]));
+        server.backend.database.forget();
+        assert!(!open_for(&server, name, &Caller::user(plain.clone()), (None, None)).await);
+        assert!(!open_for(&server, name, &Caller::anonymous(), (None, None)).await);
     }
 }
 
-site_scenario! {
-    async fn what_one_node_sets_counts_on_the_other_at_once(site, _kind) {
-        let nodes = [site.serve(&[]).await, site.serve(&[]).await];
-        let clients = [0, 1].map(|node: usize| Client::new(&nodes[node].base, Some(TOKEN)));
-        for round in 0..6 {
-            let (here, there) = (&clients[round % 2], &clients[(round + 1) % 2]);
-            let open: Value = json!(round % 3 == 0);
-            gate(here, NAME, json!({"value": open})).await;
-            let expected = if open == true { 200 } else { 404 };
-            for _ in 0..2 {
-                there.get(BEHIND).await.expect(expected);
-                here.get(BEHIND).await.expect(expected);
-            }
-        }
-        for node in nodes {
-            node.stop().await;
+async fn a_slash_too_many_does_not_matter(server: TestServer) {
+    let root = server.root();
+    let made = root.post("/features//walk", json!({"value": true})).await.expect(201).json();
+    assert_eq!((&made["name"], &made["state"]), (&json!("walk"), &json!("on")));
+    for path in ["/features", "/features/"] {
+        assert_eq!(root.get(path).await.expect(200).pluck("name"), ["walk"], "{path}");
+    }
+    root.delete("/features//walk").await.expect(204);
+    assert_eq!(root.get("/features/").await.expect(200).json(), json!([]));
+}
+
+on_every_database![
+    what_is_behind_a_gate_comes_and_goes_with_the_next_request,
+    a_share_of_the_time_is_a_share_of_the_requests,
+    a_share_of_the_actors_is_always_the_same_ones_and_grows,
+    projects_and_groups_with_all_below_have_what_is_open_for_them,
+    feature_groups_are_kinds_of_users,
+    a_slash_too_many_does_not_matter,
+];
+
+async fn what_one_node_sets_counts_on_the_other_at_once(site: Site) {
+    let nodes = [site.serve(&[]).await, site.serve(&[]).await];
+    let clients = [0, 1].map(|node: usize| Client::new(&nodes[node].base, Some(TOKEN)));
+    for round in 0..6 {
+        let (here, there) = (&clients[round % 2], &clients[(round + 1) % 2]);
+        let open: Value = json!(round % 3 == 0);
+        gate(here, NAME, json!({"value": open})).await;
+        let expected = if open == true { 200 } else { 404 };
+        for _ in 0..2 {
+            there.get(BEHIND).await.expect(expected);
+            here.get(BEHIND).await.expect(expected);
         }
     }
+    for node in nodes {
+        node.stop().await;
+    }
 }
+
+on_every_site![what_one_node_sets_counts_on_the_other_at_once,];

@@ -6,16 +6,12 @@ use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 
 use crate::support::places::{id, join, project};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Makes a freeze period below `/projects/:id` and gives its id.
 pub async fn freeze_period(client: &Client, place: &str) -> i64 {
     let body = json!({ "freeze_start": "0 23 * * 5", "freeze_end": "0 7 * * 1" });
-    id(&client
-        .post(&format!("{place}/freeze_periods"), body)
-        .await
-        .expect(201)
-        .json())
+    id(&client.post(&format!("{place}/freeze_periods"), body).await.expect(201).json())
 }
 
 fn instant(text: &str) -> DateTime<Utc> {
@@ -32,154 +28,181 @@ async fn frozen(server: &TestServer, project: i64, moments: &[&str]) -> Vec<bool
     found
 }
 
-scenario! {
-    async fn freeze_periods_are_made_read_changed_and_removed(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let all = format!("/projects/{work}/freeze_periods");
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-        let body = json!({ "freeze_start": " 0 23 * * fri ", "freeze_end": "0 7 * * mon", "cron_timezone": "Europe/Berlin" });
-        let made = root.post(&all, body).await.expect(201).json();
-        assert_eq!(made, json!({
+async fn freeze_periods_are_made_read_changed_and_removed(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let all = format!("/projects/{work}/freeze_periods");
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
+    let body =
+        json!({ "freeze_start": " 0 23 * * fri ", "freeze_end": "0 7 * * mon", "cron_timezone": "Europe/Berlin" });
+    let made = root.post(&all, body).await.expect(201).json();
+    assert_eq!(
+        made,
+        json!({
             "id": made["id"], "freeze_start": "0 23 * * fri", "freeze_end": "0 7 * * mon", "cron_timezone": "Europe/Berlin",
             "created_at": made["created_at"], "updated_at": made["updated_at"],
-        }));
-        let one = format!("{all}/{}", made["id"]);
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
-        let plain = json!({ "freeze_start": "0 0 1 * *", "freeze_end": "0 0 2 * *" });
-        let second = root.post(&all, plain).await.expect(201).json();
-        assert_eq!(second["cron_timezone"], "UTC");
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([made, second]));
-        assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
-        let changed = root.put(&one, json!({ "freeze_end": "30 6 * * 1", "cron_timezone": "Pacific Time (US & Canada)" }));
-        let changed = changed.await.expect(200).json();
-        assert_eq!(changed, json!({
+        })
+    );
+    let one = format!("{all}/{}", made["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let plain = json!({ "freeze_start": "0 0 1 * *", "freeze_end": "0 0 2 * *" });
+    let second = root.post(&all, plain).await.expect(201).json();
+    assert_eq!(second["cron_timezone"], "UTC");
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([made, second]));
+    assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([second]));
+    let changed = root.put(&one, json!({ "freeze_end": "30 6 * * 1", "cron_timezone": "Pacific Time (US & Canada)" }));
+    let changed = changed.await.expect(200).json();
+    assert_eq!(
+        changed,
+        json!({
             "id": made["id"], "freeze_start": "0 23 * * fri", "freeze_end": "30 6 * * 1",
             "cron_timezone": "Pacific Time (US & Canada)", "created_at": made["created_at"], "updated_at": changed["updated_at"],
-        }));
-        assert_eq!(root.get(&one).await.expect(200).json(), changed);
-        assert_eq!(root.put(&one, json!({})).await.expect(200).json()["freeze_end"], "30 6 * * 1");
-        let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        early.delete(&one).await.expect(412);
-        root.delete(&one).await.expect(204);
-        for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({ "freeze_end": "0 0 * * *" })).await] {
-            assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
-        }
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([second]));
+        })
+    );
+    assert_eq!(root.get(&one).await.expect(200).json(), changed);
+    assert_eq!(root.put(&one, json!({})).await.expect(200).json()["freeze_end"], "30 6 * * 1");
+    let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    early.delete(&one).await.expect(412);
+    root.delete(&one).await.expect(204);
+    for answer in
+        [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({ "freeze_end": "0 0 * * *" })).await]
+    {
+        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
-
-    async fn what_is_no_expression_and_no_zone_is_refused_by_name(server) {
-        let root = server.root();
-        let all = format!("/projects/{}/freeze_periods", project(&root, "work", json!({})).await);
-        let one = format!("{all}/{}", freeze_period(&root, all.trim_end_matches("/freeze_periods")).await);
-        let sound = root.get(&one).await.expect(200).json();
-        let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
-        let bad = json!({ "freeze_start": "x", "freeze_end": "0 0 0 * *", "cron_timezone": "Mars/Base" });
-        let invalid = json!([" is invalid syntax"]);
-        assert_eq!(faults(bad.clone()).await, json!({ "freeze_start": invalid, "freeze_end": invalid, "cron_timezone": invalid }));
-        let blank = json!([" is invalid syntax", "can't be blank"]);
-        let end = json!({ "freeze_start": "0 0 * * *", "freeze_end": " " });
-        assert_eq!(faults(end).await, json!({ "freeze_end": blank }));
-        assert_eq!(faults(json!({})).await, json!("freeze_start is missing, freeze_end is missing"));
-        for never in ["0 0 31 2 *", "@daily", "* * * * * *", "0 0 * * 1; true", "99 * * * *"] {
-            let body = json!({ "freeze_start": never, "freeze_end": "0 0 * * *" });
-            assert_eq!(faults(body).await, json!({ "freeze_start": invalid }), "{never}");
-            root.put(&one, json!({ "freeze_start": never })).await.expect(400);
-        }
-        root.put(&one, bad).await.expect(400);
-        root.put(&one, json!({ "freeze_end": "0 8 * * 1", "cron_timezone": "" })).await.expect(400);
-        assert_eq!(root.get(&one).await.expect(200).json(), sound);
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([sound]));
-    }
-
-    async fn only_maintainers_use_them(server) {
-        let root = server.root();
-        let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
-        let (developer, maintainer) = (server.person("developer").await, server.person("maintainer").await);
-        join(&root, &work, developer.id, 30).await;
-        join(&root, &work, maintainer.id, 40).await;
-        let one = format!("{work}/freeze_periods/{}", freeze_period(&maintainer.client, &work).await);
-        let stranger = server.person("stranger").await.client;
-        for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
-            client.get(&format!("{work}/freeze_periods")).await.expect(status);
-            client.get(&one).await.expect(status);
-            client.get(&format!("{work}/freeze_periods/4711")).await.expect(status);
-            client.put(&one, json!({ "freeze_end": "0 0 * * *" })).await.expect(status);
-            client.delete(&one).await.expect(status);
-        }
-        let other = format!("/projects/{}", project(&root, "other", json!({})).await);
-        root.get(&one.replace(&work, &other)).await.expect(404);
-        root.delete(&one.replace(&work, &other)).await.expect(404);
-        stranger.get(&format!("{other}/freeze_periods")).await.expect(404);
-        root.post(&format!("{work}/archive"), json!({})).await.expect(201);
-        maintainer.client.get(&one).await.expect(200);
-        maintainer.client.put(&one, json!({ "freeze_end": "0 0 * * *" })).await.expect(403);
-    }
-
-    async fn a_project_is_frozen_from_the_beginning_of_a_period_to_its_end(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let all = format!("/projects/{work}/freeze_periods");
-        let moments = [
-            "2026-06-05T20:59:59Z",
-            "2026-06-05T21:00:00Z",
-            "2026-06-07T12:00:00Z",
-            "2026-06-08T04:59:59Z",
-            "2026-06-08T05:00:00Z",
-            "2026-06-10T12:00:00Z",
-        ];
-        assert_eq!(frozen(&server, work, &moments).await, [false; 6]);
-        // In summer, Berlin is two hours ahead.
-        let weekend = json!({ "freeze_start": "0 23 * * 5", "freeze_end": "0 7 * * 1", "cron_timezone": "Europe/Berlin" });
-        let made = root.post(&all, weekend).await.expect(201).json();
-        assert_eq!(frozen(&server, work, &moments).await, [false, true, true, true, false, false]);
-        // Another that begins anew each evening before the one end at noon.
-        let nights = json!({ "freeze_start": "0 20,22 * * *", "freeze_end": "0 12 * * *" });
-        root.post(&all, nights).await.expect(201);
-        let between = ["2026-06-10T19:00:00Z", "2026-06-10T21:00:00Z", "2026-06-11T11:59:00Z", "2026-06-11T12:00:00Z"];
-        assert_eq!(frozen(&server, work, &between).await, [false, true, true, false]);
-        // What ends in the moment it begins is no time at all.
-        root.delete(&format!("{all}/{}", made["id"])).await.expect(204);
-        root.post(&all, json!({ "freeze_start": "* * * * *", "freeze_end": "* * * * *" })).await.expect(201);
-        assert_eq!(frozen(&server, work, &moments[2..3]).await, [false]);
-        let other = project(&root, "other", json!({})).await;
-        assert_eq!(frozen(&server, other, &between).await, [false; 4]);
-    }
-
-    async fn the_hour_that_is_left_out_and_the_one_that_comes_twice_are_frozen_rightly(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let night = json!({ "freeze_start": "30 2 * * *", "freeze_end": "30 4 * * *", "cron_timezone": "Europe/Berlin" });
-        root.post(&format!("/projects/{work}/freeze_periods"), night).await.expect(201);
-        // The clocks go from two to three at one o'clock in UTC.
-        let spring = ["2026-03-29T00:59:59Z", "2026-03-29T01:00:00Z", "2026-03-29T02:29:59Z", "2026-03-29T02:30:00Z"];
-        assert_eq!(frozen(&server, work, &spring).await, [false, true, true, false]);
-        // They go from three back to two.
-        let autumn = ["2026-10-25T00:29:59Z", "2026-10-25T00:30:00Z", "2026-10-25T01:15:00Z", "2026-10-25T03:29:59Z", "2026-10-25T03:30:00Z"];
-        assert_eq!(frozen(&server, work, &autumn).await, [false, true, true, true, false]);
-    }
-
-    async fn there_are_at_most_a_hundred(server) {
-        let root = server.root();
-        let work = format!("/projects/{}", project(&root, "work", json!({})).await);
-        for _ in 0..99 {
-            freeze_period(&root, &work).await;
-        }
-        let all = format!("{work}/freeze_periods");
-        let body = json!({ "freeze_start": "0 0 * * *", "freeze_end": "0 1 * * *" });
-        let last = (0..3).map(|_| root.post(&all, body.clone()));
-        let mut statuses: Vec<u16> = futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
-        statuses.sort_unstable();
-        assert_eq!(statuses, [201, 400, 400]);
-    }
-
-    async fn freeze_periods_go_with_their_project(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        freeze_period(&root, &format!("/projects/{work}")).await;
-        let db = server.backend.database.write();
-        holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
-        let left = holdfast::entities::freeze_periods::Entity::find().all(db).await.expect("rows");
-        assert_eq!(left, []);
-    }
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([second]));
 }
+
+async fn what_is_no_expression_and_no_zone_is_refused_by_name(server: TestServer) {
+    let root = server.root();
+    let all = format!("/projects/{}/freeze_periods", project(&root, "work", json!({})).await);
+    let one = format!("{all}/{}", freeze_period(&root, all.trim_end_matches("/freeze_periods")).await);
+    let sound = root.get(&one).await.expect(200).json();
+    let faults = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    let bad = json!({ "freeze_start": "x", "freeze_end": "0 0 0 * *", "cron_timezone": "Mars/Base" });
+    let invalid = json!([" is invalid syntax"]);
+    assert_eq!(
+        faults(bad.clone()).await,
+        json!({ "freeze_start": invalid, "freeze_end": invalid, "cron_timezone": invalid })
+    );
+    let blank = json!([" is invalid syntax", "can't be blank"]);
+    let end = json!({ "freeze_start": "0 0 * * *", "freeze_end": " " });
+    assert_eq!(faults(end).await, json!({ "freeze_end": blank }));
+    assert_eq!(faults(json!({})).await, json!("freeze_start is missing, freeze_end is missing"));
+    for never in ["0 0 31 2 *", "@daily", "* * * * * *", "0 0 * * 1; true", "99 * * * *"] {
+        let body = json!({ "freeze_start": never, "freeze_end": "0 0 * * *" });
+        assert_eq!(faults(body).await, json!({ "freeze_start": invalid }), "{never}");
+        root.put(&one, json!({ "freeze_start": never })).await.expect(400);
+    }
+    root.put(&one, bad).await.expect(400);
+    root.put(&one, json!({ "freeze_end": "0 8 * * 1", "cron_timezone": "" })).await.expect(400);
+    assert_eq!(root.get(&one).await.expect(200).json(), sound);
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([sound]));
+}
+
+async fn only_maintainers_use_them(server: TestServer) {
+    let root = server.root();
+    let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
+    let (developer, maintainer) = (server.person("developer").await, server.person("maintainer").await);
+    join(&root, &work, developer.id, 30).await;
+    join(&root, &work, maintainer.id, 40).await;
+    let one = format!("{work}/freeze_periods/{}", freeze_period(&maintainer.client, &work).await);
+    let stranger = server.person("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
+        client.get(&format!("{work}/freeze_periods")).await.expect(status);
+        client.get(&one).await.expect(status);
+        client.get(&format!("{work}/freeze_periods/4711")).await.expect(status);
+        client.put(&one, json!({ "freeze_end": "0 0 * * *" })).await.expect(status);
+        client.delete(&one).await.expect(status);
+    }
+    let other = format!("/projects/{}", project(&root, "other", json!({})).await);
+    root.get(&one.replace(&work, &other)).await.expect(404);
+    root.delete(&one.replace(&work, &other)).await.expect(404);
+    stranger.get(&format!("{other}/freeze_periods")).await.expect(404);
+    root.post(&format!("{work}/archive"), json!({})).await.expect(201);
+    maintainer.client.get(&one).await.expect(200);
+    maintainer.client.put(&one, json!({ "freeze_end": "0 0 * * *" })).await.expect(403);
+}
+
+async fn a_project_is_frozen_from_the_beginning_of_a_period_to_its_end(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let all = format!("/projects/{work}/freeze_periods");
+    let moments = [
+        "2026-06-05T20:59:59Z",
+        "2026-06-05T21:00:00Z",
+        "2026-06-07T12:00:00Z",
+        "2026-06-08T04:59:59Z",
+        "2026-06-08T05:00:00Z",
+        "2026-06-10T12:00:00Z",
+    ];
+    assert_eq!(frozen(&server, work, &moments).await, [false; 6]);
+    // In summer, Berlin is two hours ahead.
+    let weekend = json!({ "freeze_start": "0 23 * * 5", "freeze_end": "0 7 * * 1", "cron_timezone": "Europe/Berlin" });
+    let made = root.post(&all, weekend).await.expect(201).json();
+    assert_eq!(frozen(&server, work, &moments).await, [false, true, true, true, false, false]);
+    // Another that begins anew each evening before the one end at noon.
+    let nights = json!({ "freeze_start": "0 20,22 * * *", "freeze_end": "0 12 * * *" });
+    root.post(&all, nights).await.expect(201);
+    let between = ["2026-06-10T19:00:00Z", "2026-06-10T21:00:00Z", "2026-06-11T11:59:00Z", "2026-06-11T12:00:00Z"];
+    assert_eq!(frozen(&server, work, &between).await, [false, true, true, false]);
+    // What ends in the moment it begins is no time at all.
+    root.delete(&format!("{all}/{}", made["id"])).await.expect(204);
+    root.post(&all, json!({ "freeze_start": "* * * * *", "freeze_end": "* * * * *" })).await.expect(201);
+    assert_eq!(frozen(&server, work, &moments[2..3]).await, [false]);
+    let other = project(&root, "other", json!({})).await;
+    assert_eq!(frozen(&server, other, &between).await, [false; 4]);
+}
+
+async fn the_hour_that_is_left_out_and_the_one_that_comes_twice_are_frozen_rightly(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let night = json!({ "freeze_start": "30 2 * * *", "freeze_end": "30 4 * * *", "cron_timezone": "Europe/Berlin" });
+    root.post(&format!("/projects/{work}/freeze_periods"), night).await.expect(201);
+    // The clocks go from two to three at one o'clock in UTC.
+    let spring = ["2026-03-29T00:59:59Z", "2026-03-29T01:00:00Z", "2026-03-29T02:29:59Z", "2026-03-29T02:30:00Z"];
+    assert_eq!(frozen(&server, work, &spring).await, [false, true, true, false]);
+    // They go from three back to two.
+    let autumn = [
+        "2026-10-25T00:29:59Z",
+        "2026-10-25T00:30:00Z",
+        "2026-10-25T01:15:00Z",
+        "2026-10-25T03:29:59Z",
+        "2026-10-25T03:30:00Z",
+    ];
+    assert_eq!(frozen(&server, work, &autumn).await, [false, true, true, true, false]);
+}
+
+async fn there_are_at_most_a_hundred(server: TestServer) {
+    let root = server.root();
+    let work = format!("/projects/{}", project(&root, "work", json!({})).await);
+    for _ in 0..99 {
+        freeze_period(&root, &work).await;
+    }
+    let all = format!("{work}/freeze_periods");
+    let body = json!({ "freeze_start": "0 0 * * *", "freeze_end": "0 1 * * *" });
+    let last = (0..3).map(|_| root.post(&all, body.clone()));
+    let mut statuses: Vec<u16> =
+        futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 400, 400]);
+}
+
+async fn freeze_periods_go_with_their_project(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    freeze_period(&root, &format!("/projects/{work}")).await;
+    let db = server.backend.database.write();
+    holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
+    let left = holdfast::entities::freeze_periods::Entity::find().all(db).await.expect("rows");
+    assert_eq!(left, []);
+}
+
+on_every_database![
+    freeze_periods_are_made_read_changed_and_removed,
+    what_is_no_expression_and_no_zone_is_refused_by_name,
+    only_maintainers_use_them,
+    a_project_is_frozen_from_the_beginning_of_a_period_to_its_end,
+    the_hour_that_is_left_out_and_the_one_that_comes_twice_are_frozen_rightly,
+    there_are_at_most_a_hundred,
+    freeze_periods_go_with_their_project,
+];

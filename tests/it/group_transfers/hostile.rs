@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tar::EntryType;
 
 use super::{Draft, attributes as group_of, header, kept, member, packed, send};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// Imports an archive that must fail, and gives what is said of it. The group stays as it was made.
 async fn fails(server: &TestServer, number: usize, archive: Vec<u8>) -> String {
@@ -17,31 +17,13 @@ async fn fails(server: &TestServer, number: usize, archive: Vec<u8>) -> String {
     let path = format!("g{number}");
     send(&person.client, &path, None, archive).await.expect(202);
     server.finish_jobs().await;
-    let told = person
-        .client
-        .get(&format!("/groups/{path}/import"))
-        .await
-        .expect(200)
-        .json();
-    assert_eq!(
-        (&told["import_status"], &told["imported_groups_count"]),
-        (&json!("failed"), &json!(0)),
-        "{number}"
-    );
+    let told = person.client.get(&format!("/groups/{path}/import")).await.expect(200).json();
+    assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("failed"), &json!(0)), "{number}");
     for things in ["labels", "milestones", "boards", "badges", "epics", "subgroups"] {
-        let answer = person
-            .client
-            .get(&format!("/groups/{path}/{things}"))
-            .await
-            .expect(200);
+        let answer = person.client.get(&format!("/groups/{path}/{things}")).await.expect(200);
         assert_eq!(answer.json(), json!([]), "{number} {things}");
     }
-    let members = person
-        .client
-        .get(&format!("/groups/{path}/members"))
-        .await
-        .expect(200)
-        .pluck("username");
+    let members = person.client.get(&format!("/groups/{path}/members")).await.expect(200).pluck("username");
     assert_eq!(members, [json!(format!("p{number}"))]);
     assert_eq!(kept(server).await.len(), 0);
     told["import_error"].as_str().expect("a text").to_owned()
@@ -51,10 +33,7 @@ async fn fails(server: &TestServer, number: usize, archive: Vec<u8>) -> String {
 async fn each_fails(server: &TestServer, archives: Vec<(Vec<u8>, &str)>) {
     for (number, (archive, text)) in archives.into_iter().enumerate() {
         let said = fails(server, number, archive).await;
-        assert!(
-            said.contains(text),
-            "{number}: {said:?} does not tell of {text:?}"
-        );
+        assert!(said.contains(text), "{number}: {said:?} does not tell of {text:?}");
         assert!(said.chars().count() <= 400, "{number}: {said}");
     }
 }
@@ -92,39 +71,56 @@ fn epic(id: i64, iid: i64, parent: Option<i64>) -> Value {
     json!({"id": id, "iid": iid, "title": "E", "state": "opened", "parent_id": parent})
 }
 
-scenario! {
-    async fn entries_that_lead_elsewhere_are_refused(server) {
-        let strange = "does not belong there";
-        let attributes = group_of(7, None, "other").to_string();
-        each_fails(&server, vec![
+async fn entries_that_lead_elsewhere_are_refused(server: TestServer) {
+    let strange = "does not belong there";
+    let attributes = group_of(7, None, "other").to_string();
+    each_fails(
+        &server,
+        vec![
             (with_entry("../../../etc/passwd", EntryType::Regular, None, b"x"), strange),
             (with_entry("/etc/passwd", EntryType::Regular, None, b"x"), strange),
             (with_entry("tree/groups/../../x", EntryType::Regular, None, b"x"), strange),
             (with_entry("uploads/", EntryType::Directory, None, b""), strange),
-            (with_entry("tree/groups/7/labels.ndjson", EntryType::Symlink, Some("/etc/passwd"), b""), "neither a file nor a directory"),
-            (with_entry("tree/groups/7/labels.ndjson", EntryType::Link, Some("VERSION"), b""), "neither a file nor a directory"),
+            (
+                with_entry("tree/groups/7/labels.ndjson", EntryType::Symlink, Some("/etc/passwd"), b""),
+                "neither a file nor a directory",
+            ),
+            (
+                with_entry("tree/groups/7/labels.ndjson", EntryType::Link, Some("VERSION"), b""),
+                "neither a file nor a directory",
+            ),
             (with_entry("tree/groups/7/labels.ndjson", EntryType::Char, None, b""), "neither a file nor a directory"),
             (with_entry("tree/groups/7/labels.ndjson", EntryType::Fifo, None, b""), "neither a file nor a directory"),
-            (with_entry("tree/groups/7/labels.ndjson", EntryType::GNUSparse, None, b""), "neither a file nor a directory"),
-            (with_entry("././@LongLink", EntryType::GNULongName, None, b"/etc/passwd"), "neither a file nor a directory"),
+            (
+                with_entry("tree/groups/7/labels.ndjson", EntryType::GNUSparse, None, b""),
+                "neither a file nor a directory",
+            ),
+            (
+                with_entry("././@LongLink", EntryType::GNULongName, None, b"/etc/passwd"),
+                "neither a file nor a directory",
+            ),
             (with_entry("VERSION", EntryType::Regular, None, b"0.2.4"), "more than once"),
             (with_entry("./VERSION", EntryType::Regular, None, b"0.2.4"), "more than once"),
             (with_entry("./tree/groups/7.json", EntryType::Regular, None, attributes.as_bytes()), "more than once"),
-        ]).await;
-    }
+        ],
+    )
+    .await;
+}
 
-    async fn what_is_no_archive_is_refused(server) {
-        let sound = Draft::new().holding(7, "labels", (0..2_000).map(|n| label(&n.to_string()))).packed();
-        let plain = {
-            let mut text = Vec::new();
-            std::io::copy(&mut flate2::read::GzDecoder::new(sound.as_slice()), &mut text).expect("a tar file");
-            text
-        };
-        let cut = |length: usize| compressed([plain[..length].to_vec()]);
-        let mut damaged = sound.clone();
-        let last = damaged.len() - 6;
-        damaged[last] ^= 0x55;
-        each_fails(&server, vec![
+async fn what_is_no_archive_is_refused(server: TestServer) {
+    let sound = Draft::new().holding(7, "labels", (0..2_000).map(|n| label(&n.to_string()))).packed();
+    let plain = {
+        let mut text = Vec::new();
+        std::io::copy(&mut flate2::read::GzDecoder::new(sound.as_slice()), &mut text).expect("a tar file");
+        text
+    };
+    let cut = |length: usize| compressed([plain[..length].to_vec()]);
+    let mut damaged = sound.clone();
+    let last = damaged.len() - 6;
+    damaged[last] ^= 0x55;
+    each_fails(
+        &server,
+        vec![
             (sound[..sound.len() / 2].to_vec(), "cannot be read"),
             (sound[..sound.len() - 4].to_vec(), "cannot be read"),
             (damaged, "cannot be read"),
@@ -137,30 +133,38 @@ scenario! {
             (cut(plain.len() / 1_024 * 512), "labels.ndjson, line"),
             // Between two entries, where nothing but the end is missing.
             (cut(plain.len() - 1_024), "cut"),
-        ]).await;
-    }
+        ],
+    )
+    .await;
+}
 
-    async fn what_is_too_much_is_refused(server) {
-        let zeros = |pieces: usize| std::iter::repeat_n(vec![0_u8; 1 << 20], pieces);
-        let bomb = |size: u64| {
-            let mut entry = header("tree/groups/7/labels.ndjson", size);
-            entry.set_cksum();
-            entry.as_bytes().to_vec()
-        };
-        let spaces = std::iter::repeat_n([vec![b' '; (1 << 20) - 1], vec![b'\n']].concat(), 600);
-        let mut folder = header("tree/", 0);
-        folder.set_entry_type(EntryType::Directory);
-        folder.set_cksum();
-        let tiny = std::iter::repeat_n(folder.as_bytes().to_vec(), 1_000_000);
-        let files = (1..=1_001).map(|id| (header(&format!("tree/groups/{id}/labels.ndjson"), 0), Vec::new()));
-        let groups: String = (1..=1_001).map(|id| format!("{id}\n")).collect();
-        let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
-        let many = format!("{{\"name\": \"b\", \"lists\": [{}]}}", vec!["{\"list_type\": \"label\"}"; 100_000].join(","));
-        let labels = || (0..20_000).map(|n| label(&n.to_string()));
-        let together = Draft::new().holding(7, "labels", labels()).holding(7, "epics", (1..=5_001).map(|id| epic(id, id, None))).packed();
-        let spread = (8..18).fold(Draft::new(), |draft, id| draft.below(id, 7, &format!("g{id}")).holding(id, "labels", labels()));
-        let spread = spread.holding(7, "labels", [label("one")]);
-        each_fails(&server, vec![
+async fn what_is_too_much_is_refused(server: TestServer) {
+    let zeros = |pieces: usize| std::iter::repeat_n(vec![0_u8; 1 << 20], pieces);
+    let bomb = |size: u64| {
+        let mut entry = header("tree/groups/7/labels.ndjson", size);
+        entry.set_cksum();
+        entry.as_bytes().to_vec()
+    };
+    let spaces = std::iter::repeat_n([vec![b' '; (1 << 20) - 1], vec![b'\n']].concat(), 600);
+    let mut folder = header("tree/", 0);
+    folder.set_entry_type(EntryType::Directory);
+    folder.set_cksum();
+    let tiny = std::iter::repeat_n(folder.as_bytes().to_vec(), 1_000_000);
+    let files = (1..=1_001).map(|id| (header(&format!("tree/groups/{id}/labels.ndjson"), 0), Vec::new()));
+    let groups: String = (1..=1_001).map(|id| format!("{id}\n")).collect();
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    let many = format!("{{\"name\": \"b\", \"lists\": [{}]}}", vec!["{\"list_type\": \"label\"}"; 100_000].join(","));
+    let labels = || (0..20_000).map(|n| label(&n.to_string()));
+    let together = Draft::new()
+        .holding(7, "labels", labels())
+        .holding(7, "epics", (1..=5_001).map(|id| epic(id, id, None)))
+        .packed();
+    let spread =
+        (8..18).fold(Draft::new(), |draft, id| draft.below(id, 7, &format!("g{id}")).holding(id, "labels", labels()));
+    let spread = spread.holding(7, "labels", [label("one")]);
+    each_fails(
+        &server,
+        vec![
             (compressed(std::iter::once(bomb(600 << 20)).chain(zeros(600))), "line 1: is too long"),
             (compressed(std::iter::once(bomb(600 << 20)).chain(spaces)), "bytes when it is unpacked"),
             (compressed(std::iter::once(bomb(u64::MAX >> 12))), "cannot be read"),
@@ -170,57 +174,67 @@ scenario! {
             (Draft::new().with("tree/groups/7/labels.ndjson", deep).packed(), "labels.ndjson, line 1"),
             (Draft::new().with("tree/groups/7/boards.ndjson", many).packed(), "more than 102 entries"),
             (Draft::new().with("tree/groups/7.json", vec![b' '; 2 << 20]).packed(), "too long"),
-            (holding("badges", (0..101).map(|_| json!({"link_url": "https://h/", "image_url": "https://h/"}))), "line 101: there are more than 100"),
+            (
+                holding("badges", (0..101).map(|_| json!({"link_url": "https://h/", "image_url": "https://h/"}))),
+                "line 101: there are more than 100",
+            ),
             (holding("boards", (0..101).map(|_| json!({"name": "b"}))), "there are more than 100"),
-            (holding("labels", (0..25_001).map(|n| label(&n.to_string()))), "line 25001: the group has more than 25000 records"),
+            (
+                holding("labels", (0..25_001).map(|n| label(&n.to_string()))),
+                "line 25001: the group has more than 25000 records",
+            ),
             (together, "line 5001: the group has more than 25000 records"),
             (spread.packed(), "more than 200000 records"),
-        ]).await;
-    }
+        ],
+    )
+    .await;
+}
 
-    async fn records_are_held_to_the_rules_of_those_that_are_made_by_hand(server) {
-        let badge = |link: &str| json!({"link_url": link, "image_url": "https://h/"});
-        let milestone = |title: &str, iid: i64| json!({"title": title, "iid": iid, "state": "active"});
-        let epics = |all: Vec<Value>| holding("epics", all);
-        each_fails(&server, vec![
-            (holding("labels", [label("a"), json!({"title": 5, "color": "#123456"})]), "labels.ndjson, line 2: invalid type"),
-            (holding("labels", [json!(["a"])]), "line 1"),
-            (Draft::new().with("tree/groups/7/labels.ndjson", "{\"title\": ").packed(), "line 1"),
-            (Draft::new().with("tree/groups/7/labels.ndjson", b"{\"title\": \"\xFF\", \"color\": \"#123456\"}".to_vec()).packed(), "line 1"),
-            (holding("labels", [label("a,b")]), "title is invalid"),
-            (holding("labels", [label(" ")]), "can't be blank"),
-            (holding("labels", [label(&"x".repeat(256))]), "title is too long"),
-            (holding("labels", [label("a\0b")]), "name is invalid"),
-            (holding("labels", [label("a"), label(" a ")]), "title is used more than once"),
-            (holding("labels", [json!({"title": "a", "color": "javascript:"})]), "must be a valid color code"),
-            (holding("badges", [badge("javascript:alert(1)")]), "link_url is blocked"),
-            (holding("milestones", [milestone("a", 0)]), "iid is not a number in range"),
-            (holding("milestones", [milestone("a", i64::MAX)]), "iid is not a number in range"),
-            (holding("milestones", [milestone("a", 1), milestone("b", 1)]), "iid is used more than once"),
-            (holding("milestones", [json!({"title": "a", "iid": 1, "state": "lost"})]), "unknown variant"),
-            (holding("milestones", [json!({"title": "a", "iid": 1, "state": "active", "start_date": "2026-02-01", "due_date": "2026-01-01"})]), "due_date must be greater"),
-            (holding("milestones", [json!({"title": "a", "iid": 1, "state": "active", "due_date": "+12026-01-01"})]), "due_date is invalid"),
-            (holding("milestones", [json!({"title": "a", "iid": 1, "state": "active", "due_date": "2026-01-01T00:00:00Z"})]), "due_date is invalid"),
-            (epics(vec![json!({"id": 1, "iid": 1, "title": "E", "state": "opened", "start_date": "2026-01-01 00:00"})]), "start_date is invalid"),
-            (holding("members", [json!({"access_level": 30, "expires_at": "2026-01-01T00:00:00Z", "user": null})]), "expires_at is invalid"),
-            (holding("members", [member(1, "a@example.com", 60)]), "access_level is not included in the list"),
-            (epics(vec![epic(1, 1, Some(2)), epic(2, 2, Some(1))]), "nested too deeply"),
-            (epics((1..=9).map(|id| epic(id, id, Some(id - 1))).collect()), "nested too deeply"),
-            (epics(vec![epic(1, 1, Some(1))]), "nested too deeply"),
-            (epics(vec![epic(1, 1, None), epic(1, 2, None)]), "id is used more than once"),
-            (Draft::new().below(8, 7, "low").holding(7, "epics", [epic(1, 1, Some(2))]).holding(8, "epics", [epic(2, 1, None)]).packed(), "a group that is not above"),
-        ]).await;
-    }
+async fn records_are_held_to_the_rules_of_those_that_are_made_by_hand(server: TestServer) {
+    let badge = |link: &str| json!({"link_url": link, "image_url": "https://h/"});
+    let milestone = |title: &str, iid: i64| json!({"title": title, "iid": iid, "state": "active"});
+    let epics = |all: Vec<Value>| holding("epics", all);
+    each_fails(&server, vec![
+        (holding("labels", [label("a"), json!({"title": 5, "color": "#123456"})]), "labels.ndjson, line 2: invalid type"),
+        (holding("labels", [json!(["a"])]), "line 1"),
+        (Draft::new().with("tree/groups/7/labels.ndjson", "{\"title\": ").packed(), "line 1"),
+        (Draft::new().with("tree/groups/7/labels.ndjson", b"{\"title\": \"\xFF\", \"color\": \"#123456\"}".to_vec()).packed(), "line 1"),
+        (holding("labels", [label("a,b")]), "title is invalid"),
+        (holding("labels", [label(" ")]), "can't be blank"),
+        (holding("labels", [label(&"x".repeat(256))]), "title is too long"),
+        (holding("labels", [label("a\0b")]), "name is invalid"),
+        (holding("labels", [label("a"), label(" a ")]), "title is used more than once"),
+        (holding("labels", [json!({"title": "a", "color": "javascript:"})]), "must be a valid color code"),
+        (holding("badges", [badge("javascript:alert(1)")]), "link_url is blocked"),
+        (holding("milestones", [milestone("a", 0)]), "iid is not a number in range"),
+        (holding("milestones", [milestone("a", i64::MAX)]), "iid is not a number in range"),
+        (holding("milestones", [milestone("a", 1), milestone("b", 1)]), "iid is used more than once"),
+        (holding("milestones", [json!({"title": "a", "iid": 1, "state": "lost"})]), "unknown variant"),
+        (holding("milestones", [json!({"title": "a", "iid": 1, "state": "active", "start_date": "2026-02-01", "due_date": "2026-01-01"})]), "due_date must be greater"),
+        (holding("milestones", [json!({"title": "a", "iid": 1, "state": "active", "due_date": "+12026-01-01"})]), "due_date is invalid"),
+        (holding("milestones", [json!({"title": "a", "iid": 1, "state": "active", "due_date": "2026-01-01T00:00:00Z"})]), "due_date is invalid"),
+        (epics(vec![json!({"id": 1, "iid": 1, "title": "E", "state": "opened", "start_date": "2026-01-01 00:00"})]), "start_date is invalid"),
+        (holding("members", [json!({"access_level": 30, "expires_at": "2026-01-01T00:00:00Z", "user": null})]), "expires_at is invalid"),
+        (holding("members", [member(1, "a@example.com", 60)]), "access_level is not included in the list"),
+        (epics(vec![epic(1, 1, Some(2)), epic(2, 2, Some(1))]), "nested too deeply"),
+        (epics((1..=9).map(|id| epic(id, id, Some(id - 1))).collect()), "nested too deeply"),
+        (epics(vec![epic(1, 1, Some(1))]), "nested too deeply"),
+        (epics(vec![epic(1, 1, None), epic(1, 2, None)]), "id is used more than once"),
+        (Draft::new().below(8, 7, "low").holding(7, "epics", [epic(1, 1, Some(2))]).holding(8, "epics", [epic(2, 1, None)]).packed(), "a group that is not above"),
+    ]).await;
+}
 
-    async fn groups_must_be_a_tree(server) {
-        let attributes = |id: i64, parent: i64, path: &str| group_of(id, Some(parent), path).to_string();
-        let mut deep = Draft::new();
-        for id in 8..28 {
-            deep = deep.below(id, id - 1, "x");
-        }
-        let mut wide = group_of(7, None, "top");
-        wide["visibility_level"] = json!(99);
-        each_fails(&server, vec![
+async fn groups_must_be_a_tree(server: TestServer) {
+    let attributes = |id: i64, parent: i64, path: &str| group_of(id, Some(parent), path).to_string();
+    let mut deep = Draft::new();
+    for id in 8..28 {
+        deep = deep.below(id, id - 1, "x");
+    }
+    let mut wide = group_of(7, None, "top");
+    wide["visibility_level"] = json!(99);
+    each_fails(
+        &server,
+        vec![
             (Draft::new().below(8, 9, "low").packed(), "lies in none of the archive"),
             (Draft::new().below(8, 9, "a").below(9, 8, "b").packed(), "lies in itself"),
             (Draft::new().with("tree/groups/_all.ndjson", "7\n7\n").packed(), "more than once"),
@@ -237,6 +251,15 @@ scenario! {
             (Draft::new().with("VERSION", vec![b'1'; 2 << 20]).packed(), "too long"),
             (Draft::new().with("tree/groups/7.json", wide.to_string()).packed(), "visibility_level is not included"),
             (packed([(header("VERSION", 5), b"0.2.4".to_vec())]), "no list of its groups"),
-        ]).await;
-    }
+        ],
+    )
+    .await;
 }
+
+on_every_database![
+    entries_that_lead_elsewhere_are_refused,
+    what_is_no_archive_is_refused,
+    what_is_too_much_is_refused,
+    records_are_held_to_the_rules_of_those_that_are_made_by_hand,
+    groups_must_be_a_tree,
+];

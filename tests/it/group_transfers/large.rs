@@ -45,17 +45,10 @@ fn archive(groups: i64, records: i64) -> Vec<u8> {
     let all: String = (1..=groups + 1).map(|id| format!("{id}\n")).collect();
     add("tree/groups/_all.ndjson", &all);
     let text = "x".repeat(TEXT - NOISE);
-    let noise = || {
-        (0..NOISE)
-            .map(|_| char::from(rand::random_range(b'0'..=b'z')))
-            .collect::<String>()
-    };
+    let noise = || (0..NOISE).map(|_| char::from(rand::random_range(b'0'..=b'z'))).collect::<String>();
     for id in 1..=groups + 1 {
         let parent = (id > 1).then_some(1);
-        add(
-            &format!("tree/groups/{id}.json"),
-            &attributes(id, parent, &format!("g{id}")).to_string(),
-        );
+        add(&format!("tree/groups/{id}.json"), &attributes(id, parent, &format!("g{id}")).to_string());
         if parent.is_none() {
             continue;
         }
@@ -72,20 +65,13 @@ fn archive(groups: i64, records: i64) -> Vec<u8> {
             add(&format!("tree/groups/{id}/{relation}.ndjson"), &lines);
         }
     }
-    builder
-        .into_inner()
-        .and_then(GzEncoder::finish)
-        .expect("an archive")
+    builder.into_inner().and_then(GzEncoder::finish).expect("an archive")
 }
 
 /// Waits for the end of an import.
 async fn finished(client: &Client, path: &str) -> Value {
     loop {
-        let told = client
-            .get(&format!("/groups/{path}/import"))
-            .await
-            .expect(200)
-            .json();
+        let told = client.get(&format!("/groups/{path}/import")).await.expect(200).json();
         if !["scheduled", "started"].contains(&told["import_status"].as_str().expect("a word")) {
             return told;
         }
@@ -95,10 +81,7 @@ async fn finished(client: &Client, path: &str) -> Value {
 
 /// Exports a group, waits for the archive, and gives it.
 async fn exported(client: &Client, path: &str) -> Vec<u8> {
-    client
-        .post(&format!("/groups/{path}/export"), json!({}))
-        .await
-        .expect(202);
+    client.post(&format!("/groups/{path}/export"), json!({})).await.expect(202);
     loop {
         let answer = client.get(&format!("/groups/{path}/export/download")).await;
         if answer.status == 200 {
@@ -125,34 +108,18 @@ async fn fifty_thousand_records_in_two_hundred_groups_take_little_memory() {
     send(&client, "large", None, large).await.expect(202);
     let told = finished(&client, "large").await;
     assert_eq!(
-        (
-            &told["import_status"],
-            &told["imported_groups_count"],
-            &told["unmapped"]
-        ),
+        (&told["import_status"], &told["imported_groups_count"], &told["unmapped"]),
         (&json!("finished"), &json!(GROUPS + 1), &json!([]))
     );
     let imported = peak(&server);
-    assert!(
-        imported - before < MEMORY,
-        "importing: {before} kB before and {imported} kB after"
-    );
+    assert!(imported - before < MEMORY, "importing: {before} kB before and {imported} kB after");
     let archive = exported(&client, "large").await;
     let after = peak(&server);
-    assert!(
-        after - before < MEMORY,
-        "exporting: {before} kB before and {after} kB after"
-    );
+    assert!(after - before < MEMORY, "exporting: {before} kB before and {after} kB after");
     let (mut lines, mut bytes) = (0, 0);
-    for entry in tar::Archive::new(GzDecoder::new(archive.as_slice()))
-        .entries()
-        .expect("a tar file")
-    {
+    for entry in tar::Archive::new(GzDecoder::new(archive.as_slice())).entries().expect("a tar file") {
         let mut text = String::new();
-        entry
-            .expect("an entry")
-            .read_to_string(&mut text)
-            .expect("a text");
+        entry.expect("an entry").read_to_string(&mut text).expect("a text");
         lines += text.lines().filter(|line| line.contains("xxx")).count();
         bytes += text.len();
     }

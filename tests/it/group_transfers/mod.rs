@@ -40,9 +40,7 @@ async fn export(server: &TestServer, client: &Client, group: i64) -> Vec<u8> {
 async fn send(client: &Client, path: &str, parent: Option<i64>, archive: Vec<u8>) -> Answer {
     let part = Part::bytes(archive).file_name("file.tar.gz");
     let part = part.mime_str("application/octet-stream").expect("a type");
-    let form = Form::new()
-        .text("name", path.to_owned())
-        .text("path", path.to_owned());
+    let form = Form::new().text("name", path.to_owned()).text("path", path.to_owned());
     let form = match parent {
         Some(parent) => form.text("parent_id", parent.to_string()),
         None => form,
@@ -64,28 +62,18 @@ async fn import(
     let above = match parent {
         Some(parent) => {
             let parent = client.get(&format!("/groups/{parent}")).await.expect(200).json();
-            format!(
-                "{}%2F",
-                parent["full_path"].as_str().expect("a path").replace('/', "%2F")
-            )
+            format!("{}%2F", parent["full_path"].as_str().expect("a path").replace('/', "%2F"))
         }
         None => String::new(),
     };
-    let told = client
-        .get(&format!("/groups/{above}{path}/import"))
-        .await
-        .expect(200)
-        .json();
+    let told = client.get(&format!("/groups/{above}{path}/import")).await.expect(200).json();
     (told["id"].as_i64().expect("a number"), told)
 }
 
 /// The files of an archive by their names.
 fn files(archive: &[u8]) -> BTreeMap<String, String> {
     let mut files = BTreeMap::new();
-    for entry in tar::Archive::new(GzDecoder::new(archive))
-        .entries()
-        .expect("a tar file")
-    {
+    for entry in tar::Archive::new(GzDecoder::new(archive)).entries().expect("a tar file") {
         let mut entry = entry.expect("an entry");
         let name = entry.path().expect("a name").display().to_string();
         let mut text = String::new();
@@ -98,9 +86,7 @@ fn files(archive: &[u8]) -> BTreeMap<String, String> {
 /// The records of one file of an archive.
 fn records(files: &BTreeMap<String, String>, name: &str) -> Vec<Value> {
     let lines = files.get(name).into_iter().flat_map(|text| text.lines());
-    lines
-        .map(|line| serde_json::from_str(line).expect("JSON"))
-        .collect()
+    lines.map(|line| serde_json::from_str(line).expect("JSON")).collect()
 }
 
 /// A tar file compressed with gzip that holds these.
@@ -110,10 +96,7 @@ fn packed(entries: impl IntoIterator<Item = (tar::Header, Vec<u8>)>) -> Vec<u8> 
         header.set_cksum();
         builder.append(&header, content.as_slice()).expect("an entry");
     }
-    builder
-        .into_inner()
-        .and_then(GzEncoder::finish)
-        .expect("an archive")
+    builder.into_inner().and_then(GzEncoder::finish).expect("an archive")
 }
 
 /// The header of a file of this name and length.
@@ -152,10 +135,8 @@ impl Draft {
         let all = self.0.iter().find(|(name, _)| name.ends_with("_all.ndjson"));
         let all = all.map(|(_, text)| text.clone()).unwrap_or_default();
         let all = [all, format!("{id}\n").into_bytes()].concat();
-        self.with("tree/groups/_all.ndjson", all).with(
-            &format!("tree/groups/{id}.json"),
-            attributes(id, Some(parent), path).to_string(),
-        )
+        self.with("tree/groups/_all.ndjson", all)
+            .with(&format!("tree/groups/{id}.json"), attributes(id, Some(parent), path).to_string())
     }
 
     /// With these records of a group.
@@ -165,11 +146,7 @@ impl Draft {
     }
 
     fn packed(self) -> Vec<u8> {
-        packed(
-            self.0
-                .into_iter()
-                .map(|(name, content)| (header(&name, content.len() as u64), content)),
-        )
+        packed(self.0.into_iter().map(|(name, content)| (header(&name, content.len() as u64), content)))
     }
 }
 
@@ -187,8 +164,7 @@ fn member(id: i64, address: &str, level: i64) -> Value {
 fn unmapped(told: &Value) -> Vec<(String, String, String)> {
     let text = |value: &Value| value.as_str().expect("a text").to_owned();
     let all = told["unmapped"].as_array().expect("a list").iter();
-    all.map(|one| (text(&one["kind"]), text(&one["name"]), text(&one["reason"])))
-        .collect()
+    all.map(|one| (text(&one["kind"]), text(&one["name"]), text(&one["reason"]))).collect()
 }
 
 /// What archives lie in the object storage.

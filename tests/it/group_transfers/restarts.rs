@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::{Draft, export, files, import, kept, send};
 use crate::support::places::group;
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// An archive with something of each kind in several groups.
 fn archive() -> Draft {
@@ -35,157 +35,161 @@ fn archive() -> Draft {
 }
 
 async fn import_id(server: &TestServer) -> i64 {
-    let all = group_imports::Entity::find()
-        .all(server.backend.database.read())
-        .await;
+    let all = group_imports::Entity::find().all(server.backend.database.read()).await;
     all.expect("rows").pop().expect("an import").id
 }
 
 /// How many records of each kind an archive has.
 fn counted(archive: &[u8]) -> Vec<(String, usize)> {
-    let lines = files(archive)
-        .into_iter()
-        .filter(|(name, _)| name.ends_with(".ndjson"));
-    let mut counted: Vec<_> = lines
-        .map(|(name, text)| {
-            (
-                name.rsplit('/').next().expect("a name").to_owned(),
-                text.lines().count(),
-            )
-        })
-        .collect();
+    let lines = files(archive).into_iter().filter(|(name, _)| name.ends_with(".ndjson"));
+    let mut counted: Vec<_> =
+        lines.map(|(name, text)| (name.rsplit('/').next().expect("a name").to_owned(), text.lines().count())).collect();
     counted.sort();
     counted
 }
 
-scenario! {
-    async fn an_import_that_is_killed_again_and_again_makes_everything_once(server) {
-        let root = server.root();
-        send(&root, "fresh", None, archive().packed()).await.expect(202);
-        let import = import_id(&server).await;
-        let mut attempt = Duration::from_micros(200);
-        while tokio::time::timeout(attempt, service::run(&server.backend, import)).await.is_err() {
-            attempt = attempt * 5 / 4;
-        }
-        // At least once: another run finds nothing to do, and so does the job.
-        service::run(&server.backend, import).await.expect("a run");
-        server.finish_jobs().await;
-        let told = root.get("/groups/fresh/import").await.expect(200).json();
-        assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("finished"), &json!(6)));
-        assert_eq!(kept(&server).await.len(), 0);
-        let groups = imported_groups::Entity::find().count(server.backend.database.read()).await;
-        assert_eq!(groups.expect("a count"), 6);
-        let id = told["id"].as_i64().expect("a number");
-        let again = export(&server, &root, id).await;
-        let mut expected: Vec<(String, usize)> = ["badges", "boards", "epics", "labels", "milestones"]
-            .iter()
-            .flat_map(|word| std::iter::repeat_n((format!("{word}.ndjson"), 30), 6))
-            .collect();
-        expected.push(("_all.ndjson".to_owned(), 6));
-        expected.push(("members.ndjson".to_owned(), 1));
-        expected.sort();
-        assert_eq!(counted(&again), expected);
-        let parts = root.get("/groups/fresh%2Fg8/epics/1").await.expect(200).json();
-        let above = root.get("/groups/fresh/epics/1").await.expect(200).json();
-        assert_eq!(parts["parent_id"], above["id"]);
+async fn an_import_that_is_killed_again_and_again_makes_everything_once(server: TestServer) {
+    let root = server.root();
+    send(&root, "fresh", None, archive().packed()).await.expect(202);
+    let import = import_id(&server).await;
+    let mut attempt = Duration::from_micros(200);
+    while tokio::time::timeout(attempt, service::run(&server.backend, import)).await.is_err() {
+        attempt = attempt * 5 / 4;
     }
+    // At least once: another run finds nothing to do, and so does the job.
+    service::run(&server.backend, import).await.expect("a run");
+    server.finish_jobs().await;
+    let told = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("finished"), &json!(6)));
+    assert_eq!(kept(&server).await.len(), 0);
+    let groups = imported_groups::Entity::find().count(server.backend.database.read()).await;
+    assert_eq!(groups.expect("a count"), 6);
+    let id = told["id"].as_i64().expect("a number");
+    let again = export(&server, &root, id).await;
+    let mut expected: Vec<(String, usize)> = ["badges", "boards", "epics", "labels", "milestones"]
+        .iter()
+        .flat_map(|word| std::iter::repeat_n((format!("{word}.ndjson"), 30), 6))
+        .collect();
+    expected.push(("_all.ndjson".to_owned(), 6));
+    expected.push(("members.ndjson".to_owned(), 1));
+    expected.sort();
+    assert_eq!(counted(&again), expected);
+    let parts = root.get("/groups/fresh%2Fg8/epics/1").await.expect(200).json();
+    let above = root.get("/groups/fresh/epics/1").await.expect(200).json();
+    assert_eq!(parts["parent_id"], above["id"]);
+}
 
-    async fn what_was_made_meanwhile_is_kept_and_the_import_fails_as_a_whole(server) {
-        let root = server.root();
-        send(&root, "fresh", None, archive().packed()).await.expect(202);
-        let made = root.get("/groups/fresh").await.expect(200).json()["id"].as_i64().expect("a number");
-        group(&root, "g8", json!({"parent_id": made})).await;
-        server.finish_jobs().await;
-        let told = root.get("/groups/fresh/import").await.expect(200).json();
-        assert_eq!(told["import_status"], "failed");
-        let error = told["import_error"].as_str().expect("a text");
-        assert!(error.contains("\"top/g8\"") && error.contains("has already been taken"), "{error}");
-        assert_eq!((&told["imported_groups_count"], kept(&server).await.len()), (&json!(0), 0));
-        for things in ["labels", "milestones", "boards", "badges", "epics"] {
-            assert_eq!(root.get(&format!("/groups/{made}/{things}")).await.expect(200).json(), json!([]), "{things}");
-        }
-        assert_eq!(root.get(&format!("/groups/{made}/descendant_groups")).await.expect(200).pluck("path"), ["g8"]);
+async fn what_was_made_meanwhile_is_kept_and_the_import_fails_as_a_whole(server: TestServer) {
+    let root = server.root();
+    send(&root, "fresh", None, archive().packed()).await.expect(202);
+    let made = root.get("/groups/fresh").await.expect(200).json()["id"].as_i64().expect("a number");
+    group(&root, "g8", json!({"parent_id": made})).await;
+    server.finish_jobs().await;
+    let told = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!(told["import_status"], "failed");
+    let error = told["import_error"].as_str().expect("a text");
+    assert!(error.contains("\"top/g8\"") && error.contains("has already been taken"), "{error}");
+    assert_eq!((&told["imported_groups_count"], kept(&server).await.len()), (&json!(0), 0));
+    for things in ["labels", "milestones", "boards", "badges", "epics"] {
+        assert_eq!(root.get(&format!("/groups/{made}/{things}")).await.expect(200).json(), json!([]), "{things}");
     }
+    assert_eq!(root.get(&format!("/groups/{made}/descendant_groups")).await.expect(200).pluck("path"), ["g8"]);
+}
 
-    async fn a_title_that_was_made_meanwhile_is_in_the_way_of_all(server) {
-        let root = server.root();
-        send(&root, "fresh", None, archive().packed()).await.expect(202);
-        root.post("/groups/fresh/labels", json!({"name": "l7", "color": "#445566"})).await.expect(201);
-        server.finish_jobs().await;
-        let told = root.get("/groups/fresh/import").await.expect(200).json();
-        assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("failed"), &json!(0)));
-        assert_eq!(root.get("/groups/fresh/labels").await.expect(200).pluck("name"), ["l7"]);
-        for things in ["milestones", "subgroups"] {
-            assert_eq!(root.get(&format!("/groups/fresh/{things}")).await.expect(200).json(), json!([]), "{things}");
-        }
-    }
-
-    async fn groups_that_would_be_nested_too_deeply_are_refused(server) {
-        let root = server.root();
-        let mut parent = None;
-        for number in 0..17 {
-            let below = parent.map_or(json!({}), |parent| json!({"parent_id": parent}));
-            parent = Some(group(&root, &format!("n{number}"), below).await);
-        }
-        let (_, told) = import(&server, &root, "fresh", parent, archive().packed()).await;
-        assert_eq!(told["import_status"], "failed");
-        assert!(told["import_error"].as_str().expect("a text").contains("nested too deeply"), "{told}");
-    }
-
-    async fn an_import_that_is_given_up_says_so_and_leaves_no_archive(server) {
-        let root = server.root();
-        send(&root, "fresh", None, archive().packed()).await.expect(202);
-        let import = import_id(&server).await;
-        service::give_up(&server.backend, import).await.expect("an end");
-        server.finish_jobs().await;
-        let told = root.get("/groups/fresh/import").await.expect(200).json();
-        assert_eq!(told["import_status"], "failed");
-        assert!(told["import_error"].as_str().expect("a text").starts_with("The server could not"), "{told}");
-        assert_eq!(kept(&server).await.len(), 0);
-    }
-
-    async fn an_import_whose_last_attempt_was_lost_is_ended_by_the_sweep(server) {
-        let root = server.root();
-        send(&root, "fresh", None, archive().packed()).await.expect(202);
-        let all = async |job: jobs::ActiveModel| {
-            let kind = jobs::Column::Kind.eq("import_group");
-            let done = jobs::Entity::update_many().set(job).filter(kind).exec(server.backend.database.write()).await;
-            assert_eq!(done.expect("a change").rows_affected, 1);
-        };
-        let status = async || {
-            let told = root.get("/groups/fresh/import").await.expect(200).json();
-            (told["import_status"].clone(), told["import_error"].clone())
-        };
-        // While it waits or runs it is let alone, however often it was begun.
-        let begun = jobs::ActiveModel {
-            attempts: Set(10), locked_by: Set(Some("lost".to_owned())), locked_until: Set(Some(now())), ..Default::default()
-        };
-        for (step, state) in [(jobs::ActiveModel { attempts: Set(3), ..Default::default() }, "scheduled"), (begun, "scheduled")] {
-            all(step).await;
-            assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);
-            assert_eq!(status().await, (json!(state), json!(null)));
-        }
-        // A runner finds that it was lost, and gives it up.
-        server.finish_jobs().await;
-        let dead = jobs::Entity::find().filter(jobs::Column::DeadAt.is_not_null()).count(server.backend.database.read()).await;
-        assert_eq!(dead.expect("a count"), 1);
-        assert_eq!(sweep(&server.backend).await.expect("a sweep"), 1);
-        let (state, error) = status().await;
-        assert_eq!(state, "failed");
-        assert!(error.as_str().expect("a text").starts_with("The server could not"), "{error}");
-        assert_eq!(kept(&server).await.len(), 0);
-        assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);
-        send(&root, "again", None, archive().packed()).await.expect(202);
-    }
-
-    async fn a_group_that_is_removed_meanwhile_ends_its_import(server) {
-        let root = server.root();
-        send(&root, "fresh", None, archive().packed()).await.expect(202);
-        let import = import_id(&server).await;
-        root.delete("/groups/fresh").await.expect(202);
-        service::run(&server.backend, import).await.expect("an end");
-        server.finish_jobs().await;
-        assert_eq!(root.get("/groups").await.expect(200).json(), json!([]));
-        assert_eq!(kept(&server).await.len(), 0);
+async fn a_title_that_was_made_meanwhile_is_in_the_way_of_all(server: TestServer) {
+    let root = server.root();
+    send(&root, "fresh", None, archive().packed()).await.expect(202);
+    root.post("/groups/fresh/labels", json!({"name": "l7", "color": "#445566"})).await.expect(201);
+    server.finish_jobs().await;
+    let told = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!((&told["import_status"], &told["imported_groups_count"]), (&json!("failed"), &json!(0)));
+    assert_eq!(root.get("/groups/fresh/labels").await.expect(200).pluck("name"), ["l7"]);
+    for things in ["milestones", "subgroups"] {
+        assert_eq!(root.get(&format!("/groups/fresh/{things}")).await.expect(200).json(), json!([]), "{things}");
     }
 }
+
+async fn groups_that_would_be_nested_too_deeply_are_refused(server: TestServer) {
+    let root = server.root();
+    let mut parent = None;
+    for number in 0..17 {
+        let below = parent.map_or(json!({}), |parent| json!({"parent_id": parent}));
+        parent = Some(group(&root, &format!("n{number}"), below).await);
+    }
+    let (_, told) = import(&server, &root, "fresh", parent, archive().packed()).await;
+    assert_eq!(told["import_status"], "failed");
+    assert!(told["import_error"].as_str().expect("a text").contains("nested too deeply"), "{told}");
+}
+
+async fn an_import_that_is_given_up_says_so_and_leaves_no_archive(server: TestServer) {
+    let root = server.root();
+    send(&root, "fresh", None, archive().packed()).await.expect(202);
+    let import = import_id(&server).await;
+    service::give_up(&server.backend, import).await.expect("an end");
+    server.finish_jobs().await;
+    let told = root.get("/groups/fresh/import").await.expect(200).json();
+    assert_eq!(told["import_status"], "failed");
+    assert!(told["import_error"].as_str().expect("a text").starts_with("The server could not"), "{told}");
+    assert_eq!(kept(&server).await.len(), 0);
+}
+
+async fn an_import_whose_last_attempt_was_lost_is_ended_by_the_sweep(server: TestServer) {
+    let root = server.root();
+    send(&root, "fresh", None, archive().packed()).await.expect(202);
+    let all = async |job: jobs::ActiveModel| {
+        let kind = jobs::Column::Kind.eq("import_group");
+        let done = jobs::Entity::update_many().set(job).filter(kind).exec(server.backend.database.write()).await;
+        assert_eq!(done.expect("a change").rows_affected, 1);
+    };
+    let status = async || {
+        let told = root.get("/groups/fresh/import").await.expect(200).json();
+        (told["import_status"].clone(), told["import_error"].clone())
+    };
+    // While it waits or runs it is let alone, however often it was begun.
+    let begun = jobs::ActiveModel {
+        attempts: Set(10),
+        locked_by: Set(Some("lost".to_owned())),
+        locked_until: Set(Some(now())),
+        ..Default::default()
+    };
+    for (step, state) in
+        [(jobs::ActiveModel { attempts: Set(3), ..Default::default() }, "scheduled"), (begun, "scheduled")]
+    {
+        all(step).await;
+        assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);
+        assert_eq!(status().await, (json!(state), json!(null)));
+    }
+    // A runner finds that it was lost, and gives it up.
+    server.finish_jobs().await;
+    let dead =
+        jobs::Entity::find().filter(jobs::Column::DeadAt.is_not_null()).count(server.backend.database.read()).await;
+    assert_eq!(dead.expect("a count"), 1);
+    assert_eq!(sweep(&server.backend).await.expect("a sweep"), 1);
+    let (state, error) = status().await;
+    assert_eq!(state, "failed");
+    assert!(error.as_str().expect("a text").starts_with("The server could not"), "{error}");
+    assert_eq!(kept(&server).await.len(), 0);
+    assert_eq!(sweep(&server.backend).await.expect("a sweep"), 0);
+    send(&root, "again", None, archive().packed()).await.expect(202);
+}
+
+async fn a_group_that_is_removed_meanwhile_ends_its_import(server: TestServer) {
+    let root = server.root();
+    send(&root, "fresh", None, archive().packed()).await.expect(202);
+    let import = import_id(&server).await;
+    root.delete("/groups/fresh").await.expect(202);
+    service::run(&server.backend, import).await.expect("an end");
+    server.finish_jobs().await;
+    assert_eq!(root.get("/groups").await.expect(200).json(), json!([]));
+    assert_eq!(kept(&server).await.len(), 0);
+}
+
+on_every_database![
+    an_import_that_is_killed_again_and_again_makes_everything_once,
+    what_was_made_meanwhile_is_kept_and_the_import_fails_as_a_whole,
+    a_title_that_was_made_meanwhile_is_in_the_way_of_all,
+    groups_that_would_be_nested_too_deeply_are_refused,
+    an_import_that_is_given_up_says_so_and_leaves_no_archive,
+    an_import_whose_last_attempt_was_lost_is_ended_by_the_sweep,
+    a_group_that_is_removed_meanwhile_ends_its_import,
+];

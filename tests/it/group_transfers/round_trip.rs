@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{export, files, import, records};
 use crate::support::places::{group, join};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 async fn make(client: &Client, path: &str, body: Value) -> Value {
     client.post(path, body).await.expect(201).json()
@@ -35,50 +35,31 @@ async fn filled(server: &TestServer, root: &Client) -> i64 {
     }
     for at in [top, mid, low] {
         let place = format!("/groups/{at}");
-        let label = make(
-            root,
-            &format!("{place}/labels"),
-            json!({"name": format!("own {at}"), "color": "#abcdef"}),
-        )
-        .await;
+        let label =
+            make(root, &format!("{place}/labels"), json!({"name": format!("own {at}"), "color": "#abcdef"})).await;
         let new = json!({"title": format!("M {at} ü"), "description": "See %1", "start_date": "2026-01-01", "due_date": "2026-02-01"});
         let milestone = make(root, &format!("{place}/milestones"), new).await;
-        let closed = make(
-            root,
-            &format!("{place}/milestones"),
-            json!({"title": format!("C {at}")}),
-        )
-        .await;
+        let closed = make(root, &format!("{place}/milestones"), json!({"title": format!("C {at}")})).await;
         let close = json!({"state_event": "close"});
-        root.put(&format!("{place}/milestones/{}", closed["id"]), close)
-            .await
-            .expect(200);
+        root.put(&format!("{place}/milestones/{}", closed["id"]), close).await.expect(200);
         let badge = json!({"name": "b", "link_url": "https://h.example.com/%{project_path}", "image_url": "https://h.example.com/x.svg"});
         make(root, &format!("{place}/badges"), badge).await;
         let board = make(root, &format!("{place}/boards"), json!({"name": "Plan"})).await;
         let lists = format!("{place}/boards/{}/lists", board["id"]);
-        for list in [
-            json!({"milestone_id": milestone["id"]}),
-            json!({"label_id": label["id"]}),
-            json!({"assignee_id": ada.id}),
-        ] {
+        for list in
+            [json!({"milestone_id": milestone["id"]}), json!({"label_id": label["id"]}), json!({"assignee_id": ada.id})]
+        {
             make(root, &lists, list).await;
         }
         let narrow = json!({
             "labels": "same", "weight": 5, "assignee_id": ada.id, "milestone_id": closed["id"], "hide_backlog_list": true,
         });
-        root.put(&format!("{place}/boards/{}", board["id"]), narrow)
-            .await
-            .expect(200);
+        root.put(&format!("{place}/boards/{}", board["id"]), narrow).await.expect(200);
         make(root, &format!("{place}/boards"), json!({"name": "Empty"})).await;
     }
     let epics = |at: i64| format!("/groups/{at}/epics");
-    let above = make(
-        root,
-        &epics(top),
-        json!({"title": "Above", "labels": "same", "description": "# Text\n@ada"}),
-    )
-    .await;
+    let above =
+        make(root, &epics(top), json!({"title": "Above", "labels": "same", "description": "# Text\n@ada"})).await;
     let part = json!({"title": "Part", "parent_id": above["id"], "start_date": "2026-01-02", "due_date": "2026-03-04", "confidential": true});
     let part = make(&ada.client, &epics(mid), part).await;
     let labels = format!("own {low},own {top}");
@@ -86,35 +67,22 @@ async fn filled(server: &TestServer, root: &Client) -> i64 {
     make(root, &epics(low), further).await;
     make(&eve.client, &epics(low), json!({"title": "By eve"})).await;
     let gone = make(root, &epics(low), json!({"title": "Gone"})).await;
-    root.delete(&format!("{}/{}", epics(low), gone["iid"]))
-        .await
-        .expect(204);
+    root.delete(&format!("{}/{}", epics(low), gone["iid"])).await.expect(204);
     let closed = make(root, &epics(low), json!({"title": "Closed"})).await;
-    root.put(
-        &format!("{}/{}", epics(low), closed["iid"]),
-        json!({"state_event": "close"}),
-    )
-    .await
-    .expect(200);
+    root.put(&format!("{}/{}", epics(low), closed["iid"]), json!({"state_event": "close"})).await.expect(200);
     top
 }
 
 /// What an archive says, with the numbers of groups, users and epics replaced by what they stand for.
 fn told(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
     let files = files(archive);
-    let ids: Vec<i64> = records(&files, "tree/groups/_all.ndjson")
-        .iter()
-        .filter_map(Value::as_i64)
-        .collect();
+    let ids: Vec<i64> = records(&files, "tree/groups/_all.ndjson").iter().filter_map(Value::as_i64).collect();
     let mut paths: HashMap<i64, String> = HashMap::new();
     for id in &ids {
         let attributes = &records(&files, &format!("tree/groups/{id}.json"))[0];
-        let above = attributes["parent_id"]
-            .as_i64()
-            .and_then(|id| paths.get(&id).cloned());
-        let path = above.map_or("ROOT".to_owned(), |above| {
-            format!("{above}/{}", attributes["path"].as_str().expect("a path"))
-        });
+        let above = attributes["parent_id"].as_i64().and_then(|id| paths.get(&id).cloned());
+        let path = above
+            .map_or("ROOT".to_owned(), |above| format!("{above}/{}", attributes["path"].as_str().expect("a path")));
         paths.insert(*id, path);
     }
     let (mut users, mut epics) = (HashMap::new(), HashMap::new());
@@ -123,10 +91,7 @@ fn told(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
             users.insert(member["user"]["id"].as_i64(), member["user"]["username"].clone());
         }
         for epic in records(&files, &format!("tree/groups/{id}/epics.ndjson")) {
-            epics.insert(
-                epic["id"].as_i64(),
-                json!(format!("{}&{}", paths[id], epic["iid"])),
-            );
+            epics.insert(epic["id"].as_i64(), json!(format!("{}&{}", paths[id], epic["iid"])));
         }
     }
     let mut told = BTreeMap::new();
@@ -144,12 +109,9 @@ fn told(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
         for relation in ["milestones", "labels", "badges", "members", "boards", "epics"] {
             let mut all = records(&files, &format!("tree/groups/{id}/{relation}.ndjson"));
             for record in &mut all {
-                for (name, known) in [
-                    ("id", &epics),
-                    ("parent_id", &epics),
-                    ("author_id", &users),
-                    ("assignee_id", &users),
-                ] {
+                for (name, known) in
+                    [("id", &epics), ("parent_id", &epics), ("author_id", &users), ("assignee_id", &users)]
+                {
                     if let Some(value) = record.get_mut(name).filter(|value| !value.is_null()) {
                         *value = known[&value.as_i64()].clone();
                     }
@@ -157,12 +119,7 @@ fn told(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
                 if let Some(user) = record.get_mut("user") {
                     user["id"] = json!(null);
                 }
-                for list in record
-                    .get_mut("lists")
-                    .and_then(Value::as_array_mut)
-                    .into_iter()
-                    .flatten()
-                {
+                for list in record.get_mut("lists").and_then(Value::as_array_mut).into_iter().flatten() {
                     if !list["user_id"].is_null() {
                         list["user_id"] = users[&list["user_id"].as_i64()].clone();
                     }
@@ -175,24 +132,24 @@ fn told(archive: &[u8]) -> BTreeMap<String, Vec<Value>> {
     told
 }
 
-scenario! {
-    async fn what_is_exported_imported_and_exported_again_is_the_same(server) {
-        let root = server.root();
-        let top = filled(&server, &root).await;
-        let first = export(&server, &root, top).await;
-        let (copy, status) = import(&server, &root, "copy", None, first.clone()).await;
-        assert_eq!((&status["import_status"], &status["unmapped"]), (&json!("finished"), &json!([])));
-        let second = export(&server, &root, copy).await;
-        let (before, after) = (told(&first), told(&second));
-        assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
-        for (name, records) in &before {
-            assert_eq!(records, &after[name], "{name}");
-        }
-        // Something of each kind was there to be compared.
-        for relation in ["milestones", "labels", "badges", "members", "boards", "epics"] {
-            assert!(!before[&format!("ROOT/mid {relation}")].is_empty(), "{relation}");
-        }
-        assert_eq!(before["ROOT/mid/low epics"].len(), 3);
-        assert_eq!(before["ROOT/mid epics"][0]["parent_id"], "ROOT&1");
+async fn what_is_exported_imported_and_exported_again_is_the_same(server: TestServer) {
+    let root = server.root();
+    let top = filled(&server, &root).await;
+    let first = export(&server, &root, top).await;
+    let (copy, status) = import(&server, &root, "copy", None, first.clone()).await;
+    assert_eq!((&status["import_status"], &status["unmapped"]), (&json!("finished"), &json!([])));
+    let second = export(&server, &root, copy).await;
+    let (before, after) = (told(&first), told(&second));
+    assert_eq!(before.keys().collect::<Vec<_>>(), after.keys().collect::<Vec<_>>());
+    for (name, records) in &before {
+        assert_eq!(records, &after[name], "{name}");
     }
+    // Something of each kind was there to be compared.
+    for relation in ["milestones", "labels", "badges", "members", "boards", "epics"] {
+        assert!(!before[&format!("ROOT/mid {relation}")].is_empty(), "{relation}");
+    }
+    assert_eq!(before["ROOT/mid/low epics"].len(), 3);
+    assert_eq!(before["ROOT/mid epics"][0]["parent_id"], "ROOT&1");
 }
+
+on_every_database![what_is_exported_imported_and_exported_again_is_the_same,];

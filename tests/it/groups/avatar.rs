@@ -5,7 +5,7 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join};
-use crate::support::{Answer, Client, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n, as far as anybody looks";
 
@@ -14,59 +14,66 @@ async fn send(client: &Client, method: Method, path: &str, form: Form, name: &st
     client.send(client.request(method, path).multipart(form)).await
 }
 
-scenario! {
-    async fn a_picture_is_seen_by_those_who_see_the_group(server) {
-        let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
-        let form = Form::new().text("name", "Engines").text("path", "engines");
-        let made = send(&ada.client, Method::POST, "/groups", form, "a b.png", PNG).await.expect(201).json();
-        let address = format!("{}/uploads/-/system/group/avatar/{}/a_b.png", server.base, made["id"]);
-        assert_eq!((&made["avatar_url"], &made["name"]), (&json!(address), &json!("Engines")));
-        let (path, one) = (address.replace(&server.base, "/"), format!("/groups/{}", made["id"]));
-        join(&ada.client, &one, bob.id, 10).await;
-        let seen = bob.client.get(&path).await.expect(200);
-        assert_eq!((seen.header("content-type"), &seen.body[..]), ("image/png", PNG));
-        assert!(seen.header("content-security-policy").contains("sandbox"));
-        for stranger in [&eve.client, &server.anonymous()] {
-            stranger.get(&path).await.expect(404);
-        }
-        ada.client.put(&one, json!({ "visibility": "public" })).await.expect(200);
-        server.anonymous().get(&path).await.expect(200);
-        // A picture belongs to groups only: the personal namespace of a user has none here.
-        let personal = server.personal_namespace(ada.id).await;
-        server.root().get(&format!("//uploads/-/system/group/avatar/{}/a_b.png", personal.id)).await.expect(404);
-        let changed = send(&ada.client, Method::PUT, &one, Form::new().text("description", "Brass"), "c.gif", b"GIF89a").await;
-        assert_eq!(changed.expect(200).json()["description"], "Brass");
-        server.anonymous().get(&path).await.expect(404);
-        let changed = ada.client.put(&one, json!({ "avatar": "" })).await.expect(200).json();
-        assert_eq!((&changed["avatar_url"], &changed["description"]), (&Value::Null, &json!("Brass")));
+async fn a_picture_is_seen_by_those_who_see_the_group(server: TestServer) {
+    let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
+    let form = Form::new().text("name", "Engines").text("path", "engines");
+    let made = send(&ada.client, Method::POST, "/groups", form, "a b.png", PNG).await.expect(201).json();
+    let address = format!("{}/uploads/-/system/group/avatar/{}/a_b.png", server.base, made["id"]);
+    assert_eq!((&made["avatar_url"], &made["name"]), (&json!(address), &json!("Engines")));
+    let (path, one) = (address.replace(&server.base, "/"), format!("/groups/{}", made["id"]));
+    join(&ada.client, &one, bob.id, 10).await;
+    let seen = bob.client.get(&path).await.expect(200);
+    assert_eq!((seen.header("content-type"), &seen.body[..]), ("image/png", PNG));
+    assert!(seen.header("content-security-policy").contains("sandbox"));
+    for stranger in [&eve.client, &server.anonymous()] {
+        stranger.get(&path).await.expect(404);
     }
-
-    async fn a_picture_goes_with_its_group(server) {
-        let root = server.root();
-        let outer = group(&root, "outer", json!({})).await;
-        let inner = group(&root, "inner", json!({ "parent_id": outer })).await;
-        send(&root, Method::PUT, &format!("/groups/{inner}"), Form::new(), "a.png", PNG).await.expect(200);
-        let stored = || server.data().join(format!("objects/groups/{inner}/avatar")).exists();
-        assert!(stored());
-        root.delete(&format!("/groups/{outer}")).await.expect(202);
-        root.get(&format!("//uploads/-/system/group/avatar/{inner}/a.png")).await.expect(404);
-        server.finish_jobs().await;
-        assert!(!stored());
-    }
-
-    async fn what_is_no_picture_makes_no_group_and_only_owners_send_one(server) {
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        let one = format!("/groups/{}", group(&ada.client, "engines", json!({})).await);
-        join(&ada.client, &one, bob.id, 40).await;
-        for (name, bytes) in [("a.svg", b"<svg/>".as_slice()), ("a.png", b"<html>"), ("a.png", &[PNG, &[0; 200 << 10]].concat())] {
-            let form = || Form::new().text("name", "Other").text("path", "other");
-            let refused = send(&ada.client, Method::POST, "/groups", form(), name, bytes).await.expect(400);
-            assert!(refused.json()["message"]["avatar"].is_array(), "{name}");
-            send(&ada.client, Method::PUT, &one, form(), name, bytes).await.expect(400);
-        }
-        ada.client.get("/groups/other").await.expect(404);
-        send(&bob.client, Method::PUT, &one, Form::new(), "a.png", PNG).await.expect(403);
-        send(&server.anonymous(), Method::PUT, &one, Form::new(), "a.png", PNG).await.expect(401);
-        assert_eq!(ada.client.get(&one).await.expect(200).json()["avatar_url"], Value::Null);
-    }
+    ada.client.put(&one, json!({ "visibility": "public" })).await.expect(200);
+    server.anonymous().get(&path).await.expect(200);
+    // A picture belongs to groups only: the personal namespace of a user has none here.
+    let personal = server.personal_namespace(ada.id).await;
+    server.root().get(&format!("//uploads/-/system/group/avatar/{}/a_b.png", personal.id)).await.expect(404);
+    let changed =
+        send(&ada.client, Method::PUT, &one, Form::new().text("description", "Brass"), "c.gif", b"GIF89a").await;
+    assert_eq!(changed.expect(200).json()["description"], "Brass");
+    server.anonymous().get(&path).await.expect(404);
+    let changed = ada.client.put(&one, json!({ "avatar": "" })).await.expect(200).json();
+    assert_eq!((&changed["avatar_url"], &changed["description"]), (&Value::Null, &json!("Brass")));
 }
+
+async fn a_picture_goes_with_its_group(server: TestServer) {
+    let root = server.root();
+    let outer = group(&root, "outer", json!({})).await;
+    let inner = group(&root, "inner", json!({ "parent_id": outer })).await;
+    send(&root, Method::PUT, &format!("/groups/{inner}"), Form::new(), "a.png", PNG).await.expect(200);
+    let stored = || server.data().join(format!("objects/groups/{inner}/avatar")).exists();
+    assert!(stored());
+    root.delete(&format!("/groups/{outer}")).await.expect(202);
+    root.get(&format!("//uploads/-/system/group/avatar/{inner}/a.png")).await.expect(404);
+    server.finish_jobs().await;
+    assert!(!stored());
+}
+
+async fn what_is_no_picture_makes_no_group_and_only_owners_send_one(server: TestServer) {
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let one = format!("/groups/{}", group(&ada.client, "engines", json!({})).await);
+    join(&ada.client, &one, bob.id, 40).await;
+    for (name, bytes) in
+        [("a.svg", b"<svg/>".as_slice()), ("a.png", b"<html>"), ("a.png", &[PNG, &[0; 200 << 10]].concat())]
+    {
+        let form = || Form::new().text("name", "Other").text("path", "other");
+        let refused = send(&ada.client, Method::POST, "/groups", form(), name, bytes).await.expect(400);
+        assert!(refused.json()["message"]["avatar"].is_array(), "{name}");
+        send(&ada.client, Method::PUT, &one, form(), name, bytes).await.expect(400);
+    }
+    ada.client.get("/groups/other").await.expect(404);
+    send(&bob.client, Method::PUT, &one, Form::new(), "a.png", PNG).await.expect(403);
+    send(&server.anonymous(), Method::PUT, &one, Form::new(), "a.png", PNG).await.expect(401);
+    assert_eq!(ada.client.get(&one).await.expect(200).json()["avatar_url"], Value::Null);
+}
+
+on_every_database![
+    a_picture_is_seen_by_those_who_see_the_group,
+    a_picture_goes_with_its_group,
+    what_is_no_picture_makes_no_group_and_only_owners_send_one,
+];

@@ -3,153 +3,163 @@
 use serde_json::{Value, json};
 
 use crate::support::places::{group, id, join, project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
 fn failure(field: &str, text: &str) -> String {
     format!("Failed to save group {{:{field}=>[\"{text}\"]}}")
 }
 
-scenario! {
-    async fn a_new_group_has_every_field_and_its_creator_as_owner(server) {
-        let ada = server.person("ada").await;
-        let body = json!({"name": "Engines (old)", "path": "Engines", "description": "Machines", "visibility": "public"});
-        let made = ada.client.post("/groups", body).await.expect(201).json();
-        assert_eq!(made["web_url"], format!("{}/groups/Engines", server.base));
-        assert_eq!(
-            (&made["full_name"], &made["full_path"], &made["visibility"], &made["parent_id"]),
-            (&json!("Engines (old)"), &json!("Engines"), &json!("public"), &Value::Null)
-        );
-        assert_eq!(made["runners_token"].as_str().map(str::len), Some(32));
-        assert_eq!((&made["projects"], &made["shared_projects"]), (&json!([]), &json!([])));
-        let place = format!("/groups/{}/members/{}", made["id"], ada.id);
-        assert_eq!(ada.client.get(&place).await.expect(200).json()["access_level"], 50);
-        let read = ada.client.get("/groups/engines").await.expect(200).json();
-        assert_eq!(read, made);
-    }
+async fn a_new_group_has_every_field_and_its_creator_as_owner(server: TestServer) {
+    let ada = server.person("ada").await;
+    let body = json!({"name": "Engines (old)", "path": "Engines", "description": "Machines", "visibility": "public"});
+    let made = ada.client.post("/groups", body).await.expect(201).json();
+    assert_eq!(made["web_url"], format!("{}/groups/Engines", server.base));
+    assert_eq!(
+        (&made["full_name"], &made["full_path"], &made["visibility"], &made["parent_id"]),
+        (&json!("Engines (old)"), &json!("Engines"), &json!("public"), &Value::Null)
+    );
+    assert_eq!(made["runners_token"].as_str().map(str::len), Some(32));
+    assert_eq!((&made["projects"], &made["shared_projects"]), (&json!([]), &json!([])));
+    let place = format!("/groups/{}/members/{}", made["id"], ada.id);
+    assert_eq!(ada.client.get(&place).await.expect(200).json()["access_level"], 50);
+    let read = ada.client.get("/groups/engines").await.expect(200).json();
+    assert_eq!(read, made);
+}
 
-    async fn only_owners_see_the_runners_token(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-        for (level, person) in server.cast(&root, engines).await {
-            let read = person.client.get(&format!("/groups/{engines}")).await.expect(200).json();
-            assert_eq!(read.get("runners_token").is_some(), level == 50, "{level}");
-        }
-        let read = server.anonymous().get("/groups/engines").await.expect(200).json();
-        assert_eq!(read.get("runners_token"), None);
+async fn only_owners_see_the_runners_token(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+    for (level, person) in server.cast(&root, engines).await {
+        let read = person.client.get(&format!("/groups/{engines}")).await.expect(200).json();
+        assert_eq!(read.get("runners_token").is_some(), level == 50, "{level}");
     }
+    let read = server.anonymous().get("/groups/engines").await.expect(200).json();
+    assert_eq!(read.get("runners_token"), None);
+}
 
-    async fn reading_without_projects_leaves_them_out(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({})).await;
-        project(&root, "difference", json!({"namespace_id": engines})).await;
-        let with = root.get(&format!("/groups/{engines}")).await.expect(200).json();
-        assert_eq!(with["projects"][0]["path_with_namespace"], "engines/difference");
-        let without = root.get(&format!("/groups/{engines}?with_projects=false")).await.expect(200).json();
-        for field in ["projects", "shared_projects", "runners_token"] {
-            assert_eq!(without.get(field), None, "{field}");
-        }
-        root.get(&format!("/groups/{engines}?with_projects=maybe")).await.expect(400);
+async fn reading_without_projects_leaves_them_out(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({})).await;
+    project(&root, "difference", json!({"namespace_id": engines})).await;
+    let with = root.get(&format!("/groups/{engines}")).await.expect(200).json();
+    assert_eq!(with["projects"][0]["path_with_namespace"], "engines/difference");
+    let without = root.get(&format!("/groups/{engines}?with_projects=false")).await.expect(200).json();
+    for field in ["projects", "shared_projects", "runners_token"] {
+        assert_eq!(without.get(field), None, "{field}");
     }
+    root.get(&format!("/groups/{engines}?with_projects=maybe")).await.expect(400);
+}
 
-    async fn names_and_paths_that_do_not_do_are_told_in_one_text(server) {
-        let root = server.root();
-        group(&root, "engines", json!({})).await;
-        let name = "can contain only letters, digits, emojis, '_', '.', dash, space, parenthesis. \
-                    It must start with letter, digit, emoji or '_'.";
-        let path = "can contain only letters, digits, '_', '-' and '.'. \
-                    Cannot start with '-' or end in '.', '.git' or '.atom'";
-        for (sent_name, sent_path, field, text) in [
-            ("<script>", "a", "name", name),
-            ("-", "a", "name", name),
-            ("a", "../a", "path", path),
-            ("a", "-a", "path", path),
-            ("a", "a.git", "path", path),
-            ("a", "ä", "path", path),
-            ("a", "Admin", "path", "is a reserved name"),
-            ("a", "-", "path", path),
-            ("a", "ENGINES", "path", "has already been taken"),
-            ("Engines", "other", "name", "has already been taken"),
-            ("a", "root", "path", "has already been taken"),
-        ] {
-            let body = json!({"name": sent_name, "path": sent_path});
-            let answer = root.post("/groups", body).await.expect(400);
-            assert_eq!(answer.message(), failure(field, text), "{sent_name} {sent_path}");
-        }
-    }
-
-    async fn parameters_are_held_to_the_contract(server) {
-        let root = server.root();
-        let missing = root.post("/groups", json!({})).await.expect(400);
-        assert_eq!(missing.message(), "name is missing, name is empty, path is missing, path is empty");
-        let faulty = root.post("/groups", json!({"name": "a", "path": "a", "visibility": "open"})).await.expect(400);
-        assert_eq!(faulty.message(), "visibility does not have a valid value");
-        for body in [
-            json!({"name": "a\u{0}", "path": "a"}),
-            json!({"name": ["a"], "path": "a"}),
-            json!({"name": "a".repeat(256), "path": "a"}),
-            json!({"name": "a", "path": "a", "two_factor_grace_period": 4_000_000_000_i64}),
-            json!({"name": "a", "path": "a", "default_branch_protection": 4}),
-        ] {
-            root.post("/groups", body).await.expect(400);
-        }
-        server.anonymous().post("/groups", json!({})).await.expect(401);
-    }
-
-    async fn subgroups_need_an_owner_or_a_maintainer_of_a_parent_that_lets_them(server) {
-        let root = server.root();
-        let strict = group(&root, "strict", json!({"subgroup_creation_level": "owner"})).await;
-        let cast = server.cast(&root, strict).await;
-        let easy = group(&root, "easy", json!({})).await;
-        for (level, person) in &cast {
-            join(&root, &format!("/groups/{easy}"), person.id, *level).await;
-            let path = format!("by{level}");
-            let body = |parent: i64| json!({"name": path, "path": path, "parent_id": parent});
-            let status = person.client.post("/groups", body(strict)).await.status;
-            assert_eq!(status, if *level == 50 { 201 } else { 403 }, "{level}");
-            let status = person.client.post("/groups", body(easy)).await.status;
-            assert_eq!(status, if *level >= 40 { 201 } else { 403 }, "{level}");
-        }
-        let stranger = server.person("stranger").await;
-        for parent in [strict, 999_999] {
-            let body = json!({"name": "x", "path": "x", "parent_id": parent});
-            let answer = stranger.client.post("/groups", body).await.expect(404);
-            assert_eq!(answer.message(), "404 Group Not Found");
-        }
-    }
-
-    async fn a_subgroup_is_seen_by_no_more_than_its_parent(server) {
-        let root = server.root();
-        let hidden = group(&root, "hidden", json!({})).await;
-        let body = json!({"name": "open", "path": "open", "parent_id": hidden, "visibility": "internal"});
+async fn names_and_paths_that_do_not_do_are_told_in_one_text(server: TestServer) {
+    let root = server.root();
+    group(&root, "engines", json!({})).await;
+    let name = "can contain only letters, digits, emojis, '_', '.', dash, space, parenthesis. \
+                It must start with letter, digit, emoji or '_'.";
+    let path = "can contain only letters, digits, '_', '-' and '.'. \
+                Cannot start with '-' or end in '.', '.git' or '.atom'";
+    for (sent_name, sent_path, field, text) in [
+        ("<script>", "a", "name", name),
+        ("-", "a", "name", name),
+        ("a", "../a", "path", path),
+        ("a", "-a", "path", path),
+        ("a", "a.git", "path", path),
+        ("a", "ä", "path", path),
+        ("a", "Admin", "path", "is a reserved name"),
+        ("a", "-", "path", path),
+        ("a", "ENGINES", "path", "has already been taken"),
+        ("Engines", "other", "name", "has already been taken"),
+        ("a", "root", "path", "has already been taken"),
+    ] {
+        let body = json!({"name": sent_name, "path": sent_path});
         let answer = root.post("/groups", body).await.expect(400);
-        let text = "internal is not allowed since the parent group has a private visibility.";
-        assert_eq!(answer.message(), failure("visibility_level", text));
-        let body = json!({"name": "Inner", "path": "inner", "parent_id": hidden});
-        let inner = root.post("/groups", body).await.expect(201).json();
-        assert_eq!((&inner["full_name"], &inner["full_path"]), (&json!("hidden / Inner"), &json!("hidden/inner")));
-    }
-
-    async fn groups_do_not_nest_without_end(server) {
-        let root = server.root();
-        let mut parent = group(&root, "g0", json!({})).await;
-        for depth in 1..20 {
-            parent = group(&root, &format!("g{depth}"), json!({"parent_id": parent})).await;
-        }
-        let answer = root.post("/groups", json!({"name": "x", "path": "x", "parent_id": parent})).await.expect(400);
-        assert_eq!(answer.message(), failure("parent_id", "has too deep level of nesting"));
-    }
-
-    async fn a_private_group_is_missing_to_strangers(server) {
-        let root = server.root();
-        let hidden = group(&root, "hidden", json!({})).await;
-        let stranger = server.person("stranger").await;
-        for caller in [&stranger.client, &server.anonymous()] {
-            let there = caller.get(&format!("/groups/{hidden}")).await.expect(404);
-            let missing = caller.get("/groups/999999").await.expect(404);
-            assert_eq!(there.body, missing.body);
-        }
-        join(&root, &format!("/groups/{hidden}"), stranger.id, 10).await;
-        let read = stranger.client.get("/groups/hidden").await.expect(200).json();
-        assert_eq!(id(&read), hidden);
+        assert_eq!(answer.message(), failure(field, text), "{sent_name} {sent_path}");
     }
 }
+
+async fn parameters_are_held_to_the_contract(server: TestServer) {
+    let root = server.root();
+    let missing = root.post("/groups", json!({})).await.expect(400);
+    assert_eq!(missing.message(), "name is missing, name is empty, path is missing, path is empty");
+    let faulty = root.post("/groups", json!({"name": "a", "path": "a", "visibility": "open"})).await.expect(400);
+    assert_eq!(faulty.message(), "visibility does not have a valid value");
+    for body in [
+        json!({"name": "a\u{0}", "path": "a"}),
+        json!({"name": ["a"], "path": "a"}),
+        json!({"name": "a".repeat(256), "path": "a"}),
+        json!({"name": "a", "path": "a", "two_factor_grace_period": 4_000_000_000_i64}),
+        json!({"name": "a", "path": "a", "default_branch_protection": 4}),
+    ] {
+        root.post("/groups", body).await.expect(400);
+    }
+    server.anonymous().post("/groups", json!({})).await.expect(401);
+}
+
+async fn subgroups_need_an_owner_or_a_maintainer_of_a_parent_that_lets_them(server: TestServer) {
+    let root = server.root();
+    let strict = group(&root, "strict", json!({"subgroup_creation_level": "owner"})).await;
+    let cast = server.cast(&root, strict).await;
+    let easy = group(&root, "easy", json!({})).await;
+    for (level, person) in &cast {
+        join(&root, &format!("/groups/{easy}"), person.id, *level).await;
+        let path = format!("by{level}");
+        let body = |parent: i64| json!({"name": path, "path": path, "parent_id": parent});
+        let status = person.client.post("/groups", body(strict)).await.status;
+        assert_eq!(status, if *level == 50 { 201 } else { 403 }, "{level}");
+        let status = person.client.post("/groups", body(easy)).await.status;
+        assert_eq!(status, if *level >= 40 { 201 } else { 403 }, "{level}");
+    }
+    let stranger = server.person("stranger").await;
+    for parent in [strict, 999_999] {
+        let body = json!({"name": "x", "path": "x", "parent_id": parent});
+        let answer = stranger.client.post("/groups", body).await.expect(404);
+        assert_eq!(answer.message(), "404 Group Not Found");
+    }
+}
+
+async fn a_subgroup_is_seen_by_no_more_than_its_parent(server: TestServer) {
+    let root = server.root();
+    let hidden = group(&root, "hidden", json!({})).await;
+    let body = json!({"name": "open", "path": "open", "parent_id": hidden, "visibility": "internal"});
+    let answer = root.post("/groups", body).await.expect(400);
+    let text = "internal is not allowed since the parent group has a private visibility.";
+    assert_eq!(answer.message(), failure("visibility_level", text));
+    let body = json!({"name": "Inner", "path": "inner", "parent_id": hidden});
+    let inner = root.post("/groups", body).await.expect(201).json();
+    assert_eq!((&inner["full_name"], &inner["full_path"]), (&json!("hidden / Inner"), &json!("hidden/inner")));
+}
+
+async fn groups_do_not_nest_without_end(server: TestServer) {
+    let root = server.root();
+    let mut parent = group(&root, "g0", json!({})).await;
+    for depth in 1..20 {
+        parent = group(&root, &format!("g{depth}"), json!({"parent_id": parent})).await;
+    }
+    let answer = root.post("/groups", json!({"name": "x", "path": "x", "parent_id": parent})).await.expect(400);
+    assert_eq!(answer.message(), failure("parent_id", "has too deep level of nesting"));
+}
+
+async fn a_private_group_is_missing_to_strangers(server: TestServer) {
+    let root = server.root();
+    let hidden = group(&root, "hidden", json!({})).await;
+    let stranger = server.person("stranger").await;
+    for caller in [&stranger.client, &server.anonymous()] {
+        let there = caller.get(&format!("/groups/{hidden}")).await.expect(404);
+        let missing = caller.get("/groups/999999").await.expect(404);
+        assert_eq!(there.body, missing.body);
+    }
+    join(&root, &format!("/groups/{hidden}"), stranger.id, 10).await;
+    let read = stranger.client.get("/groups/hidden").await.expect(200).json();
+    assert_eq!(id(&read), hidden);
+}
+
+on_every_database![
+    a_new_group_has_every_field_and_its_creator_as_owner,
+    only_owners_see_the_runners_token,
+    reading_without_projects_leaves_them_out,
+    names_and_paths_that_do_not_do_are_told_in_one_text,
+    parameters_are_held_to_the_contract,
+    subgroups_need_an_owner_or_a_maintainer_of_a_parent_that_lets_them,
+    a_subgroup_is_seen_by_no_more_than_its_parent,
+    groups_do_not_nest_without_end,
+    a_private_group_is_missing_to_strangers,
+];

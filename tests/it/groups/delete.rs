@@ -9,7 +9,7 @@ use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
 
 use crate::support::places::{group, join};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// A tree of three groups with a project in each, which leave no job behind.
 async fn tree(server: &TestServer, root: &Client) -> ([i64; 3], [i64; 3]) {
@@ -18,10 +18,7 @@ async fn tree(server: &TestServer, root: &Client) -> ([i64; 3], [i64; 3]) {
     let low = group(root, "low", json!({"parent_id": mid})).await;
     let mut held = [0; 3];
     for (slot, namespace) in held.iter_mut().zip([top, mid, low]) {
-        *slot = server
-            .bare_project(namespace, "work", Visibility::Private)
-            .await
-            .id;
+        *slot = server.bare_project(namespace, "work", Visibility::Private).await.id;
     }
     ([top, mid, low], held)
 }
@@ -33,101 +30,100 @@ async fn nothing_is_left(server: &TestServer, held: [i64; 3]) {
     assert_eq!(projects::Entity::find().count(read).await.expect("a count"), 0);
     for id in held {
         let repository = RepositoryId::of_project(id);
-        assert!(
-            !server
-                .backend
-                .repositories
-                .exists(&repository)
-                .await
-                .expect("a look")
-        );
+        assert!(!server.backend.repositories.exists(&repository).await.expect("a look"));
     }
 }
 
-scenario! {
-    async fn a_removed_group_is_hidden_at_once_with_all_it_holds(server) {
-        let root = server.root();
-        let (groups, held) = tree(&server, &root).await;
-        let ada = server.person("ada").await;
-        join(&root, &format!("/groups/{}", groups[0]), ada.id, 50).await;
-        let answer = ada.client.delete(&format!("/groups/{}", groups[0])).await.expect(202);
-        assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
-        for client in [&root, &ada.client] {
-            for id in groups {
-                client.get(&format!("/groups/{id}")).await.expect(404);
-                client.get(&format!("/groups/{id}/members")).await.expect(404);
-                client.get(&format!("/namespaces/{id}")).await.expect(404);
-            }
-            for id in held {
-                client.get(&format!("/projects/{id}")).await.expect(404);
-            }
-            assert_eq!(client.get("/groups?all_available=true").await.expect(200).json(), json!([]));
-            assert_eq!(client.get("/projects").await.expect(200).json(), json!([]));
+async fn a_removed_group_is_hidden_at_once_with_all_it_holds(server: TestServer) {
+    let root = server.root();
+    let (groups, held) = tree(&server, &root).await;
+    let ada = server.person("ada").await;
+    join(&root, &format!("/groups/{}", groups[0]), ada.id, 50).await;
+    let answer = ada.client.delete(&format!("/groups/{}", groups[0])).await.expect(202);
+    assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
+    for client in [&root, &ada.client] {
+        for id in groups {
+            client.get(&format!("/groups/{id}")).await.expect(404);
+            client.get(&format!("/groups/{id}/members")).await.expect(404);
+            client.get(&format!("/namespaces/{id}")).await.expect(404);
         }
-        root.delete(&format!("/groups/{}", groups[0])).await.expect(404);
-        let below = json!({"name": "new", "path": "new", "parent_id": groups[2]});
-        root.post("/groups", below).await.expect(404);
-        root.post("/groups", json!({"name": "again", "path": "top"})).await.expect(400);
-        server.finish_jobs().await;
-        nothing_is_left(&server, held).await;
-        group(&root, "top", json!({})).await;
-    }
-
-    async fn a_removal_that_is_killed_again_and_again_ends_all_the_same(server) {
-        let root = server.root();
-        let (groups, held) = tree(&server, &root).await;
-        let other = group(&root, "other", json!({})).await;
-        root.delete(&format!("/groups/{}", groups[0])).await.expect(202);
-        // Each attempt gets a little further than the one before; the last comes to the end.
-        let mut attempt = Duration::from_micros(50);
-        while tokio::time::timeout(attempt, erase(&server.backend, groups[0], None)).await.is_err() {
-            attempt = attempt * 3 / 2;
+        for id in held {
+            client.get(&format!("/projects/{id}")).await.expect(404);
         }
-        // At least once: a second run finds nothing to do.
-        server.finish_jobs().await;
-        root.delete(&format!("/groups/{other}")).await.expect(202);
-        server.finish_jobs().await;
-        nothing_is_left(&server, held).await;
+        assert_eq!(client.get("/groups?all_available=true").await.expect(200).json(), json!([]));
+        assert_eq!(client.get("/projects").await.expect(200).json(), json!([]));
     }
+    root.delete(&format!("/groups/{}", groups[0])).await.expect(404);
+    let below = json!({"name": "new", "path": "new", "parent_id": groups[2]});
+    root.post("/groups", below).await.expect(404);
+    root.post("/groups", json!({"name": "again", "path": "top"})).await.expect(400);
+    server.finish_jobs().await;
+    nothing_is_left(&server, held).await;
+    group(&root, "top", json!({})).await;
+}
 
-    async fn the_job_leaves_alone_what_nobody_removed(server) {
-        let root = server.root();
-        let (groups, _) = tree(&server, &root).await;
-        erase(&server.backend, groups[0], None).await.expect("a run");
-        let day = chrono::Utc::now().date_naive();
-        erase(&server.backend, groups[0], Some(day)).await.expect("a run");
-        root.get(&format!("/groups/{}", groups[2])).await.expect(200);
+async fn a_removal_that_is_killed_again_and_again_ends_all_the_same(server: TestServer) {
+    let root = server.root();
+    let (groups, held) = tree(&server, &root).await;
+    let other = group(&root, "other", json!({})).await;
+    root.delete(&format!("/groups/{}", groups[0])).await.expect(202);
+    // Each attempt gets a little further than the one before; the last comes to the end.
+    let mut attempt = Duration::from_micros(50);
+    while tokio::time::timeout(attempt, erase(&server.backend, groups[0], None)).await.is_err() {
+        attempt = attempt * 3 / 2;
     }
+    // At least once: a second run finds nothing to do.
+    server.finish_jobs().await;
+    root.delete(&format!("/groups/{other}")).await.expect(202);
+    server.finish_jobs().await;
+    nothing_is_left(&server, held).await;
+}
 
-    async fn a_delay_only_marks_the_group_and_it_can_be_restored(server) {
-        let root = server.root();
-        let (groups, held) = tree(&server, &root).await;
-        let one = format!("/groups/{}", groups[0]);
-        let db = server.backend.database.write();
-        settings::put(db, "deletion_adjourned_period", "7").await.expect("a setting");
-        root.delete(&one).await.expect(202);
-        root.delete(&one).await.expect(202);
-        let today = chrono::Utc::now().date_naive();
-        assert_eq!(root.get(&one).await.expect(200).json()["marked_for_deletion_on"], json!(today));
-        let restored = root.post(&format!("{one}/restore"), json!({})).await.expect(201).json();
-        assert_eq!(restored["marked_for_deletion_on"], json!(null));
-        erase(&server.backend, groups[0], Some(today)).await.expect("a run");
-        root.get(&one).await.expect(200);
-        root.delete(&one).await.expect(202);
-        erase(&server.backend, groups[0], Some(today)).await.expect("a run");
-        root.get(&one).await.expect(404);
-        nothing_is_left(&server, held).await;
-    }
+async fn the_job_leaves_alone_what_nobody_removed(server: TestServer) {
+    let root = server.root();
+    let (groups, _) = tree(&server, &root).await;
+    erase(&server.backend, groups[0], None).await.expect("a run");
+    let day = chrono::Utc::now().date_naive();
+    erase(&server.backend, groups[0], Some(day)).await.expect("a run");
+    root.get(&format!("/groups/{}", groups[2])).await.expect(200);
+}
 
-    async fn only_owners_remove_a_group_that_has_not_changed_since(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({})).await;
-        let one = format!("/groups/{engines}");
-        let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
-        late.delete(&one).await.expect(412);
-        for (level, person) in server.cast(&root, engines).await {
-            let answer = person.client.delete(&one).await;
-            assert_eq!(answer.status, if level == 50 { 202 } else { 403 }, "{level}");
-        }
+async fn a_delay_only_marks_the_group_and_it_can_be_restored(server: TestServer) {
+    let root = server.root();
+    let (groups, held) = tree(&server, &root).await;
+    let one = format!("/groups/{}", groups[0]);
+    let db = server.backend.database.write();
+    settings::put(db, "deletion_adjourned_period", "7").await.expect("a setting");
+    root.delete(&one).await.expect(202);
+    root.delete(&one).await.expect(202);
+    let today = chrono::Utc::now().date_naive();
+    assert_eq!(root.get(&one).await.expect(200).json()["marked_for_deletion_on"], json!(today));
+    let restored = root.post(&format!("{one}/restore"), json!({})).await.expect(201).json();
+    assert_eq!(restored["marked_for_deletion_on"], json!(null));
+    erase(&server.backend, groups[0], Some(today)).await.expect("a run");
+    root.get(&one).await.expect(200);
+    root.delete(&one).await.expect(202);
+    erase(&server.backend, groups[0], Some(today)).await.expect("a run");
+    root.get(&one).await.expect(404);
+    nothing_is_left(&server, held).await;
+}
+
+async fn only_owners_remove_a_group_that_has_not_changed_since(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({})).await;
+    let one = format!("/groups/{engines}");
+    let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
+    late.delete(&one).await.expect(412);
+    for (level, person) in server.cast(&root, engines).await {
+        let answer = person.client.delete(&one).await;
+        assert_eq!(answer.status, if level == 50 { 202 } else { 403 }, "{level}");
     }
 }
+
+on_every_database![
+    a_removed_group_is_hidden_at_once_with_all_it_holds,
+    a_removal_that_is_killed_again_and_again_ends_all_the_same,
+    the_job_leaves_alone_what_nobody_removed,
+    a_delay_only_marks_the_group_and_it_can_be_restored,
+    only_owners_remove_a_group_that_has_not_changed_since,
+];

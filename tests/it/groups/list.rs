@@ -3,78 +3,85 @@
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn lists_show_each_caller_their_own(server) {
-        let root = server.root();
-        group(&root, "open", json!({"visibility": "public"})).await;
-        group(&root, "inside", json!({"visibility": "internal"})).await;
-        let hidden = group(&root, "hidden", json!({})).await;
-        let below = group(&root, "below", json!({"parent_id": hidden})).await;
-        group(&root, "lowest", json!({"parent_id": below})).await;
-        let ada = server.person("ada").await;
-        let paths = async |client: &crate::support::Client, query: &str| {
-            client.get(&format!("/groups?{query}")).await.expect(200).pluck("path")
-        };
-        assert_eq!(paths(&server.anonymous(), "").await, ["open"]);
-        assert_eq!(paths(&ada.client, "").await, [] as [Value; 0]);
-        assert_eq!(paths(&ada.client, "all_available=true").await, ["inside", "open"]);
-        assert_eq!(paths(&root, "").await, ["below", "hidden", "inside", "lowest", "open"]);
-        join(&root, &format!("/groups/{hidden}"), ada.id, 30).await;
-        // Membership reaches two levels down.
-        assert_eq!(paths(&ada.client, "").await, ["below", "hidden", "lowest"]);
-        assert_eq!(paths(&ada.client, "min_access_level=40").await, [] as [Value; 0]);
-        assert_eq!(paths(&ada.client, "owned=true").await, [] as [Value; 0]);
-        assert_eq!(paths(&ada.client, "top_level_only=true").await, ["hidden"]);
-        assert_eq!(paths(&server.anonymous(), "owned=true").await, [] as [Value; 0]);
-        assert_eq!(paths(&root, &format!("skip_groups[]={hidden}&order_by=path&sort=desc")).await,
-            ["open", "lowest", "inside", "below"]);
-        assert_eq!(paths(&root, "search=LOW").await, ["below", "lowest"]);
-        assert_eq!(paths(&root, "search=%25").await, [] as [Value; 0]);
+async fn lists_show_each_caller_their_own(server: TestServer) {
+    let root = server.root();
+    group(&root, "open", json!({"visibility": "public"})).await;
+    group(&root, "inside", json!({"visibility": "internal"})).await;
+    let hidden = group(&root, "hidden", json!({})).await;
+    let below = group(&root, "below", json!({"parent_id": hidden})).await;
+    group(&root, "lowest", json!({"parent_id": below})).await;
+    let ada = server.person("ada").await;
+    let paths = async |client: &crate::support::Client, query: &str| {
+        client.get(&format!("/groups?{query}")).await.expect(200).pluck("path")
+    };
+    assert_eq!(paths(&server.anonymous(), "").await, ["open"]);
+    assert_eq!(paths(&ada.client, "").await, [] as [Value; 0]);
+    assert_eq!(paths(&ada.client, "all_available=true").await, ["inside", "open"]);
+    assert_eq!(paths(&root, "").await, ["below", "hidden", "inside", "lowest", "open"]);
+    join(&root, &format!("/groups/{hidden}"), ada.id, 30).await;
+    // Membership reaches two levels down.
+    assert_eq!(paths(&ada.client, "").await, ["below", "hidden", "lowest"]);
+    assert_eq!(paths(&ada.client, "min_access_level=40").await, [] as [Value; 0]);
+    assert_eq!(paths(&ada.client, "owned=true").await, [] as [Value; 0]);
+    assert_eq!(paths(&ada.client, "top_level_only=true").await, ["hidden"]);
+    assert_eq!(paths(&server.anonymous(), "owned=true").await, [] as [Value; 0]);
+    assert_eq!(
+        paths(&root, &format!("skip_groups[]={hidden}&order_by=path&sort=desc")).await,
+        ["open", "lowest", "inside", "below"]
+    );
+    assert_eq!(paths(&root, "search=LOW").await, ["below", "lowest"]);
+    assert_eq!(paths(&root, "search=%25").await, [] as [Value; 0]);
+}
+
+async fn sizes_count_everything_below_and_only_for_administrators(server: TestServer) {
+    let root = server.root();
+    let outer = group(&root, "outer", json!({})).await;
+    let inner = group(&root, "inner", json!({"parent_id": outer})).await;
+    let held = project(&root, "held", json!({"namespace_id": inner})).await;
+    use sea_orm::ConnectionTrait;
+    let sql = format!("UPDATE projects SET repository_size = 1234 WHERE id = {held}");
+    server.backend.database.write().execute_unprepared(&sql).await.expect("an update");
+    let list = root.get("/groups?statistics=true").await.expect(200).json();
+    for entry in list.as_array().expect("a list") {
+        assert_eq!(entry["statistics"]["repository_size"], 1234, "{}", entry["path"]);
     }
+    let ada = server.person("ada").await;
+    join(&root, &format!("/groups/{outer}"), ada.id, 50).await;
+    let list = ada.client.get("/groups?statistics=true").await.expect(200).json();
+    assert_eq!((list[0]["path"].as_str(), list[0].get("statistics")), (Some("inner"), None));
+}
 
-    async fn sizes_count_everything_below_and_only_for_administrators(server) {
-        let root = server.root();
-        let outer = group(&root, "outer", json!({})).await;
-        let inner = group(&root, "inner", json!({"parent_id": outer})).await;
-        let held = project(&root, "held", json!({"namespace_id": inner})).await;
-        use sea_orm::ConnectionTrait;
-        let sql = format!("UPDATE projects SET repository_size = 1234 WHERE id = {held}");
-        server.backend.database.write().execute_unprepared(&sql).await.expect("an update");
-        let list = root.get("/groups?statistics=true").await.expect(200).json();
-        for entry in list.as_array().expect("a list") {
-            assert_eq!(entry["statistics"]["repository_size"], 1234, "{}", entry["path"]);
-        }
-        let ada = server.person("ada").await;
-        join(&root, &format!("/groups/{outer}"), ada.id, 50).await;
-        let list = ada.client.get("/groups?statistics=true").await.expect(200).json();
-        assert_eq!((list[0]["path"].as_str(), list[0].get("statistics")), (Some("inner"), None));
+async fn a_page_costs_the_same_for_one_group_and_for_twenty(server: TestServer) {
+    let root = server.root();
+    group(&root, "g1", json!({})).await;
+    let cost = async || {
+        let before = server.statements();
+        root.get("/groups?statistics=true").await.expect(200);
+        server.statements() - before
+    };
+    let one = cost().await;
+    for number in 2..=20 {
+        group(&root, &format!("g{number}"), json!({})).await;
     }
+    assert_eq!(cost().await, one);
+    assert!(one <= 7, "{one}");
+}
 
-    async fn a_page_costs_the_same_for_one_group_and_for_twenty(server) {
-        let root = server.root();
-        group(&root, "g1", json!({})).await;
-        let cost = async || {
-            let before = server.statements();
-            root.get("/groups?statistics=true").await.expect(200);
-            server.statements() - before
-        };
-        let one = cost().await;
-        for number in 2..=20 {
-            group(&root, &format!("g{number}"), json!({})).await;
-        }
-        assert_eq!(cost().await, one);
-        assert!(one <= 7, "{one}");
-    }
-
-    async fn odd_pages_and_parameters_do_no_harm(server) {
-        let root = server.root();
-        group(&root, "one", json!({})).await;
-        let far = root.get("/groups?page=1000000000000000000&per_page=-1").await.expect(200);
-        assert_eq!((far.json(), far.header("x-per-page")), (json!([]), "20"));
-        for query in ["order_by=size", "sort=up", "min_access_level=15", "owned=perhaps", "search=%00", "search=%ff"] {
-            root.get(&format!("/groups?{query}")).await.expect(400);
-        }
+async fn odd_pages_and_parameters_do_no_harm(server: TestServer) {
+    let root = server.root();
+    group(&root, "one", json!({})).await;
+    let far = root.get("/groups?page=1000000000000000000&per_page=-1").await.expect(200);
+    assert_eq!((far.json(), far.header("x-per-page")), (json!([]), "20"));
+    for query in ["order_by=size", "sort=up", "min_access_level=15", "owned=perhaps", "search=%00", "search=%ff"] {
+        root.get(&format!("/groups?{query}")).await.expect(400);
     }
 }
+
+on_every_database![
+    lists_show_each_caller_their_own,
+    sizes_count_everything_below_and_only_for_administrators,
+    a_page_costs_the_same_for_one_group_and_for_twenty,
+    odd_pages_and_parameters_do_no_harm,
+];

@@ -5,7 +5,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 async fn share(server: &TestServer, project_id: i64, group_id: i64, ended: bool) {
     let row = project_shares::ActiveModel {
@@ -17,80 +17,87 @@ async fn share(server: &TestServer, project_id: i64, group_id: i64, ended: bool)
         updated_at: Set(now()),
         ..Default::default()
     };
-    row.insert(server.backend.database.write())
-        .await
-        .expect("a share");
+    row.insert(server.backend.database.write()).await.expect("a share");
 }
 
 async fn paths(client: &Client, list: &str) -> Vec<Value> {
     client.get(list).await.expect(200).pluck("path")
 }
 
-scenario! {
-    async fn own_shared_and_inner_projects_are_told_apart(server) {
-        let root = server.root();
-        let top = group(&root, "top", json!({"visibility": "public"})).await;
-        let inner = group(&root, "inner", json!({"parent_id": top})).await;
-        let other = group(&root, "other", json!({})).await;
-        project(&root, "own", json!({"namespace_id": top, "visibility": "public"})).await;
-        project(&root, "deep", json!({"namespace_id": inner})).await;
-        for (path, ended) in [("lent", false), ("past", true)] {
-            let held = project(&root, path, json!({"namespace_id": other})).await;
-            share(&server, held, top, ended).await;
-        }
-        let list = format!("/groups/{top}/projects");
-        let with = |query: &str| format!("{list}?order_by=path&sort=asc&{query}");
-        assert_eq!(paths(&root, &list).await, ["lent", "own"]);
-        assert_eq!(paths(&root, &with("with_shared=false")).await, ["own"]);
-        assert_eq!(paths(&root, &with("include_subgroups=true")).await, ["deep", "lent", "own"]);
-        assert_eq!(paths(&root, &with("include_subgroups=true&with_shared=false")).await, ["deep", "own"]);
-        assert_eq!(paths(&server.anonymous(), &with("include_subgroups=true")).await, ["own"]);
-        assert_eq!(paths(&server.anonymous(), &with("owned=true")).await, [] as [Value; 0]);
-        let ada = server.person("ada").await;
-        join(&root, &format!("/groups/{top}"), ada.id, 20).await;
-        // The share gives the project to the members of the group.
-        assert_eq!(paths(&ada.client, &with("include_subgroups=true")).await, ["deep", "lent", "own"]);
-        assert_eq!(paths(&ada.client, &with("min_access_level=30")).await, [] as [Value; 0]);
-        for (query, found) in [("visibility=public", vec!["own"]), ("search=OW", vec!["own"]), ("archived=true", vec![]),
-            ("starred=true", vec![]), ("with_issues_enabled=true", vec!["lent", "own"])] {
-            assert_eq!(paths(&root, &with(query)).await, found, "{query}");
-        }
-        let simple = root.get(&with("simple=true")).await.expect(200).json();
-        assert_eq!(simple[0].get("visibility"), None);
-        assert!(root.get(&with("")).await.expect(200).json()[0]["permissions"].is_object());
+async fn own_shared_and_inner_projects_are_told_apart(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({"visibility": "public"})).await;
+    let inner = group(&root, "inner", json!({"parent_id": top})).await;
+    let other = group(&root, "other", json!({})).await;
+    project(&root, "own", json!({"namespace_id": top, "visibility": "public"})).await;
+    project(&root, "deep", json!({"namespace_id": inner})).await;
+    for (path, ended) in [("lent", false), ("past", true)] {
+        let held = project(&root, path, json!({"namespace_id": other})).await;
+        share(&server, held, top, ended).await;
     }
-
-    async fn pages_have_an_end_and_parameters_are_held_to_the_contract(server) {
-        let root = server.root();
-        let top = group(&root, "top", json!({})).await;
-        let list = format!("/groups/{top}/projects");
-        root.get(&format!("{list}?page=501&per_page=100")).await.expect(405);
-        root.get(&format!("{list}?page=500&per_page=100")).await.expect(200);
-        for query in ["order_by=size", "sort=up", "min_access_level=15", "with_shared=perhaps", "visibility=open"] {
-            root.get(&format!("{list}?{query}")).await.expect(400);
-        }
+    let list = format!("/groups/{top}/projects");
+    let with = |query: &str| format!("{list}?order_by=path&sort=asc&{query}");
+    assert_eq!(paths(&root, &list).await, ["lent", "own"]);
+    assert_eq!(paths(&root, &with("with_shared=false")).await, ["own"]);
+    assert_eq!(paths(&root, &with("include_subgroups=true")).await, ["deep", "lent", "own"]);
+    assert_eq!(paths(&root, &with("include_subgroups=true&with_shared=false")).await, ["deep", "own"]);
+    assert_eq!(paths(&server.anonymous(), &with("include_subgroups=true")).await, ["own"]);
+    assert_eq!(paths(&server.anonymous(), &with("owned=true")).await, [] as [Value; 0]);
+    let ada = server.person("ada").await;
+    join(&root, &format!("/groups/{top}"), ada.id, 20).await;
+    // The share gives the project to the members of the group.
+    assert_eq!(paths(&ada.client, &with("include_subgroups=true")).await, ["deep", "lent", "own"]);
+    assert_eq!(paths(&ada.client, &with("min_access_level=30")).await, [] as [Value; 0]);
+    for (query, found) in [
+        ("visibility=public", vec!["own"]),
+        ("search=OW", vec!["own"]),
+        ("archived=true", vec![]),
+        ("starred=true", vec![]),
+        ("with_issues_enabled=true", vec!["lent", "own"]),
+    ] {
+        assert_eq!(paths(&root, &with(query)).await, found, "{query}");
     }
+    let simple = root.get(&with("simple=true")).await.expect(200).json();
+    assert_eq!(simple[0].get("visibility"), None);
+    assert!(root.get(&with("")).await.expect(200).json()[0]["permissions"].is_object());
+}
 
-    async fn a_page_costs_the_same_for_one_project_and_for_twelve(server) {
-        let root = server.root();
-        let ada = server.person("ada").await;
-        let top = group(&root, "top", json!({})).await;
-        let inner = group(&root, "inner", json!({"parent_id": top})).await;
-        join(&root, &format!("/groups/{top}"), ada.id, 30).await;
-        project(&root, "p0", json!({"namespace_id": top})).await;
-        let cost = async || {
-            let before = server.statements();
-            ada.client.get(&format!("/groups/{top}/projects?include_subgroups=true")).await.expect(200);
-            server.statements() - before
-        };
-        // The first use of a token is noted.
-        cost().await;
-        let one = cost().await;
-        for number in 1..12 {
-            let namespace = if number % 2 == 0 { top } else { inner };
-            project(&root, &format!("p{number}"), json!({"namespace_id": namespace})).await;
-        }
-        assert_eq!(cost().await, one);
-        assert!(one <= 14, "{one}");
+async fn pages_have_an_end_and_parameters_are_held_to_the_contract(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({})).await;
+    let list = format!("/groups/{top}/projects");
+    root.get(&format!("{list}?page=501&per_page=100")).await.expect(405);
+    root.get(&format!("{list}?page=500&per_page=100")).await.expect(200);
+    for query in ["order_by=size", "sort=up", "min_access_level=15", "with_shared=perhaps", "visibility=open"] {
+        root.get(&format!("{list}?{query}")).await.expect(400);
     }
 }
+
+async fn a_page_costs_the_same_for_one_project_and_for_twelve(server: TestServer) {
+    let root = server.root();
+    let ada = server.person("ada").await;
+    let top = group(&root, "top", json!({})).await;
+    let inner = group(&root, "inner", json!({"parent_id": top})).await;
+    join(&root, &format!("/groups/{top}"), ada.id, 30).await;
+    project(&root, "p0", json!({"namespace_id": top})).await;
+    let cost = async || {
+        let before = server.statements();
+        ada.client.get(&format!("/groups/{top}/projects?include_subgroups=true")).await.expect(200);
+        server.statements() - before
+    };
+    // The first use of a token is noted.
+    cost().await;
+    let one = cost().await;
+    for number in 1..12 {
+        let namespace = if number % 2 == 0 { top } else { inner };
+        project(&root, &format!("p{number}"), json!({"namespace_id": namespace})).await;
+    }
+    assert_eq!(cost().await, one);
+    assert!(one <= 14, "{one}");
+}
+
+on_every_database![
+    own_shared_and_inner_projects_are_told_apart,
+    pages_have_an_end_and_parameters_are_held_to_the_contract,
+    a_page_costs_the_same_for_one_project_and_for_twelve,
+];

@@ -3,73 +3,80 @@
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join};
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 async fn paths(client: &Client, list: &str) -> Vec<Value> {
     client.get(list).await.expect(200).pluck("path")
 }
 
-scenario! {
-    async fn subgroups_and_descendants_are_shown_to_each_as_far_as_they_may_see(server) {
-        let root = server.root();
-        let top = group(&root, "top", json!({"visibility": "public"})).await;
-        let open = group(&root, "open", json!({"parent_id": top, "visibility": "public"})).await;
-        group(&root, "shut", json!({"parent_id": top})).await;
-        group(&root, "deep", json!({"parent_id": open, "visibility": "internal"})).await;
-        group(&root, "aside", json!({"visibility": "public"})).await;
-        let (subgroups, all) = (format!("/groups/{top}/subgroups"), format!("/groups/{top}/descendant_groups"));
-        let (nobody, ada) = (server.anonymous(), server.person("ada").await);
-        assert_eq!((paths(&nobody, &subgroups).await, paths(&nobody, &all).await), (vec![json!("open")], vec![json!("open")]));
-        assert_eq!(paths(&ada.client, &subgroups).await, [] as [Value; 0]);
-        let available = "?all_available=true";
-        assert_eq!(paths(&ada.client, &format!("{subgroups}{available}")).await, ["open"]);
-        assert_eq!(paths(&ada.client, &format!("{all}{available}")).await, ["deep", "open"]);
-        join(&root, &format!("/groups/{top}"), ada.id, 10).await;
-        assert_eq!(paths(&ada.client, &subgroups).await, ["open", "shut"]);
-        assert_eq!(paths(&ada.client, &all).await, ["deep", "open", "shut"]);
-        assert_eq!(paths(&root, &format!("/groups/{top}/descendants")).await, ["deep", "open", "shut"]);
-        assert_eq!(paths(&root, &format!("{all}?search=EE&order_by=path&sort=desc")).await, ["deep"]);
-        assert_eq!(paths(&ada.client, &format!("{all}?owned=true")).await, [] as [Value; 0]);
-        assert_eq!(paths(&root, &format!("{subgroups}?skip_groups[]={open}&statistics=true")).await, ["shut"]);
-        let page = root.get(&format!("{all}?per_page=2&page=2")).await.expect(200);
-        assert_eq!((page.pluck("path"), page.header("x-total")), (vec![json!("shut")], "3"));
-    }
+async fn subgroups_and_descendants_are_shown_to_each_as_far_as_they_may_see(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({"visibility": "public"})).await;
+    let open = group(&root, "open", json!({"parent_id": top, "visibility": "public"})).await;
+    group(&root, "shut", json!({"parent_id": top})).await;
+    group(&root, "deep", json!({"parent_id": open, "visibility": "internal"})).await;
+    group(&root, "aside", json!({"visibility": "public"})).await;
+    let (subgroups, all) = (format!("/groups/{top}/subgroups"), format!("/groups/{top}/descendant_groups"));
+    let (nobody, ada) = (server.anonymous(), server.person("ada").await);
+    assert_eq!(
+        (paths(&nobody, &subgroups).await, paths(&nobody, &all).await),
+        (vec![json!("open")], vec![json!("open")])
+    );
+    assert_eq!(paths(&ada.client, &subgroups).await, [] as [Value; 0]);
+    let available = "?all_available=true";
+    assert_eq!(paths(&ada.client, &format!("{subgroups}{available}")).await, ["open"]);
+    assert_eq!(paths(&ada.client, &format!("{all}{available}")).await, ["deep", "open"]);
+    join(&root, &format!("/groups/{top}"), ada.id, 10).await;
+    assert_eq!(paths(&ada.client, &subgroups).await, ["open", "shut"]);
+    assert_eq!(paths(&ada.client, &all).await, ["deep", "open", "shut"]);
+    assert_eq!(paths(&root, &format!("/groups/{top}/descendants")).await, ["deep", "open", "shut"]);
+    assert_eq!(paths(&root, &format!("{all}?search=EE&order_by=path&sort=desc")).await, ["deep"]);
+    assert_eq!(paths(&ada.client, &format!("{all}?owned=true")).await, [] as [Value; 0]);
+    assert_eq!(paths(&root, &format!("{subgroups}?skip_groups[]={open}&statistics=true")).await, ["shut"]);
+    let page = root.get(&format!("{all}?per_page=2&page=2")).await.expect(200);
+    assert_eq!((page.pluck("path"), page.header("x-total")), (vec![json!("shut")], "3"));
+}
 
-    async fn groups_in_a_private_group_are_missing_to_strangers(server) {
-        let root = server.root();
-        let hidden = group(&root, "hidden", json!({})).await;
-        let stranger = server.person("stranger").await;
-        for list in ["subgroups", "descendant_groups", "descendants", "projects"] {
-            for client in [&stranger.client, &server.anonymous()] {
-                let answer = client.get(&format!("/groups/{hidden}/{list}")).await.expect(404);
-                assert_eq!(answer.message(), "404 Group Not Found");
-            }
+async fn groups_in_a_private_group_are_missing_to_strangers(server: TestServer) {
+    let root = server.root();
+    let hidden = group(&root, "hidden", json!({})).await;
+    let stranger = server.person("stranger").await;
+    for list in ["subgroups", "descendant_groups", "descendants", "projects"] {
+        for client in [&stranger.client, &server.anonymous()] {
+            let answer = client.get(&format!("/groups/{hidden}/{list}")).await.expect(404);
+            assert_eq!(answer.message(), "404 Group Not Found");
         }
-    }
-
-    async fn a_page_costs_the_same_for_one_group_and_for_twenty(server) {
-        let root = server.root();
-        let ada = server.person("ada").await;
-        let top = group(&root, "top", json!({})).await;
-        join(&root, &format!("/groups/{top}"), ada.id, 30).await;
-        let mut parent = group(&root, "g1", json!({"parent_id": top})).await;
-        let costs = async || {
-            let mut costs = Vec::new();
-            for list in ["subgroups", "descendant_groups", "descendants"] {
-                let before = server.statements();
-                ada.client.get(&format!("/groups/{top}/{list}")).await.expect(200);
-                costs.push(server.statements() - before);
-            }
-            costs
-        };
-        // The first use of a token is noted.
-        costs().await;
-        let one = costs().await;
-        for number in 2..=10 {
-            parent = group(&root, &format!("g{number}"), json!({"parent_id": parent})).await;
-            group(&root, &format!("h{number}"), json!({"parent_id": top})).await;
-        }
-        assert_eq!(costs().await, one);
-        assert!(one.iter().all(|cost| *cost <= 8), "{one:?}");
     }
 }
+
+async fn a_page_costs_the_same_for_one_group_and_for_twenty(server: TestServer) {
+    let root = server.root();
+    let ada = server.person("ada").await;
+    let top = group(&root, "top", json!({})).await;
+    join(&root, &format!("/groups/{top}"), ada.id, 30).await;
+    let mut parent = group(&root, "g1", json!({"parent_id": top})).await;
+    let costs = async || {
+        let mut costs = Vec::new();
+        for list in ["subgroups", "descendant_groups", "descendants"] {
+            let before = server.statements();
+            ada.client.get(&format!("/groups/{top}/{list}")).await.expect(200);
+            costs.push(server.statements() - before);
+        }
+        costs
+    };
+    // The first use of a token is noted.
+    costs().await;
+    let one = costs().await;
+    for number in 2..=10 {
+        parent = group(&root, &format!("g{number}"), json!({"parent_id": parent})).await;
+        group(&root, &format!("h{number}"), json!({"parent_id": top})).await;
+    }
+    assert_eq!(costs().await, one);
+    assert!(one.iter().all(|cost| *cost <= 8), "{one:?}");
+}
+
+on_every_database![
+    subgroups_and_descendants_are_shown_to_each_as_far_as_they_may_see,
+    groups_in_a_private_group_are_missing_to_strangers,
+    a_page_costs_the_same_for_one_group_and_for_twenty,
+];

@@ -6,157 +6,165 @@ use serde_json::json;
 
 use super::{open, public_project, titles};
 use crate::support::places::project;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn confidential_issues_are_for_few(server) {
-        let root = server.root();
-        let id = public_project(&server, "secret").await;
-        let (author, assignee) = (server.person("author").await, server.person("assignee").await);
-        let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
-        let stranger = server.person("stranger").await;
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        server.enrol(id, reporter.id, AccessLevel::Reporter).await;
-        let iid = open(&author.client, id, json!({"title": "hush", "confidential": true})).await;
-        let path = format!("/projects/{id}/issues/{iid}");
-        assert_eq!(root.get(&path).await.expect(200).json()["confidential"], true);
-        root.put(&path, json!({"assignee_ids": [assignee.id]})).await.expect(200);
-        let list = format!("/projects/{id}/issues");
-        let everywhere = "/issues?scope=all";
-        for few in [&author, &assignee, &reporter] {
-            few.client.get(&path).await.expect(200);
-            assert_eq!(titles(&few.client, &list).await, ["hush"]);
-            assert_eq!(titles(&few.client, everywhere).await, ["hush"]);
+async fn confidential_issues_are_for_few(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "secret").await;
+    let (author, assignee) = (server.person("author").await, server.person("assignee").await);
+    let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
+    let stranger = server.person("stranger").await;
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    let iid = open(&author.client, id, json!({"title": "hush", "confidential": true})).await;
+    let path = format!("/projects/{id}/issues/{iid}");
+    assert_eq!(root.get(&path).await.expect(200).json()["confidential"], true);
+    root.put(&path, json!({"assignee_ids": [assignee.id]})).await.expect(200);
+    let list = format!("/projects/{id}/issues");
+    let everywhere = "/issues?scope=all";
+    for few in [&author, &assignee, &reporter] {
+        few.client.get(&path).await.expect(200);
+        assert_eq!(titles(&few.client, &list).await, ["hush"]);
+        assert_eq!(titles(&few.client, everywhere).await, ["hush"]);
+    }
+    let none: [String; 0] = [];
+    for other in [&guest, &stranger] {
+        let hidden = other.client.get(&path).await.expect(404);
+        assert_eq!(hidden.json()["message"], "404 Issue Not Found");
+        for part in ["participants", "time_stats"] {
+            other.client.get(&format!("{path}/{part}")).await.expect(404);
         }
-        let none: [String; 0] = [];
-        for other in [&guest, &stranger] {
-            let hidden = other.client.get(&path).await.expect(404);
-            assert_eq!(hidden.json()["message"], "404 Issue Not Found");
-            for part in ["participants", "time_stats"] {
-                other.client.get(&format!("{path}/{part}")).await.expect(404);
-            }
-            other.client.put(&path, json!({"title": "x"})).await.expect(404);
-            other.client.post(&format!("{path}/subscribe"), json!({})).await.expect(404);
-            let hidden = other.client.get(&list).await.expect(200);
-            assert_eq!((hidden.header("X-Total"), hidden.json()), ("0", json!([])));
-            assert_eq!(titles(&other.client, everywhere).await, none);
-            let found = format!("{everywhere}&search=hush&in=title");
-            assert_eq!(titles(&other.client, &found).await, none);
-            let events = other.client.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200);
-            assert_eq!(events.json(), json!([]), "events tell of it");
-            let events = other.client.get(&format!("/users/{}/events?target_type=issue", author.id)).await.expect(200);
-            assert_eq!(events.json(), json!([]), "events of the author tell of it");
-        }
-        server.anonymous().get(&path).await.expect(404);
-        let shown = reporter.client.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200);
-        assert_eq!(shown.pluck("target_title"), [json!("hush")]);
+        other.client.put(&path, json!({"title": "x"})).await.expect(404);
+        other.client.post(&format!("{path}/subscribe"), json!({})).await.expect(404);
+        let hidden = other.client.get(&list).await.expect(200);
+        assert_eq!((hidden.header("X-Total"), hidden.json()), ("0", json!([])));
+        assert_eq!(titles(&other.client, everywhere).await, none);
+        let found = format!("{everywhere}&search=hush&in=title");
+        assert_eq!(titles(&other.client, &found).await, none);
+        let events = other.client.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200);
+        assert_eq!(events.json(), json!([]), "events tell of it");
+        let events = other.client.get(&format!("/users/{}/events?target_type=issue", author.id)).await.expect(200);
+        assert_eq!(events.json(), json!([]), "events of the author tell of it");
     }
+    server.anonymous().get(&path).await.expect(404);
+    let shown = reporter.client.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200);
+    assert_eq!(shown.pluck("target_title"), [json!("hush")]);
+}
 
-    async fn strangers_report_and_members_arrange(server) {
-        let root = server.root();
-        let id = public_project(&server, "open").await;
-        let (ann, guest) = (server.person("ann").await, server.person("guest").await);
-        let reporter = server.person("reporter").await;
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        server.enrol(id, reporter.id, AccessLevel::Reporter).await;
-        let wish = json!({"title": "t", "labels": "wished", "weight": 3, "assignee_ids": [ann.id]});
-        let made = ann.client.post(&format!("/projects/{id}/issues"), wish.clone()).await.expect(201).json();
-        assert_eq!((&made["labels"], &made["weight"], &made["assignees"]), (&json!([]), &json!(null), &json!([])));
-        let made = guest.client.post(&format!("/projects/{id}/issues"), wish.clone()).await.expect(201).json();
-        assert_eq!((&made["labels"], &made["weight"]), (&json!([]), &json!(3)), "guests make no labels");
-        let made = reporter.client.post(&format!("/projects/{id}/issues"), wish.clone()).await.expect(201).json();
-        assert_eq!(made["labels"], json!(["wished"]));
-        let made = guest.client.post(&format!("/projects/{id}/issues"), wish).await.expect(201).json();
-        assert_eq!(made["labels"], json!(["wished"]), "and use those that are there");
-        // Authors edit their own, Reporters all, others none.
-        ann.client.put(&format!("/projects/{id}/issues/1"), json!({"title": "mine"})).await.expect(200);
-        let kept = ann.client.put(&format!("/projects/{id}/issues/1"), json!({"weight": 9})).await.expect(200).json();
-        assert_eq!(kept["weight"], json!(null));
-        guest.client.put(&format!("/projects/{id}/issues/1"), json!({"title": "x"})).await.expect(403);
-        reporter.client.put(&format!("/projects/{id}/issues/1"), json!({"title": "ours"})).await.expect(200);
-        ann.client.post(&format!("/projects/{id}/issues/1/time_estimate"), json!({"duration": "1h"})).await.expect(403);
-        for other in [&ann, &reporter] {
-            other.client.delete(&format!("/projects/{id}/issues/1")).await.expect(403);
-        }
-        server.anonymous().post(&format!("/projects/{id}/issues"), json!({"title": "t"})).await.expect(401);
-        server.anonymous().get(&format!("/projects/{id}/issues")).await.expect(401);
-        server.anonymous().get("/issues?scope=all").await.expect(401);
-        root.delete(&format!("/projects/{id}/issues/1")).await.expect(204);
+async fn strangers_report_and_members_arrange(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "open").await;
+    let (ann, guest) = (server.person("ann").await, server.person("guest").await);
+    let reporter = server.person("reporter").await;
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    let wish = json!({"title": "t", "labels": "wished", "weight": 3, "assignee_ids": [ann.id]});
+    let made = ann.client.post(&format!("/projects/{id}/issues"), wish.clone()).await.expect(201).json();
+    assert_eq!((&made["labels"], &made["weight"], &made["assignees"]), (&json!([]), &json!(null), &json!([])));
+    let made = guest.client.post(&format!("/projects/{id}/issues"), wish.clone()).await.expect(201).json();
+    assert_eq!((&made["labels"], &made["weight"]), (&json!([]), &json!(3)), "guests make no labels");
+    let made = reporter.client.post(&format!("/projects/{id}/issues"), wish.clone()).await.expect(201).json();
+    assert_eq!(made["labels"], json!(["wished"]));
+    let made = guest.client.post(&format!("/projects/{id}/issues"), wish).await.expect(201).json();
+    assert_eq!(made["labels"], json!(["wished"]), "and use those that are there");
+    // Authors edit their own, Reporters all, others none.
+    ann.client.put(&format!("/projects/{id}/issues/1"), json!({"title": "mine"})).await.expect(200);
+    let kept = ann.client.put(&format!("/projects/{id}/issues/1"), json!({"weight": 9})).await.expect(200).json();
+    assert_eq!(kept["weight"], json!(null));
+    guest.client.put(&format!("/projects/{id}/issues/1"), json!({"title": "x"})).await.expect(403);
+    reporter.client.put(&format!("/projects/{id}/issues/1"), json!({"title": "ours"})).await.expect(200);
+    ann.client.post(&format!("/projects/{id}/issues/1/time_estimate"), json!({"duration": "1h"})).await.expect(403);
+    for other in [&ann, &reporter] {
+        other.client.delete(&format!("/projects/{id}/issues/1")).await.expect(403);
     }
+    server.anonymous().post(&format!("/projects/{id}/issues"), json!({"title": "t"})).await.expect(401);
+    server.anonymous().get(&format!("/projects/{id}/issues")).await.expect(401);
+    server.anonymous().get("/issues?scope=all").await.expect(401);
+    root.delete(&format!("/projects/{id}/issues/1")).await.expect(204);
+}
 
-    async fn private_projects_and_switched_off_issues_show_none(server) {
-        let root = server.root();
-        let hidden = project(&root, "hidden", json!({})).await;
-        let id = public_project(&server, "off").await;
-        let ann = server.person("ann").await;
-        open(&root, hidden, json!({"title": "hidden"})).await;
-        open(&root, id, json!({"title": "shown"})).await;
-        ann.client.get(&format!("/projects/{hidden}/issues")).await.expect(404);
-        ann.client.get(&format!("/projects/{hidden}/issues/1")).await.expect(404);
-        assert_eq!(titles(&ann.client, "/issues?scope=all").await, ["shown"]);
-        root.put(&format!("/projects/{id}"), json!({"issues_access_level": "private"})).await.expect(200);
-        let none: [String; 0] = [];
-        assert_eq!(titles(&ann.client, &format!("/projects/{id}/issues")).await, none);
-        ann.client.get(&format!("/projects/{id}/issues/1")).await.expect(404);
-        ann.client.post(&format!("/projects/{id}/issues"), json!({"title": "t"})).await.expect(403);
-        server.enrol(id, ann.id, AccessLevel::Guest).await;
-        assert_eq!(titles(&ann.client, &format!("/projects/{id}/issues")).await, ["shown"]);
-        root.put(&format!("/projects/{id}"), json!({"issues_access_level": "disabled"})).await.expect(200);
-        for client in [&root, &ann.client] {
-            assert_eq!(titles(client, &format!("/projects/{id}/issues")).await, none);
-            client.get(&format!("/projects/{id}/issues/1")).await.expect(404);
-            client.post(&format!("/projects/{id}/issues"), json!({"title": "t"})).await.expect(403);
-        }
-    }
-
-    async fn archived_projects_are_read_only(server) {
-        let root = server.root();
-        let id = public_project(&server, "old").await;
-        open(&root, id, json!({"title": "kept"})).await;
-        root.post(&format!("/projects/{id}/archive"), json!({})).await.expect(201);
-        let path = format!("/projects/{id}/issues");
-        root.post(&path, json!({"title": "t"})).await.expect(403);
-        root.put(&format!("{path}/1"), json!({"title": "t"})).await.expect(403);
-        root.delete(&format!("{path}/1")).await.expect(403);
-        root.post(&format!("{path}/1/subscribe"), json!({})).await.expect(403);
-        root.get(&format!("{path}/1")).await.expect(200);
-        assert_eq!(titles(&root, &path).await, ["kept"]);
-        let none: [String; 0] = [];
-        assert_eq!(titles(&root, "/issues").await, none);
-        assert_eq!(titles(&root, "/issues?non_archived=false").await, ["kept"]);
-    }
-
-    async fn the_free_plan_has_one_assignee_and_no_weights(server with Options {
-        plan: Some("free".parse().expect("a plan")),
-        ..Options::default()
-    }) {
-        let root = server.root();
-        let id = public_project(&server, "basic").await;
-        let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-        let wish = json!({"title": "t", "weight": 3, "assignee_ids": [ben.id, ann.id]});
-        let made = root.post(&format!("/projects/{id}/issues"), wish).await.expect(201).json();
-        assert!(made.get("weight").is_none());
-        assert_eq!(made["assignees"].as_array().map(Vec::len), Some(1));
-        assert_eq!(made["assignee"]["username"], "ben");
-        let path = "/issues?scope=all&assignee_username[]=ann&assignee_username[]=ben";
-        let refused = root.get(path).await.expect(400).json();
-        assert_eq!(refused["message"], "assignee_username allows one value, but found 2: ann, ben");
-        assert_eq!(titles(&root, "/issues?weight=Nonsense").await, ["t"], "an unknown parameter is ignored");
-    }
-
-    async fn strangers_are_assigned_only_where_they_see_issues(server) {
-        let root = server.root();
-        let id = public_project(&server, "inward").await;
-        let (stranger, member) = (server.person("stranger").await, server.person("member").await);
-        server.enrol(id, member.id, AccessLevel::Guest).await;
-        let both = json!([stranger.id, member.id]);
-        let assigned = async |body: serde_json::Value| {
-            let iid = open(&root, id, body).await;
-            let issue = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
-            issue["assignees"].as_array().expect("a list").iter().map(|user| user["username"].clone()).collect::<Vec<_>>()
-        };
-        assert_eq!(assigned(json!({"title": "t", "assignee_ids": both})).await, [json!("stranger"), json!("member")]);
-        root.put(&format!("/projects/{id}"), json!({"issues_access_level": "private"})).await.expect(200);
-        assert_eq!(assigned(json!({"title": "t", "assignee_ids": both})).await, [json!("member")]);
+async fn private_projects_and_switched_off_issues_show_none(server: TestServer) {
+    let root = server.root();
+    let hidden = project(&root, "hidden", json!({})).await;
+    let id = public_project(&server, "off").await;
+    let ann = server.person("ann").await;
+    open(&root, hidden, json!({"title": "hidden"})).await;
+    open(&root, id, json!({"title": "shown"})).await;
+    ann.client.get(&format!("/projects/{hidden}/issues")).await.expect(404);
+    ann.client.get(&format!("/projects/{hidden}/issues/1")).await.expect(404);
+    assert_eq!(titles(&ann.client, "/issues?scope=all").await, ["shown"]);
+    root.put(&format!("/projects/{id}"), json!({"issues_access_level": "private"})).await.expect(200);
+    let none: [String; 0] = [];
+    assert_eq!(titles(&ann.client, &format!("/projects/{id}/issues")).await, none);
+    ann.client.get(&format!("/projects/{id}/issues/1")).await.expect(404);
+    ann.client.post(&format!("/projects/{id}/issues"), json!({"title": "t"})).await.expect(403);
+    server.enrol(id, ann.id, AccessLevel::Guest).await;
+    assert_eq!(titles(&ann.client, &format!("/projects/{id}/issues")).await, ["shown"]);
+    root.put(&format!("/projects/{id}"), json!({"issues_access_level": "disabled"})).await.expect(200);
+    for client in [&root, &ann.client] {
+        assert_eq!(titles(client, &format!("/projects/{id}/issues")).await, none);
+        client.get(&format!("/projects/{id}/issues/1")).await.expect(404);
+        client.post(&format!("/projects/{id}/issues"), json!({"title": "t"})).await.expect(403);
     }
 }
+
+async fn archived_projects_are_read_only(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "old").await;
+    open(&root, id, json!({"title": "kept"})).await;
+    root.post(&format!("/projects/{id}/archive"), json!({})).await.expect(201);
+    let path = format!("/projects/{id}/issues");
+    root.post(&path, json!({"title": "t"})).await.expect(403);
+    root.put(&format!("{path}/1"), json!({"title": "t"})).await.expect(403);
+    root.delete(&format!("{path}/1")).await.expect(403);
+    root.post(&format!("{path}/1/subscribe"), json!({})).await.expect(403);
+    root.get(&format!("{path}/1")).await.expect(200);
+    assert_eq!(titles(&root, &path).await, ["kept"]);
+    let none: [String; 0] = [];
+    assert_eq!(titles(&root, "/issues").await, none);
+    assert_eq!(titles(&root, "/issues?non_archived=false").await, ["kept"]);
+}
+
+async fn the_free_plan_has_one_assignee_and_no_weights(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "basic").await;
+    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let wish = json!({"title": "t", "weight": 3, "assignee_ids": [ben.id, ann.id]});
+    let made = root.post(&format!("/projects/{id}/issues"), wish).await.expect(201).json();
+    assert!(made.get("weight").is_none());
+    assert_eq!(made["assignees"].as_array().map(Vec::len), Some(1));
+    assert_eq!(made["assignee"]["username"], "ben");
+    let path = "/issues?scope=all&assignee_username[]=ann&assignee_username[]=ben";
+    let refused = root.get(path).await.expect(400).json();
+    assert_eq!(refused["message"], "assignee_username allows one value, but found 2: ann, ben");
+    assert_eq!(titles(&root, "/issues?weight=Nonsense").await, ["t"], "an unknown parameter is ignored");
+}
+
+async fn strangers_are_assigned_only_where_they_see_issues(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "inward").await;
+    let (stranger, member) = (server.person("stranger").await, server.person("member").await);
+    server.enrol(id, member.id, AccessLevel::Guest).await;
+    let both = json!([stranger.id, member.id]);
+    let assigned = async |body: serde_json::Value| {
+        let iid = open(&root, id, body).await;
+        let issue = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
+        issue["assignees"].as_array().expect("a list").iter().map(|user| user["username"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(assigned(json!({"title": "t", "assignee_ids": both})).await, [json!("stranger"), json!("member")]);
+    root.put(&format!("/projects/{id}"), json!({"issues_access_level": "private"})).await.expect(200);
+    assert_eq!(assigned(json!({"title": "t", "assignee_ids": both})).await, [json!("member")]);
+}
+
+fn the_free_plan_has_one_assignee_and_no_weights_options() -> Options {
+    Options { plan: Some("free".parse().expect("a plan")), ..Options::default() }
+}
+
+on_every_database![
+    confidential_issues_are_for_few,
+    strangers_report_and_members_arrange,
+    private_projects_and_switched_off_issues_show_none,
+    archived_projects_are_read_only,
+    the_free_plan_has_one_assignee_and_no_weights with the_free_plan_has_one_assignee_and_no_weights_options(),
+    strangers_are_assigned_only_where_they_see_issues,
+];

@@ -11,107 +11,117 @@ use crate::merge_requests::propose;
 use crate::support::code::Project;
 use crate::support::places::{group, join};
 use crate::support::receiver::Receiver;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn an_issue_shows_every_field_of_the_specification(server) {
-        let root = server.root();
-        let id = public_project(&server, "shown").await;
-        let ann = server.person("ann").await;
-        let body = json!({
-            "title": "  Broken  ",
-            "description": "- [x] one\n- [ ] two",
-            "labels": "bug, regression",
-            "assignee_ids": [ann.id],
-            "due_date": "2030-02-03",
-            "weight": 3,
-        });
-        let made = root.post(&format!("/projects/{id}/issues"), body).await.expect(201).json();
-        let base = &server.base;
-        assert_eq!((&made["iid"], &made["project_id"], &made["title"]), (&json!(1), &json!(id), &json!("Broken")));
-        assert_eq!((&made["state"], &made["closed_at"], &made["closed_by"]), (&json!("opened"), &json!(null), &json!(null)));
-        assert_eq!(made["labels"], json!(["bug", "regression"]));
-        assert_eq!((&made["assignee"]["username"], &made["assignees"][0]["id"]), (&json!("ann"), &json!(ann.id)));
-        assert_eq!((&made["due_date"], &made["weight"], &made["milestone"]), (&json!("2030-02-03"), &json!(3), &json!(null)));
-        assert_eq!((&made["confidential"], &made["discussion_locked"]), (&json!(false), &json!(false)));
-        assert_eq!(made["task_completion_status"], json!({"count": 2, "completed_count": 1}));
-        assert_eq!((&made["has_tasks"], &made["task_status"]), (&json!(true), &json!("1 of 2 tasks completed")));
-        assert_eq!(made["references"], json!({"short": "#1", "relative": "#1", "full": "of-shown/shown#1"}));
-        assert_eq!(made["reference"], "#1");
-        assert_eq!(made["web_url"], format!("{base}/of-shown/shown/-/issues/1"));
-        let this = format!("{base}/api/v4/projects/{id}/issues/1");
-        assert_eq!(made["_links"]["self"], this);
-        assert_eq!(made["_links"]["notes"], format!("{this}/notes"));
-        assert_eq!(made["_links"]["award_emoji"], format!("{this}/award_emoji"));
-        assert_eq!(made["_links"]["project"], format!("{base}/api/v4/projects/{id}"));
-        assert_eq!(made["time_stats"], json!({
+async fn an_issue_shows_every_field_of_the_specification(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "shown").await;
+    let ann = server.person("ann").await;
+    let body = json!({
+        "title": "  Broken  ",
+        "description": "- [x] one\n- [ ] two",
+        "labels": "bug, regression",
+        "assignee_ids": [ann.id],
+        "due_date": "2030-02-03",
+        "weight": 3,
+    });
+    let made = root.post(&format!("/projects/{id}/issues"), body).await.expect(201).json();
+    let base = &server.base;
+    assert_eq!((&made["iid"], &made["project_id"], &made["title"]), (&json!(1), &json!(id), &json!("Broken")));
+    assert_eq!(
+        (&made["state"], &made["closed_at"], &made["closed_by"]),
+        (&json!("opened"), &json!(null), &json!(null))
+    );
+    assert_eq!(made["labels"], json!(["bug", "regression"]));
+    assert_eq!((&made["assignee"]["username"], &made["assignees"][0]["id"]), (&json!("ann"), &json!(ann.id)));
+    assert_eq!(
+        (&made["due_date"], &made["weight"], &made["milestone"]),
+        (&json!("2030-02-03"), &json!(3), &json!(null))
+    );
+    assert_eq!((&made["confidential"], &made["discussion_locked"]), (&json!(false), &json!(false)));
+    assert_eq!(made["task_completion_status"], json!({"count": 2, "completed_count": 1}));
+    assert_eq!((&made["has_tasks"], &made["task_status"]), (&json!(true), &json!("1 of 2 tasks completed")));
+    assert_eq!(made["references"], json!({"short": "#1", "relative": "#1", "full": "of-shown/shown#1"}));
+    assert_eq!(made["reference"], "#1");
+    assert_eq!(made["web_url"], format!("{base}/of-shown/shown/-/issues/1"));
+    let this = format!("{base}/api/v4/projects/{id}/issues/1");
+    assert_eq!(made["_links"]["self"], this);
+    assert_eq!(made["_links"]["notes"], format!("{this}/notes"));
+    assert_eq!(made["_links"]["award_emoji"], format!("{this}/award_emoji"));
+    assert_eq!(made["_links"]["project"], format!("{base}/api/v4/projects/{id}"));
+    assert_eq!(
+        made["time_stats"],
+        json!({
             "time_estimate": 0, "total_time_spent": 0, "human_time_estimate": null, "human_total_time_spent": null,
-        }));
-        for count in ["upvotes", "downvotes", "merge_requests_count", "user_notes_count"] {
-            assert_eq!(made[count], 0, "{count}");
-        }
-        assert_eq!((&made["moved_to_id"], &made["subscribed"]), (&json!(null), &json!(true)));
-        assert_eq!(root.get(&format!("/projects/{id}/issues/1")).await.expect(200).json(), made);
-        let seen = server.anonymous().get("/projects/of-shown%2Fshown/issues/1").await.expect(200).json();
-        assert!(seen.get("subscribed").is_none());
-        let narrow = server.token_of(ann.id, &["read_user"]).await;
-        server.with_token(&narrow).get(&format!("/projects/{id}/issues/1")).await.expect(403);
+        })
+    );
+    for count in ["upvotes", "downvotes", "merge_requests_count", "user_notes_count"] {
+        assert_eq!(made[count], 0, "{count}");
     }
+    assert_eq!((&made["moved_to_id"], &made["subscribed"]), (&json!(null), &json!(true)));
+    assert_eq!(root.get(&format!("/projects/{id}/issues/1")).await.expect(200).json(), made);
+    let seen = server.anonymous().get("/projects/of-shown%2Fshown/issues/1").await.expect(200).json();
+    assert!(seen.get("subscribed").is_none());
+    let narrow = server.token_of(ann.id, &["read_user"]).await;
+    server.with_token(&narrow).get(&format!("/projects/{id}/issues/1")).await.expect(403);
+}
 
-    async fn what_does_not_do_is_refused(server) {
-        let root = server.root();
-        let id = public_project(&server, "refused").await;
-        let path = format!("/projects/{id}/issues");
-        assert_eq!(root.post(&path, json!({})).await.expect(400).json()["message"], "title is missing");
-        let blank = root.post(&path, json!({"title": "  "})).await.expect(400).json();
-        assert_eq!(blank["message"], json!({"title": ["can't be blank"]}));
-        let long = root.post(&path, json!({"title": "x".repeat(256)})).await.expect(400).json();
-        assert!(long["message"].to_string().contains("too long (maximum is 255 characters)"), "{long}");
-        root.post(&path, json!({"title": "ü".repeat(255)})).await.expect(201);
-        root.post(&path, json!({"title": "t", "milestone_id": 99})).await.expect(400);
-        root.post(&path, json!({"title": "t", "labels": ["x".repeat(256)]})).await.expect(400);
-        root.post(&path, json!({"title": "t", "weight": -1})).await.expect(400);
-        let empty = root.put(&format!("{path}/1"), json!({})).await.expect(400).json();
-        assert!(empty["message"].as_str().expect("a text").ends_with("at least one parameter must be provided"));
-        root.put(&format!("{path}/1"), json!({"state_event": "burn"})).await.expect(400);
-        root.put(&format!("{path}/1"), json!({"title": " "})).await.expect(400);
-        for missing in ["99", "0", "-1"] {
-            let gone = root.get(&format!("{path}/{missing}")).await.expect(404).json();
-            assert_eq!(gone["message"], "404 Issue Not Found");
-        }
-        root.get(&format!("{path}/one")).await.expect(400);
-        let huge = root.post(&path, json!({"title": "t", "description": "x".repeat(5 << 20)})).await;
-        huge.expect(413);
-        root.post(&path, json!({"title": "t", "description": "x".repeat((1 << 20) + 1)})).await.expect(400);
-        let gaps = root.get(&path).await.expect(200).pluck("iid");
-        assert_eq!(gaps, [json!(1)], "what was refused took no number");
+async fn what_does_not_do_is_refused(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "refused").await;
+    let path = format!("/projects/{id}/issues");
+    assert_eq!(root.post(&path, json!({})).await.expect(400).json()["message"], "title is missing");
+    let blank = root.post(&path, json!({"title": "  "})).await.expect(400).json();
+    assert_eq!(blank["message"], json!({"title": ["can't be blank"]}));
+    let long = root.post(&path, json!({"title": "x".repeat(256)})).await.expect(400).json();
+    assert!(long["message"].to_string().contains("too long (maximum is 255 characters)"), "{long}");
+    root.post(&path, json!({"title": "ü".repeat(255)})).await.expect(201);
+    root.post(&path, json!({"title": "t", "milestone_id": 99})).await.expect(400);
+    root.post(&path, json!({"title": "t", "labels": ["x".repeat(256)]})).await.expect(400);
+    root.post(&path, json!({"title": "t", "weight": -1})).await.expect(400);
+    let empty = root.put(&format!("{path}/1"), json!({})).await.expect(400).json();
+    assert!(empty["message"].as_str().expect("a text").ends_with("at least one parameter must be provided"));
+    root.put(&format!("{path}/1"), json!({"state_event": "burn"})).await.expect(400);
+    root.put(&format!("{path}/1"), json!({"title": " "})).await.expect(400);
+    for missing in ["99", "0", "-1"] {
+        let gone = root.get(&format!("{path}/{missing}")).await.expect(404).json();
+        assert_eq!(gone["message"], "404 Issue Not Found");
     }
+    root.get(&format!("{path}/one")).await.expect(400);
+    let huge = root.post(&path, json!({"title": "t", "description": "x".repeat(5 << 20)})).await;
+    huge.expect(413);
+    root.post(&path, json!({"title": "t", "description": "x".repeat((1 << 20) + 1)})).await.expect(400);
+    let gaps = root.get(&path).await.expect(200).pluck("iid");
+    assert_eq!(gaps, [json!(1)], "what was refused took no number");
+}
 
-    async fn edits_change_what_is_sent_and_are_told(server) {
-        let root = server.root();
-        let id = public_project(&server, "edited").await;
-        let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-        let iid = open(&root, id, json!({"title": "old words", "labels": "a,b", "assignee_id": ann.id})).await;
-        let path = format!("/projects/{id}/issues/{iid}");
-        let change = json!({
-            "title": "new words",
-            "description": "More",
-            "assignee_ids": [ben.id],
-            "add_labels": "c",
-            "remove_labels": "a",
-            "due_date": "2030-12-01",
-            "weight": 5,
-            "confidential": true,
-            "discussion_locked": true,
-        });
-        let changed = root.put(&path, change).await.expect(200).json();
-        assert_eq!((&changed["title"], &changed["description"]), (&json!("new words"), &json!("More")));
-        assert_eq!(changed["labels"], json!(["b", "c"]));
-        assert_eq!(changed["assignees"][0]["username"], "ben");
-        assert_eq!((&changed["weight"], &changed["due_date"]), (&json!(5), &json!("2030-12-01")));
-        assert_eq!((&changed["confidential"], &changed["discussion_locked"]), (&json!(true), &json!(true)));
-        assert!(changed["updated_at"].as_str() > changed["created_at"].as_str());
-        assert_eq!(told(&server, id, iid).await, [
+async fn edits_change_what_is_sent_and_are_told(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "edited").await;
+    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let iid = open(&root, id, json!({"title": "old words", "labels": "a,b", "assignee_id": ann.id})).await;
+    let path = format!("/projects/{id}/issues/{iid}");
+    let change = json!({
+        "title": "new words",
+        "description": "More",
+        "assignee_ids": [ben.id],
+        "add_labels": "c",
+        "remove_labels": "a",
+        "due_date": "2030-12-01",
+        "weight": 5,
+        "confidential": true,
+        "discussion_locked": true,
+    });
+    let changed = root.put(&path, change).await.expect(200).json();
+    assert_eq!((&changed["title"], &changed["description"]), (&json!("new words"), &json!("More")));
+    assert_eq!(changed["labels"], json!(["b", "c"]));
+    assert_eq!(changed["assignees"][0]["username"], "ben");
+    assert_eq!((&changed["weight"], &changed["due_date"]), (&json!(5), &json!("2030-12-01")));
+    assert_eq!((&changed["confidential"], &changed["discussion_locked"]), (&json!(true), &json!(true)));
+    assert!(changed["updated_at"].as_str() > changed["created_at"].as_str());
+    assert_eq!(
+        told(&server, id, iid).await,
+        [
             "changed title from **{-old-} words** to **{+new+} words**",
             "changed the description",
             "changed due date to December 1, 2030",
@@ -119,191 +129,220 @@ scenario! {
             "made the issue confidential",
             "locked this issue",
             "assigned to @ben and unassigned @ann",
-        ]);
-        // Empty texts and zeros take away, and what is not named stays.
-        let cleared = json!({"labels": "", "assignee_ids": [0], "due_date": "", "weight": null, "description": ""});
-        let cleared = root.put(&path, cleared).await.expect(200).json();
-        assert_eq!((&cleared["labels"], &cleared["assignees"], &cleared["assignee"]), (&json!([]), &json!([]), &json!(null)));
-        assert_eq!((&cleared["due_date"], &cleared["weight"]), (&json!(null), &json!(null)));
-        assert_eq!((&cleared["title"], &cleared["confidential"]), (&json!("new words"), &json!(true)));
-        // A form has but an empty text to say that nobody is meant.
-        root.put(&path, json!({"assignee_ids": [ben.id]})).await.expect(200);
-        let form = root.request(reqwest::Method::PUT, &path).form(&[("assignee_ids[]", "")]);
-        assert_eq!(root.send(form).await.expect(200).json()["assignees"], json!([]));
-        // The same again changes nothing, and nothing is told of it.
-        let before = told(&server, id, iid).await.len();
-        root.put(&path, json!({"title": "new words", "confidential": true, "labels": ""})).await.expect(200);
-        assert_eq!(told(&server, id, iid).await.len(), before);
-    }
+        ]
+    );
+    // Empty texts and zeros take away, and what is not named stays.
+    let cleared = json!({"labels": "", "assignee_ids": [0], "due_date": "", "weight": null, "description": ""});
+    let cleared = root.put(&path, cleared).await.expect(200).json();
+    assert_eq!(
+        (&cleared["labels"], &cleared["assignees"], &cleared["assignee"]),
+        (&json!([]), &json!([]), &json!(null))
+    );
+    assert_eq!((&cleared["due_date"], &cleared["weight"]), (&json!(null), &json!(null)));
+    assert_eq!((&cleared["title"], &cleared["confidential"]), (&json!("new words"), &json!(true)));
+    // A form has but an empty text to say that nobody is meant.
+    root.put(&path, json!({"assignee_ids": [ben.id]})).await.expect(200);
+    let form = root.request(reqwest::Method::PUT, &path).form(&[("assignee_ids[]", "")]);
+    assert_eq!(root.send(form).await.expect(200).json()["assignees"], json!([]));
+    // The same again changes nothing, and nothing is told of it.
+    let before = told(&server, id, iid).await.len();
+    root.put(&path, json!({"title": "new words", "confidential": true, "labels": ""})).await.expect(200);
+    assert_eq!(told(&server, id, iid).await.len(), before);
+}
 
-    async fn an_issue_is_closed_and_opened_again(server) {
-        let root = server.root();
-        let id = public_project(&server, "closed").await;
-        let iid = open(&root, id, json!({"title": "t"})).await;
-        let path = format!("/projects/{id}/issues/{iid}");
-        let closed = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
-        assert_eq!((&closed["state"], &closed["closed_by"]["username"]), (&json!("closed"), &json!("root")));
-        assert!(closed["closed_at"].is_string());
-        let again = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
-        assert_eq!(again["closed_at"], closed["closed_at"]);
-        let opened = root.put(&path, json!({"state_event": "reopen"})).await.expect(200).json();
-        assert_eq!((&opened["state"], &opened["closed_at"], &opened["closed_by"]), (&json!("opened"), &json!(null), &json!(null)));
-        assert_eq!(told(&server, id, iid).await, ["closed", "reopened"]);
-        let events = root.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200).pluck("action_name");
-        assert_eq!(events, [json!("reopened"), json!("closed"), json!("opened")]);
-    }
+async fn an_issue_is_closed_and_opened_again(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "closed").await;
+    let iid = open(&root, id, json!({"title": "t"})).await;
+    let path = format!("/projects/{id}/issues/{iid}");
+    let closed = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
+    assert_eq!((&closed["state"], &closed["closed_by"]["username"]), (&json!("closed"), &json!("root")));
+    assert!(closed["closed_at"].is_string());
+    let again = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
+    assert_eq!(again["closed_at"], closed["closed_at"]);
+    let opened = root.put(&path, json!({"state_event": "reopen"})).await.expect(200).json();
+    assert_eq!(
+        (&opened["state"], &opened["closed_at"], &opened["closed_by"]),
+        (&json!("opened"), &json!(null), &json!(null))
+    );
+    assert_eq!(told(&server, id, iid).await, ["closed", "reopened"]);
+    let events = root.get(&format!("/projects/{id}/events?target_type=issue")).await.expect(200).pluck("action_name");
+    assert_eq!(events, [json!("reopened"), json!("closed"), json!("opened")]);
+}
 
-    async fn a_project_counts_the_open_issues_that_everybody_sees(server) {
-        let root = server.root();
-        let id = public_project(&server, "counted").await;
-        let count = async || root.get(&format!("/projects/{id}")).await.expect(200).json()["open_issues_count"].clone();
-        assert_eq!(count().await, 0);
-        let iid = open(&root, id, json!({"title": "t"})).await;
-        open(&root, id, json!({"title": "hush", "confidential": true})).await;
-        assert_eq!(count().await, 1);
-        let path = format!("/projects/{id}/issues/{iid}");
-        for (change, left) in [
-            (json!({"state_event": "close"}), 0),
-            (json!({"state_event": "reopen"}), 1),
-            (json!({"confidential": true}), 0),
-            (json!({"confidential": false, "title": "new"}), 1),
-        ] {
-            root.put(&path, change).await.expect(200);
-            assert_eq!(count().await, left);
-        }
-        let other = public_project(&server, "other").await;
-        root.post(&format!("{path}/move"), json!({"to_project_id": other})).await.expect(201);
-        assert_eq!(count().await, 0);
-        let path = format!("/projects/{other}/issues/1");
-        assert_eq!(root.get(&format!("/projects/{other}")).await.expect(200).json()["open_issues_count"], 1);
-        root.delete(&path).await.expect(204);
-        assert_eq!(root.get(&format!("/projects/{other}")).await.expect(200).json()["open_issues_count"], 0);
+async fn a_project_counts_the_open_issues_that_everybody_sees(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "counted").await;
+    let count = async || root.get(&format!("/projects/{id}")).await.expect(200).json()["open_issues_count"].clone();
+    assert_eq!(count().await, 0);
+    let iid = open(&root, id, json!({"title": "t"})).await;
+    open(&root, id, json!({"title": "hush", "confidential": true})).await;
+    assert_eq!(count().await, 1);
+    let path = format!("/projects/{id}/issues/{iid}");
+    for (change, left) in [
+        (json!({"state_event": "close"}), 0),
+        (json!({"state_event": "reopen"}), 1),
+        (json!({"confidential": true}), 0),
+        (json!({"confidential": false, "title": "new"}), 1),
+    ] {
+        root.put(&path, change).await.expect(200);
+        assert_eq!(count().await, left);
     }
+    let other = public_project(&server, "other").await;
+    root.post(&format!("{path}/move"), json!({"to_project_id": other})).await.expect(201);
+    assert_eq!(count().await, 0);
+    let path = format!("/projects/{other}/issues/1");
+    assert_eq!(root.get(&format!("/projects/{other}")).await.expect(200).json()["open_issues_count"], 1);
+    root.delete(&path).await.expect(204);
+    assert_eq!(root.get(&format!("/projects/{other}")).await.expect(200).json()["open_issues_count"], 0);
+}
 
-    async fn an_issue_is_removed_once_and_its_number_stays_its_own(server) {
-        let root = server.root();
-        let id = public_project(&server, "removed").await;
-        let iid = open(&root, id, json!({"title": "t", "labels": "bug"})).await;
-        let path = format!("/projects/{id}/issues/{iid}");
-        let old = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        old.delete(&path).await.expect(412);
-        root.delete(&path).await.expect(204);
-        root.delete(&path).await.expect(404);
-        root.get(&path).await.expect(404);
-        assert_eq!(open(&root, id, json!({"title": "next"})).await, iid + 1);
+async fn an_issue_is_removed_once_and_its_number_stays_its_own(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "removed").await;
+    let iid = open(&root, id, json!({"title": "t", "labels": "bug"})).await;
+    let path = format!("/projects/{id}/issues/{iid}");
+    let old = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    old.delete(&path).await.expect(412);
+    root.delete(&path).await.expect(204);
+    root.delete(&path).await.expect(404);
+    root.get(&path).await.expect(404);
+    assert_eq!(open(&root, id, json!({"title": "next"})).await, iid + 1);
+}
+
+async fn owners_choose_number_and_date(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "chosen").await;
+    let ann = server.person("ann").await;
+    let chosen = json!({"title": "t", "iid": 7, "created_at": "2020-01-02T03:04:05Z"});
+    let made = root.post(&format!("/projects/{id}/issues"), chosen.clone()).await.expect(201).json();
+    assert_eq!((&made["iid"], &made["created_at"]), (&json!(7), &json!("2020-01-02T03:04:05.000Z")));
+    let taken = root.post(&format!("/projects/{id}/issues"), chosen.clone()).await.expect(409).json();
+    assert_eq!(taken["message"], "Duplicated issue");
+    let made = ann.client.post(&format!("/projects/{id}/issues"), chosen).await.expect(201).json();
+    assert_eq!(made["iid"], 8, "others get the next number");
+    assert!(made["created_at"].as_str() > Some("2021"));
+    assert_eq!(open(&root, id, json!({"title": "t", "iid": 3})).await, 3);
+    assert_eq!(open(&root, id, json!({"title": "t"})).await, 9);
+}
+
+async fn whoever_wants_to_is_told_of_an_issue(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "told").await;
+    let ann = server.person("ann").await;
+    let iid = open(&root, id, json!({"title": "t"})).await;
+    let path = format!("/projects/{id}/issues/{iid}");
+    assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], false);
+    let yes = ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(201).json();
+    assert_eq!(yes["subscribed"], true);
+    assert!(ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(304).body.is_empty());
+    assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], true);
+    let no = ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(201).json();
+    assert_eq!(no["subscribed"], false);
+    ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(304);
+    // The author is, without having said so.
+    root.post(&format!("{path}/subscribe"), json!({})).await.expect(304);
+    let people = root.get(&format!("{path}/participants")).await.expect(200).pluck("username");
+    assert_eq!(people, [json!("root")]);
+    server.anonymous().post(&format!("{path}/subscribe"), json!({})).await.expect(401);
+    ann.client.post(&format!("/projects/{id}/issues/99/subscribe"), json!({})).await.expect(404);
+}
+
+async fn numbers_are_given_out_as_far_as_they_go(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "numbered").await;
+    let path = format!("/projects/{id}/issues");
+    for number in [2_147_483_648, i64::MAX] {
+        let refused = root.post(&path, json!({"title": "t", "iid": number})).await.expect(400);
+        assert_eq!(refused.message(), "iid does not have a valid value");
     }
+    assert_eq!(open(&root, id, json!({"title": "t", "iid": 2_147_483_647})).await, 2_147_483_647);
+    assert_eq!(open(&root, id, json!({"title": "next"})).await, 2_147_483_648);
+    let last = iid_counters::Entity::update_many()
+        .col_expr(iid_counters::Column::Last, Expr::value(i64::MAX - 1))
+        .filter(iid_counters::Column::ProjectId.eq(id));
+    last.exec(server.backend.database.write()).await.expect("a change");
+    assert_eq!(open(&root, id, json!({"title": "last"})).await, i64::MAX);
+    let refused = root.post(&path, json!({"title": "none"})).await.expect(400);
+    assert_eq!(refused.message(), "There are no numbers left");
+}
 
-    async fn owners_choose_number_and_date(server) {
-        let root = server.root();
-        let id = public_project(&server, "chosen").await;
-        let ann = server.person("ann").await;
-        let chosen = json!({"title": "t", "iid": 7, "created_at": "2020-01-02T03:04:05Z"});
-        let made = root.post(&format!("/projects/{id}/issues"), chosen.clone()).await.expect(201).json();
-        assert_eq!((&made["iid"], &made["created_at"]), (&json!(7), &json!("2020-01-02T03:04:05.000Z")));
-        let taken = root.post(&format!("/projects/{id}/issues"), chosen.clone()).await.expect(409).json();
-        assert_eq!(taken["message"], "Duplicated issue");
-        let made = ann.client.post(&format!("/projects/{id}/issues"), chosen).await.expect(201).json();
-        assert_eq!(made["iid"], 8, "others get the next number");
-        assert!(made["created_at"].as_str() > Some("2021"));
-        assert_eq!(open(&root, id, json!({"title": "t", "iid": 3})).await, 3);
-        assert_eq!(open(&root, id, json!({"title": "t"})).await, 9);
+async fn a_change_to_what_is_so_already_is_none(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "same").await;
+    let mut receiver = Receiver::start().await;
+    let ann = server.person("ann").await;
+    let said = json!({
+        "title": "t", "description": "d", "labels": "a,b", "assignee_ids": [ann.id], "due_date": "2030-02-03",
+        "weight": 2, "confidential": false, "discussion_locked": false,
+    });
+    let iid = open(&root, id, said.clone()).await;
+    let path = format!("/projects/{id}/issues/{iid}");
+    let before = root.get(&path).await.expect(200).json();
+    let hook = json!({"url": receiver.url, "issues_events": true, "push_events": false});
+    root.post(&format!("/projects/{id}/hooks"), hook).await.expect(201);
+    for same in [said, json!({"state_event": "reopen"}), json!({"add_labels": "a"}), json!({"milestone_id": 0})] {
+        assert_eq!(root.put(&path, same.clone()).await.expect(200).json(), before, "{same}");
     }
+    server.finish_jobs().await;
+    assert!(receiver.rest().is_empty());
+    let after = root.put(&path, json!({"title": "other"})).await.expect(200).json();
+    assert_ne!(after["updated_at"], before["updated_at"]);
+    server.finish_jobs().await;
+    assert_eq!(receiver.rest().len(), 1);
+}
 
-    async fn whoever_wants_to_is_told_of_an_issue(server) {
-        let root = server.root();
-        let id = public_project(&server, "told").await;
-        let ann = server.person("ann").await;
-        let iid = open(&root, id, json!({"title": "t"})).await;
-        let path = format!("/projects/{id}/issues/{iid}");
-        assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], false);
-        let yes = ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(201).json();
-        assert_eq!(yes["subscribed"], true);
-        assert!(ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(304).body.is_empty());
-        assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], true);
-        let no = ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(201).json();
-        assert_eq!(no["subscribed"], false);
-        ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(304);
-        // The author is, without having said so.
-        root.post(&format!("{path}/subscribe"), json!({})).await.expect(304);
-        let people = root.get(&format!("{path}/participants")).await.expect(200).pluck("username");
-        assert_eq!(people, [json!("root")]);
-        server.anonymous().post(&format!("{path}/subscribe"), json!({})).await.expect(401);
-        ann.client.post(&format!("/projects/{id}/issues/99/subscribe"), json!({})).await.expect(404);
-    }
-
-    async fn numbers_are_given_out_as_far_as_they_go(server) {
-        let root = server.root();
-        let id = public_project(&server, "numbered").await;
-        let path = format!("/projects/{id}/issues");
-        for number in [2_147_483_648, i64::MAX] {
-            let refused = root.post(&path, json!({"title": "t", "iid": number})).await.expect(400);
-            assert_eq!(refused.message(), "iid does not have a valid value");
-        }
-        assert_eq!(open(&root, id, json!({"title": "t", "iid": 2_147_483_647})).await, 2_147_483_647);
-        assert_eq!(open(&root, id, json!({"title": "next"})).await, 2_147_483_648);
-        let last = iid_counters::Entity::update_many()
-            .col_expr(iid_counters::Column::Last, Expr::value(i64::MAX - 1))
-            .filter(iid_counters::Column::ProjectId.eq(id));
-        last.exec(server.backend.database.write()).await.expect("a change");
-        assert_eq!(open(&root, id, json!({"title": "last"})).await, i64::MAX);
-        let refused = root.post(&path, json!({"title": "none"})).await.expect(400);
-        assert_eq!(refused.message(), "There are no numbers left");
-    }
-
-    async fn a_change_to_what_is_so_already_is_none(server) {
-        let root = server.root();
-        let id = public_project(&server, "same").await;
-        let mut receiver = Receiver::start().await;
-        let ann = server.person("ann").await;
-        let said = json!({
-            "title": "t", "description": "d", "labels": "a,b", "assignee_ids": [ann.id], "due_date": "2030-02-03",
-            "weight": 2, "confidential": false, "discussion_locked": false,
-        });
-        let iid = open(&root, id, said.clone()).await;
-        let path = format!("/projects/{id}/issues/{iid}");
-        let before = root.get(&path).await.expect(200).json();
-        let hook = json!({"url": receiver.url, "issues_events": true, "push_events": false});
-        root.post(&format!("/projects/{id}/hooks"), hook).await.expect(201);
-        for same in [said, json!({"state_event": "reopen"}), json!({"add_labels": "a"}), json!({"milestone_id": 0})] {
-            assert_eq!(root.put(&path, same.clone()).await.expect(200).json(), before, "{same}");
-        }
-        server.finish_jobs().await;
-        assert!(receiver.rest().is_empty());
-        let after = root.put(&path, json!({"title": "other"})).await.expect(200).json();
-        assert_ne!(after["updated_at"], before["updated_at"]);
-        server.finish_jobs().await;
-        assert_eq!(receiver.rest().len(), 1);
-    }
-
-    async fn whose_maker_is_gone_was_made_by_a_ghost(server) {
-        let root = server.root();
-        let place = group(&root, "haunted", json!({"visibility": "public"})).await;
-        let project = Project::filled(&server, "house", Visibility::Public).await;
-        let ann = server.person("ann").await;
-        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
-        join(&root, &format!("/groups/{place}"), ann.id, 40).await;
-        let iid = open(&ann.client, project.id, json!({"title": "t"})).await;
-        let change = propose(&ann.client, project.id, "feature/x", "main", json!({})).await;
-        let (epic, _) = epic(&ann.client, place, "e", json!({})).await;
-        let note = root.post(&format!("/projects/{}/issues/{iid}/notes", project.id), json!({"body": "x"})).await.expect(201).json();
-        assert_eq!(note["author"]["username"], "root");
-        root.delete(&format!("/users/{}", ann.id)).await.expect(204);
-        server.finish_jobs().await;
-        for path in [
-            format!("/projects/{}/issues/{iid}", project.id),
-            format!("/projects/{}/merge_requests/{change}", project.id),
-            format!("/groups/{place}/epics/{epic}"),
-        ] {
-            let maker = root.get(&path).await.expect(200).json()["author"].clone();
-            assert_eq!((&maker["username"], &maker["name"], &maker["id"]), (&json!("ghost"), &json!("Ghost User"), &json!(0)), "{path}");
-        }
-    }
-
-    async fn a_leap_second_is_the_one_that_follows(server) {
-        let root = server.root();
-        let id = public_project(&server, "leaping").await;
-        let iid = open(&root, id, json!({"title": "t", "created_at": "2016-12-31T23:59:60.500Z"})).await;
-        let made = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
-        assert_eq!(made["created_at"], "2017-01-01T00:00:00.500Z");
+async fn whose_maker_is_gone_was_made_by_a_ghost(server: TestServer) {
+    let root = server.root();
+    let place = group(&root, "haunted", json!({"visibility": "public"})).await;
+    let project = Project::filled(&server, "house", Visibility::Public).await;
+    let ann = server.person("ann").await;
+    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    join(&root, &format!("/groups/{place}"), ann.id, 40).await;
+    let iid = open(&ann.client, project.id, json!({"title": "t"})).await;
+    let change = propose(&ann.client, project.id, "feature/x", "main", json!({})).await;
+    let (epic, _) = epic(&ann.client, place, "e", json!({})).await;
+    let note = root
+        .post(&format!("/projects/{}/issues/{iid}/notes", project.id), json!({"body": "x"}))
+        .await
+        .expect(201)
+        .json();
+    assert_eq!(note["author"]["username"], "root");
+    root.delete(&format!("/users/{}", ann.id)).await.expect(204);
+    server.finish_jobs().await;
+    for path in [
+        format!("/projects/{}/issues/{iid}", project.id),
+        format!("/projects/{}/merge_requests/{change}", project.id),
+        format!("/groups/{place}/epics/{epic}"),
+    ] {
+        let maker = root.get(&path).await.expect(200).json()["author"].clone();
+        assert_eq!(
+            (&maker["username"], &maker["name"], &maker["id"]),
+            (&json!("ghost"), &json!("Ghost User"), &json!(0)),
+            "{path}"
+        );
     }
 }
+
+async fn a_leap_second_is_the_one_that_follows(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "leaping").await;
+    let iid = open(&root, id, json!({"title": "t", "created_at": "2016-12-31T23:59:60.500Z"})).await;
+    let made = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
+    assert_eq!(made["created_at"], "2017-01-01T00:00:00.500Z");
+}
+
+on_every_database![
+    an_issue_shows_every_field_of_the_specification,
+    what_does_not_do_is_refused,
+    edits_change_what_is_sent_and_are_told,
+    an_issue_is_closed_and_opened_again,
+    a_project_counts_the_open_issues_that_everybody_sees,
+    an_issue_is_removed_once_and_its_number_stays_its_own,
+    owners_choose_number_and_date,
+    whoever_wants_to_is_told_of_an_issue,
+    numbers_are_given_out_as_far_as_they_go,
+    a_change_to_what_is_so_already_is_none,
+    whose_maker_is_gone_was_made_by_a_ghost,
+    a_leap_second_is_the_one_that_follows,
+];

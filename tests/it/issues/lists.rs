@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{open, public_project, titles};
 use crate::support::client::segment;
 use crate::support::places::{group, project};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Issues that differ in everything one can ask for, made one after the other: `one` to `four`.
 struct Sample {
@@ -28,9 +28,7 @@ async fn sample(server: &TestServer) -> Sample {
     let late = root.post(&milestones, late).await.expect(201).json()["id"].clone();
     for (name, priority) in [("bug", json!(2)), ("ui", json!(1))] {
         let label = json!({"name": name, "color": "#123456", "priority": priority});
-        root.post(&format!("/projects/{id}/labels"), label)
-            .await
-            .expect(201);
+        root.post(&format!("/projects/{id}/labels"), label).await.expect(201);
     }
     for (client, body) in [
         (
@@ -47,28 +45,13 @@ async fn sample(server: &TestServer) -> Sample {
                 "assignee_ids": [ann.id, ben.id], "weight": 3, "created_at": "2020-01-02T00:00:00Z",
             }),
         ),
-        (
-            &root,
-            json!({"title": "three quick", "created_at": "2020-01-03T00:00:00Z", "due_date": "2030-04-01"}),
-        ),
-        (
-            &ann.client,
-            json!({"title": "four", "confidential": true, "labels": "ui", "weight": 2}),
-        ),
+        (&root, json!({"title": "three quick", "created_at": "2020-01-03T00:00:00Z", "due_date": "2030-04-01"})),
+        (&ann.client, json!({"title": "four", "confidential": true, "labels": "ui", "weight": 2})),
     ] {
         open(client, id, body).await;
     }
-    root.put(
-        &format!("/projects/{id}/issues/3"),
-        json!({"state_event": "close"}),
-    )
-    .await
-    .expect(200);
-    Sample {
-        project: id,
-        ann: ann.id,
-        ben: ben.id,
-    }
+    root.put(&format!("/projects/{id}/issues/3"), json!({"state_event": "close"})).await.expect(200);
+    Sample { project: id, ann: ann.id, ben: ben.id }
 }
 
 /// The titles that a question finds, in the order they were made.
@@ -94,270 +77,295 @@ async fn award(server: &TestServer, project: i64, iid: i64, name: &str) {
     row.insert(db).await.expect("an award");
 }
 
-scenario! {
-    async fn each_filter_finds_what_it_says(server) {
-        let Sample { project: id, ann, ben } = sample(&server).await;
-        let root = server.root();
-        award(&server, id, 2, "tada").await;
-        let (one, two, three, four) = ("one", "two", "three quick", "four");
-        for (question, wanted) in [
-            ("state=opened", &[one, two, four][..]),
-            ("state=closed", &[three]),
-            ("state=all", &[one, two, three, four]),
-            ("labels=bug", &[one, two]),
-            ("labels=bug,ui", &[two]),
-            ("labels[]=bug&labels[]=ui", &[two]),
-            ("labels=None", &[three]),
-            ("labels=No+Label", &[three]),
-            ("labels=aNY", &[one, two, four]),
-            ("labels=bug,none", &[three]),
-            ("labels=Bug", &[]),
-            ("labels=unknown", &[]),
-            ("labels=", &[one, two, three, four]),
-            ("milestone=soon", &[two]),
-            ("milestone=none", &[three, four]),
-            ("milestone=Any", &[one, two]),
-            ("milestone=%23upcoming", &[one, two]),
-            ("milestone=%23started", &[]),
-            ("milestone=unknown", &[]),
-            ("scope=created_by_me", &[one, two, three]),
-            ("scope=created-by-me", &[one, two, three]),
-            ("scope=assigned_to_me", &[]),
-            ("scope=assigned-to-me", &[]),
-            ("author_id=1", &[one, two, three]),
-            ("author_username=ANN", &[four]),
-            ("author_id=999999", &[]),
-            ("author_username=nobody", &[]),
-            ("assignee_id=None", &[three, four]),
-            ("assignee_id=0", &[three, four]),
-            ("assignee_id=any", &[one, two]),
-            ("assignee_username=ann", &[one, two]),
-            ("assignee_username[]=ann&assignee_username[]=ben", &[two]),
-            ("assignee_username=nobody", &[]),
-            ("my_reaction_emoji=tada", &[two]),
-            ("my_reaction_emoji=None", &[one, three, four]),
-            ("my_reaction_emoji=any", &[two]),
-            ("my_reaction_emoji=Tada", &[]),
-            ("weight=3", &[two]),
-            ("weight=None", &[three]),
-            ("weight=Any", &[one, two, four]),
-            ("iids[]=1&iids[]=4", &[one, four]),
-            ("iids=1,99", &[one]),
-            ("search=quick", &[one, three]),
-            ("search=QUICK+fox", &[one]),
-            ("search=%22quick+brown%22", &[one]),
-            ("search=%22brown+quick%22", &[]),
-            ("search=quick+over", &[]),
-            ("search=quick&in=title", &[three]),
-            ("search=quick&in=description", &[one]),
-            ("search=quick&in=title,description", &[one, three]),
-            ("search=qu%25ck", &[]),
-            ("search=a+four", &[four]),
-            ("search=fo", &[]),
-            ("assignee_id=&weight=&milestone=&my_reaction_emoji=+&author_username=", &[one, two, three, four]),
-            ("assignee_username[]=", &[one, two, three, four]),
-            ("created_after=2020-01-02T00:00:00Z", &[two, three, four]),
-            ("created_before=2020-01-02T00:00:00Z", &[one, two]),
-            ("updated_before=2000-01-01T00:00:00Z", &[]),
-            ("updated_after=2000-01-01T00:00:00Z", &[one, two, three, four]),
-            ("confidential=true", &[four]),
-            ("confidential=false", &[one, two, three]),
-            ("labels=bug&state=opened&assignee_username=ben&search=jumps", &[two]),
-            ("labels=ui&confidential=true&weight=2&author_username=ann", &[four]),
-        ] {
-            assert_eq!(found(&root, id, question).await, wanted, "{question}");
-        }
-        assert_eq!(found(&root, id, &format!("assignee_id={ben}")).await, [two]);
-        assert_eq!(found(&root, id, &format!("assignee_id={ann}&labels=ui")).await, [two]);
+async fn each_filter_finds_what_it_says(server: TestServer) {
+    let Sample { project: id, ann, ben } = sample(&server).await;
+    let root = server.root();
+    award(&server, id, 2, "tada").await;
+    let (one, two, three, four) = ("one", "two", "three quick", "four");
+    for (question, wanted) in [
+        ("state=opened", &[one, two, four][..]),
+        ("state=closed", &[three]),
+        ("state=all", &[one, two, three, four]),
+        ("labels=bug", &[one, two]),
+        ("labels=bug,ui", &[two]),
+        ("labels[]=bug&labels[]=ui", &[two]),
+        ("labels=None", &[three]),
+        ("labels=No+Label", &[three]),
+        ("labels=aNY", &[one, two, four]),
+        ("labels=bug,none", &[three]),
+        ("labels=Bug", &[]),
+        ("labels=unknown", &[]),
+        ("labels=", &[one, two, three, four]),
+        ("milestone=soon", &[two]),
+        ("milestone=none", &[three, four]),
+        ("milestone=Any", &[one, two]),
+        ("milestone=%23upcoming", &[one, two]),
+        ("milestone=%23started", &[]),
+        ("milestone=unknown", &[]),
+        ("scope=created_by_me", &[one, two, three]),
+        ("scope=created-by-me", &[one, two, three]),
+        ("scope=assigned_to_me", &[]),
+        ("scope=assigned-to-me", &[]),
+        ("author_id=1", &[one, two, three]),
+        ("author_username=ANN", &[four]),
+        ("author_id=999999", &[]),
+        ("author_username=nobody", &[]),
+        ("assignee_id=None", &[three, four]),
+        ("assignee_id=0", &[three, four]),
+        ("assignee_id=any", &[one, two]),
+        ("assignee_username=ann", &[one, two]),
+        ("assignee_username[]=ann&assignee_username[]=ben", &[two]),
+        ("assignee_username=nobody", &[]),
+        ("my_reaction_emoji=tada", &[two]),
+        ("my_reaction_emoji=None", &[one, three, four]),
+        ("my_reaction_emoji=any", &[two]),
+        ("my_reaction_emoji=Tada", &[]),
+        ("weight=3", &[two]),
+        ("weight=None", &[three]),
+        ("weight=Any", &[one, two, four]),
+        ("iids[]=1&iids[]=4", &[one, four]),
+        ("iids=1,99", &[one]),
+        ("search=quick", &[one, three]),
+        ("search=QUICK+fox", &[one]),
+        ("search=%22quick+brown%22", &[one]),
+        ("search=%22brown+quick%22", &[]),
+        ("search=quick+over", &[]),
+        ("search=quick&in=title", &[three]),
+        ("search=quick&in=description", &[one]),
+        ("search=quick&in=title,description", &[one, three]),
+        ("search=qu%25ck", &[]),
+        ("search=a+four", &[four]),
+        ("search=fo", &[]),
+        ("assignee_id=&weight=&milestone=&my_reaction_emoji=+&author_username=", &[one, two, three, four]),
+        ("assignee_username[]=", &[one, two, three, four]),
+        ("created_after=2020-01-02T00:00:00Z", &[two, three, four]),
+        ("created_before=2020-01-02T00:00:00Z", &[one, two]),
+        ("updated_before=2000-01-01T00:00:00Z", &[]),
+        ("updated_after=2000-01-01T00:00:00Z", &[one, two, three, four]),
+        ("confidential=true", &[four]),
+        ("confidential=false", &[one, two, three]),
+        ("labels=bug&state=opened&assignee_username=ben&search=jumps", &[two]),
+        ("labels=ui&confidential=true&weight=2&author_username=ann", &[four]),
+    ] {
+        assert_eq!(found(&root, id, question).await, wanted, "{question}");
     }
+    assert_eq!(found(&root, id, &format!("assignee_id={ben}")).await, [two]);
+    assert_eq!(found(&root, id, &format!("assignee_id={ann}&labels=ui")).await, [two]);
+}
 
-    async fn short_texts_are_found_whole_whatever_their_case(server) {
-        let root = server.root();
-        let id = public_project(&server, "short").await;
-        for title in ["ÖL", "öl", "Go", "Öl leckt"] {
-            open(&root, id, json!({"title": title})).await;
-        }
-        for (question, wanted) in [("Öl", &["ÖL", "öl"][..]), ("öL", &["ÖL", "öl"]), ("GO", &["Go"]), ("O", &[])] {
-            let path = format!("/projects/{id}/issues?sort=asc");
-            let question = segment(question);
-            assert_eq!(titles(&root, &format!("{path}&search={question}")).await, wanted, "{question}");
-            let left = titles(&root, &format!("{path}&not[search]={question}")).await;
-            assert_eq!(left.len(), 4 - wanted.len(), "not {question}");
-        }
+async fn short_texts_are_found_whole_whatever_their_case(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "short").await;
+    for title in ["ÖL", "öl", "Go", "Öl leckt"] {
+        open(&root, id, json!({"title": title})).await;
     }
-
-    async fn each_filter_turned_round_leaves_out_what_it_finds(server) {
-        let Sample { project: id, ann, .. } = sample(&server).await;
-        let root = server.root();
-        award(&server, id, 2, "tada").await;
-        let (one, two, three, four) = ("one", "two", "three quick", "four");
-        for (question, wanted) in [
-            ("not[labels]=bug", &[three, four][..]),
-            ("not[labels]=bug,ui", &[three]),
-            ("not[labels]=None", &[one, two, four]),
-            ("not[labels]=unknown", &[one, two, three, four]),
-            ("not[milestone]=soon", &[one, three, four]),
-            ("not[milestone]=None", &[one, two]),
-            ("not[milestone]=unknown", &[one, two, three, four]),
-            ("not[author_id]=1", &[four]),
-            ("not[author_username]=ann", &[one, two, three]),
-            ("not[author_username]=nobody", &[one, two, three, four]),
-            ("not[assignee_username][]=ben", &[one, three, four]),
-            ("not[assignee_username]=ann", &[three, four]),
-            ("not[my_reaction_emoji]=tada", &[one, three, four]),
-            ("not[my_reaction_emoji]=Any", &[one, three, four]),
-            ("not[search]=quick", &[two, four]),
-            ("not[search]=quick&not[in]=title", &[one, two, four]),
-            ("not[search]=quick&in=title", &[one, two, four]),
-            ("not[search]=fo", &[one, two, three, four]),
-            ("not[iids][]=1&not[iids][]=2", &[three, four]),
-            ("labels=bug&not[labels]=ui", &[one]),
-            ("not[labels]=&not[author_username]=", &[one, two, three, four]),
-        ] {
-            assert_eq!(found(&root, id, question).await, wanted, "{question}");
-        }
-        assert_eq!(found(&root, id, &format!("not[assignee_id]={ann}")).await, [three, four]);
-    }
-
-    async fn every_order_is_kept_both_ways(server) {
-        let Sample { project: id, .. } = sample(&server).await;
-        let root = server.root();
-        let (one, two, three, four) = ("one", "two", "three quick", "four");
-        root.put(&format!("/projects/{id}/issues/1"), json!({"description": "changed last"})).await.expect(200);
-        for (order, up, down) in [
-            ("created_at", [one, two, three, four], [four, three, two, one]),
-            ("updated_at", [two, four, three, one], [one, three, four, two]),
-            // What has no value comes last either way; equals the newer first.
-            ("due_date", [three, one, four, two], [one, three, four, two]),
-            ("weight", [one, four, two, three], [two, four, one, three]),
-            ("milestone_due", [two, one, four, three], [one, two, four, three]),
-            ("label_priority", [four, two, one, three], [one, four, two, three]),
-            ("priority", [two, one, four, three], [one, two, four, three]),
-            ("popularity", [four, three, two, one], [four, three, two, one]),
-            ("relative_position", [four, three, two, one], [four, three, two, one]),
-        ] {
-            for (direction, wanted) in [("asc", up), ("desc", down)] {
-                let path = format!("/projects/{id}/issues?order_by={order}&sort={direction}");
-                assert_eq!(titles(&root, &path).await, wanted, "{order} {direction}");
-            }
-        }
-    }
-
-    async fn what_excludes_each_other_or_is_none_is_refused(server) {
-        let root = server.root();
-        for (question, message) in [
-            ("author_id=1&author_username=root", "author_id, author_username are mutually exclusive"),
-            ("assignee_id=1&assignee_username=root", "assignee_id, assignee_username are mutually exclusive"),
-            ("not[author_id]=1&not[author_username]=root", "not[author_id], not[author_username] are mutually exclusive"),
-            ("assignee_id=me", "assignee_id should be an integer, 'None' or 'Any'"),
-            ("weight=heavy", "weight should be an integer, 'None' or 'Any'"),
-            ("state=open", "state does not have a valid value"),
-            ("scope=mine", "scope does not have a valid value"),
-            ("order_by=name", "order_by does not have a valid value"),
-            ("sort=up", "sort does not have a valid value"),
-            ("created_after=soon", "created_after is invalid"),
-            ("author_id=root", "author_id is invalid"),
-            ("iids[]=one", "iids is invalid"),
-        ] {
-            let refused = root.get(&format!("/issues?{question}")).await.expect(400).json();
-            assert_eq!(refused["message"], message, "{question}");
-        }
-    }
-
-    async fn lists_reach_over_projects_and_groups(server) {
-        let root = server.root();
-        let ann = server.person("ann").await;
-        let top = group(&root, "top", json!({"visibility": "public"})).await;
-        let low = group(&root, "low", json!({"visibility": "public", "parent_id": top})).await;
-        let upper = project(&root, "upper", json!({"visibility": "public", "namespace_id": top})).await;
-        let lower = project(&root, "lower", json!({"visibility": "public", "namespace_id": low})).await;
-        let other = public_project(&server, "other").await;
-        for (id, title) in [(upper, "u"), (lower, "l"), (other, "o")] {
-            open(&root, id, json!({"title": title, "labels": "bug"})).await;
-        }
-        open(&ann.client, other, json!({"title": "ann's"})).await;
-        assert_eq!(titles(&root, &format!("/groups/{top}/issues?sort=asc")).await, ["u", "l"]);
-        assert_eq!(titles(&root, &format!("/groups/{low}/issues")).await, ["l"]);
-        assert_eq!(titles(&root, "/issues?sort=asc").await, ["u", "l", "o"], "those of the caller, when nothing is said");
-        assert_eq!(titles(&ann.client, "/issues").await, ["ann's"]);
-        assert_eq!(titles(&ann.client, "/issues?scope=all&sort=asc").await, ["u", "l", "o", "ann's"]);
-        assert_eq!(titles(&ann.client, "/issues?scope=all&labels=bug&sort=asc&per_page=2&page=2").await, ["o"]);
-        let far = root.get(&format!("/groups/{top}/issues?sort=asc")).await.expect(200);
-        assert_eq!(far.header("X-Total"), "2");
-        let far = &far.json()[1];
-        assert_eq!(far["references"], json!({"short": "#1", "relative": "top/low/lower#1", "full": "top/low/lower#1"}));
-        assert!(far.get("subscribed").is_none());
-        let near = &root.get(&format!("/projects/{lower}/issues?with_labels_details=true")).await.expect(200).json()[0];
-        assert_eq!(near["references"]["relative"], "#1");
-        let label = &near["labels"][0];
-        assert_eq!((&label["name"], &label["color"], &label["text_color"]), (&json!("bug"), &json!("#428BCA"), &json!("#FFFFFF")));
-        assert!(label["id"].is_number() && label["description"].is_null());
-        let hidden = group(&root, "hidden", json!({})).await;
-        ann.client.get(&format!("/groups/{hidden}/issues")).await.expect(404);
-        server.anonymous().get(&format!("/groups/{top}/issues")).await.expect(401);
-        let narrow = server.token_of(ann.id, &["read_user"]).await;
-        for path in ["/issues".to_owned(), format!("/groups/{top}/issues"), format!("/projects/{other}/issues")] {
-            server.with_token(&narrow).get(&path).await.expect(403);
-        }
-    }
-
-    async fn conditions_that_are_left_out_may_be_blank_and_labels_may_be_none(server) {
-        let root = server.root();
-        let id = sample(&server).await.project;
-        let all = ["one", "two", "three quick", "four"];
-        for blank in [
-            "not[assignee_id]=", "not[iids][]=", "not[iids]=", "not[labels]=", "not[milestone]=", "not[author_id]=",
-            "iids[]=", "iids=", "iids[]=&iids[]=", "not[assignee_username][]=", "not[assignee_username]=", "not[my_reaction_emoji]=", "not[search]=", "not[in]=",
-        ] {
-            assert_eq!(found(&root, id, blank).await, all, "{blank}");
-        }
-        assert_eq!(found(&root, id, "not[iids][]=&not[iids][]=1").await, all[1..]);
-        for none in ["No+Label", "No%2BLabel", "no%2blabel", "No%20Label", "None"] {
-            assert_eq!(found(&root, id, &format!("labels={none}")).await, ["three quick"], "{none}");
-            assert_eq!(found(&root, id, &format!("not[labels]={none}")).await, ["one", "two", "four"], "{none}");
-        }
-    }
-
-    async fn what_is_shown_as_the_bound_is_within(server) {
-        let root = server.root();
-        let id = public_project(&server, "bounded").await;
-        let iid = open(&root, id, json!({"title": "t", "created_at": "2020-01-01T00:00:00.123456Z"})).await;
-        let issue = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
-        assert_eq!(issue["created_at"], "2020-01-01T00:00:00.123Z");
-        for (question, count) in [
-            ("created_before=2020-01-01T00:00:00.123Z", 1),
-            ("created_before=2020-01-01T00:00:00.122Z", 0),
-            ("created_before=2020-01-01T00:00:00.123455Z", 0),
-            ("created_before=2020-01-01T00:00:00.123456Z", 1),
-            ("created_after=2020-01-01T00:00:00.123Z&created_before=2020-01-01T00:00:00.123Z", 1),
-            ("updated_before=2020-01-01T00:00:00.123Z", 1),
-        ] {
-            assert_eq!(found(&root, id, question).await.len(), count, "{question}");
-        }
-    }
-
-    async fn many_labels_are_looked_for_together(server) {
-        let root = server.root();
-        let id = public_project(&server, "labelled").await;
-        let names = |count: usize| (0..count).map(|number| format!("l{number}")).collect::<Vec<_>>().join(",");
-        for count in [3, 7, 30] {
-            open(&root, id, json!({"title": format!("with {count}"), "labels": names(count)})).await;
-        }
-        open(&root, id, json!({"title": "without"})).await;
-        for (count, wanted) in [(3, 3), (5, 2), (6, 2), (7, 2), (8, 1), (30, 1), (31, 0), (100, 0)] {
-            let question = format!("labels={}", names(count));
-            assert_eq!(found(&root, id, &question).await.len(), wanted, "{count}");
-            if count < 100 {
-                assert_eq!(found(&root, id, &format!("{question},l0")).await.len(), wanted, "{count} and one twice");
-            }
-            assert_eq!(found(&root, id, &format!("not[{}", question.replacen('=', "]=", 1))).await, ["without"], "{count}");
-        }
-        let mut taken = Vec::new();
-        for count in [3, 100] {
-            let before = server.statements();
-            root.get(&format!("/projects/{id}/issues?labels={}&per_page=7", names(count))).await.expect(200);
-            taken.push(server.statements() - before);
-        }
-        assert!(taken[1] <= taken[0], "{taken:?}");
+    for (question, wanted) in [("Öl", &["ÖL", "öl"][..]), ("öL", &["ÖL", "öl"]), ("GO", &["Go"]), ("O", &[])] {
+        let path = format!("/projects/{id}/issues?sort=asc");
+        let question = segment(question);
+        assert_eq!(titles(&root, &format!("{path}&search={question}")).await, wanted, "{question}");
+        let left = titles(&root, &format!("{path}&not[search]={question}")).await;
+        assert_eq!(left.len(), 4 - wanted.len(), "not {question}");
     }
 }
+
+async fn each_filter_turned_round_leaves_out_what_it_finds(server: TestServer) {
+    let Sample { project: id, ann, .. } = sample(&server).await;
+    let root = server.root();
+    award(&server, id, 2, "tada").await;
+    let (one, two, three, four) = ("one", "two", "three quick", "four");
+    for (question, wanted) in [
+        ("not[labels]=bug", &[three, four][..]),
+        ("not[labels]=bug,ui", &[three]),
+        ("not[labels]=None", &[one, two, four]),
+        ("not[labels]=unknown", &[one, two, three, four]),
+        ("not[milestone]=soon", &[one, three, four]),
+        ("not[milestone]=None", &[one, two]),
+        ("not[milestone]=unknown", &[one, two, three, four]),
+        ("not[author_id]=1", &[four]),
+        ("not[author_username]=ann", &[one, two, three]),
+        ("not[author_username]=nobody", &[one, two, three, four]),
+        ("not[assignee_username][]=ben", &[one, three, four]),
+        ("not[assignee_username]=ann", &[three, four]),
+        ("not[my_reaction_emoji]=tada", &[one, three, four]),
+        ("not[my_reaction_emoji]=Any", &[one, three, four]),
+        ("not[search]=quick", &[two, four]),
+        ("not[search]=quick&not[in]=title", &[one, two, four]),
+        ("not[search]=quick&in=title", &[one, two, four]),
+        ("not[search]=fo", &[one, two, three, four]),
+        ("not[iids][]=1&not[iids][]=2", &[three, four]),
+        ("labels=bug&not[labels]=ui", &[one]),
+        ("not[labels]=&not[author_username]=", &[one, two, three, four]),
+    ] {
+        assert_eq!(found(&root, id, question).await, wanted, "{question}");
+    }
+    assert_eq!(found(&root, id, &format!("not[assignee_id]={ann}")).await, [three, four]);
+}
+
+async fn every_order_is_kept_both_ways(server: TestServer) {
+    let Sample { project: id, .. } = sample(&server).await;
+    let root = server.root();
+    let (one, two, three, four) = ("one", "two", "three quick", "four");
+    root.put(&format!("/projects/{id}/issues/1"), json!({"description": "changed last"})).await.expect(200);
+    for (order, up, down) in [
+        ("created_at", [one, two, three, four], [four, three, two, one]),
+        ("updated_at", [two, four, three, one], [one, three, four, two]),
+        // What has no value comes last either way; equals the newer first.
+        ("due_date", [three, one, four, two], [one, three, four, two]),
+        ("weight", [one, four, two, three], [two, four, one, three]),
+        ("milestone_due", [two, one, four, three], [one, two, four, three]),
+        ("label_priority", [four, two, one, three], [one, four, two, three]),
+        ("priority", [two, one, four, three], [one, two, four, three]),
+        ("popularity", [four, three, two, one], [four, three, two, one]),
+        ("relative_position", [four, three, two, one], [four, three, two, one]),
+    ] {
+        for (direction, wanted) in [("asc", up), ("desc", down)] {
+            let path = format!("/projects/{id}/issues?order_by={order}&sort={direction}");
+            assert_eq!(titles(&root, &path).await, wanted, "{order} {direction}");
+        }
+    }
+}
+
+async fn what_excludes_each_other_or_is_none_is_refused(server: TestServer) {
+    let root = server.root();
+    for (question, message) in [
+        ("author_id=1&author_username=root", "author_id, author_username are mutually exclusive"),
+        ("assignee_id=1&assignee_username=root", "assignee_id, assignee_username are mutually exclusive"),
+        ("not[author_id]=1&not[author_username]=root", "not[author_id], not[author_username] are mutually exclusive"),
+        ("assignee_id=me", "assignee_id should be an integer, 'None' or 'Any'"),
+        ("weight=heavy", "weight should be an integer, 'None' or 'Any'"),
+        ("state=open", "state does not have a valid value"),
+        ("scope=mine", "scope does not have a valid value"),
+        ("order_by=name", "order_by does not have a valid value"),
+        ("sort=up", "sort does not have a valid value"),
+        ("created_after=soon", "created_after is invalid"),
+        ("author_id=root", "author_id is invalid"),
+        ("iids[]=one", "iids is invalid"),
+    ] {
+        let refused = root.get(&format!("/issues?{question}")).await.expect(400).json();
+        assert_eq!(refused["message"], message, "{question}");
+    }
+}
+
+async fn lists_reach_over_projects_and_groups(server: TestServer) {
+    let root = server.root();
+    let ann = server.person("ann").await;
+    let top = group(&root, "top", json!({"visibility": "public"})).await;
+    let low = group(&root, "low", json!({"visibility": "public", "parent_id": top})).await;
+    let upper = project(&root, "upper", json!({"visibility": "public", "namespace_id": top})).await;
+    let lower = project(&root, "lower", json!({"visibility": "public", "namespace_id": low})).await;
+    let other = public_project(&server, "other").await;
+    for (id, title) in [(upper, "u"), (lower, "l"), (other, "o")] {
+        open(&root, id, json!({"title": title, "labels": "bug"})).await;
+    }
+    open(&ann.client, other, json!({"title": "ann's"})).await;
+    assert_eq!(titles(&root, &format!("/groups/{top}/issues?sort=asc")).await, ["u", "l"]);
+    assert_eq!(titles(&root, &format!("/groups/{low}/issues")).await, ["l"]);
+    assert_eq!(titles(&root, "/issues?sort=asc").await, ["u", "l", "o"], "those of the caller, when nothing is said");
+    assert_eq!(titles(&ann.client, "/issues").await, ["ann's"]);
+    assert_eq!(titles(&ann.client, "/issues?scope=all&sort=asc").await, ["u", "l", "o", "ann's"]);
+    assert_eq!(titles(&ann.client, "/issues?scope=all&labels=bug&sort=asc&per_page=2&page=2").await, ["o"]);
+    let far = root.get(&format!("/groups/{top}/issues?sort=asc")).await.expect(200);
+    assert_eq!(far.header("X-Total"), "2");
+    let far = &far.json()[1];
+    assert_eq!(far["references"], json!({"short": "#1", "relative": "top/low/lower#1", "full": "top/low/lower#1"}));
+    assert!(far.get("subscribed").is_none());
+    let near = &root.get(&format!("/projects/{lower}/issues?with_labels_details=true")).await.expect(200).json()[0];
+    assert_eq!(near["references"]["relative"], "#1");
+    let label = &near["labels"][0];
+    assert_eq!(
+        (&label["name"], &label["color"], &label["text_color"]),
+        (&json!("bug"), &json!("#428BCA"), &json!("#FFFFFF"))
+    );
+    assert!(label["id"].is_number() && label["description"].is_null());
+    let hidden = group(&root, "hidden", json!({})).await;
+    ann.client.get(&format!("/groups/{hidden}/issues")).await.expect(404);
+    server.anonymous().get(&format!("/groups/{top}/issues")).await.expect(401);
+    let narrow = server.token_of(ann.id, &["read_user"]).await;
+    for path in ["/issues".to_owned(), format!("/groups/{top}/issues"), format!("/projects/{other}/issues")] {
+        server.with_token(&narrow).get(&path).await.expect(403);
+    }
+}
+
+async fn conditions_that_are_left_out_may_be_blank_and_labels_may_be_none(server: TestServer) {
+    let root = server.root();
+    let id = sample(&server).await.project;
+    let all = ["one", "two", "three quick", "four"];
+    for blank in [
+        "not[assignee_id]=",
+        "not[iids][]=",
+        "not[iids]=",
+        "not[labels]=",
+        "not[milestone]=",
+        "not[author_id]=",
+        "iids[]=",
+        "iids=",
+        "iids[]=&iids[]=",
+        "not[assignee_username][]=",
+        "not[assignee_username]=",
+        "not[my_reaction_emoji]=",
+        "not[search]=",
+        "not[in]=",
+    ] {
+        assert_eq!(found(&root, id, blank).await, all, "{blank}");
+    }
+    assert_eq!(found(&root, id, "not[iids][]=&not[iids][]=1").await, all[1..]);
+    for none in ["No+Label", "No%2BLabel", "no%2blabel", "No%20Label", "None"] {
+        assert_eq!(found(&root, id, &format!("labels={none}")).await, ["three quick"], "{none}");
+        assert_eq!(found(&root, id, &format!("not[labels]={none}")).await, ["one", "two", "four"], "{none}");
+    }
+}
+
+async fn what_is_shown_as_the_bound_is_within(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "bounded").await;
+    let iid = open(&root, id, json!({"title": "t", "created_at": "2020-01-01T00:00:00.123456Z"})).await;
+    let issue = root.get(&format!("/projects/{id}/issues/{iid}")).await.expect(200).json();
+    assert_eq!(issue["created_at"], "2020-01-01T00:00:00.123Z");
+    for (question, count) in [
+        ("created_before=2020-01-01T00:00:00.123Z", 1),
+        ("created_before=2020-01-01T00:00:00.122Z", 0),
+        ("created_before=2020-01-01T00:00:00.123455Z", 0),
+        ("created_before=2020-01-01T00:00:00.123456Z", 1),
+        ("created_after=2020-01-01T00:00:00.123Z&created_before=2020-01-01T00:00:00.123Z", 1),
+        ("updated_before=2020-01-01T00:00:00.123Z", 1),
+    ] {
+        assert_eq!(found(&root, id, question).await.len(), count, "{question}");
+    }
+}
+
+async fn many_labels_are_looked_for_together(server: TestServer) {
+    let root = server.root();
+    let id = public_project(&server, "labelled").await;
+    let names = |count: usize| (0..count).map(|number| format!("l{number}")).collect::<Vec<_>>().join(",");
+    for count in [3, 7, 30] {
+        open(&root, id, json!({"title": format!("with {count}"), "labels": names(count)})).await;
+    }
+    open(&root, id, json!({"title": "without"})).await;
+    for (count, wanted) in [(3, 3), (5, 2), (6, 2), (7, 2), (8, 1), (30, 1), (31, 0), (100, 0)] {
+        let question = format!("labels={}", names(count));
+        assert_eq!(found(&root, id, &question).await.len(), wanted, "{count}");
+        if count < 100 {
+            assert_eq!(found(&root, id, &format!("{question},l0")).await.len(), wanted, "{count} and one twice");
+        }
+        assert_eq!(found(&root, id, &format!("not[{}", question.replacen('=', "]=", 1))).await, ["without"], "{count}");
+    }
+    let mut taken = Vec::new();
+    for count in [3, 100] {
+        let before = server.statements();
+        root.get(&format!("/projects/{id}/issues?labels={}&per_page=7", names(count))).await.expect(200);
+        taken.push(server.statements() - before);
+    }
+    assert!(taken[1] <= taken[0], "{taken:?}");
+}
+
+on_every_database![
+    each_filter_finds_what_it_says,
+    short_texts_are_found_whole_whatever_their_case,
+    each_filter_turned_round_leaves_out_what_it_finds,
+    every_order_is_kept_both_ways,
+    what_excludes_each_other_or_is_none_is_refused,
+    lists_reach_over_projects_and_groups,
+    conditions_that_are_left_out_may_be_blank_and_labels_may_be_none,
+    what_is_shown_as_the_bound_is_within,
+    many_labels_are_looked_for_together,
+];

@@ -22,20 +22,13 @@ pub async fn open(client: &Client, project: i64, body: Value) -> i64 {
 async fn public_project(server: &TestServer, name: &str) -> i64 {
     let root = server.root();
     let group = group(&root, &format!("of-{name}"), json!({"visibility": "public"})).await;
-    project(
-        &root,
-        name,
-        json!({"visibility": "public", "namespace_id": group}),
-    )
-    .await
+    project(&root, name, json!({"visibility": "public", "namespace_id": group})).await
 }
 
 /// The titles of a list, in its order.
 async fn titles(client: &Client, path: &str) -> Vec<String> {
     let list = client.get(path).await.expect(200).pluck("title");
-    list.iter()
-        .map(|title| title.as_str().expect("a title").to_owned())
-        .collect()
+    list.iter().map(|title| title.as_str().expect("a title").to_owned()).collect()
 }
 
 /// The bodies of the notes that the system wrote on an issue, oldest first.
@@ -44,11 +37,7 @@ async fn told(server: &TestServer, project: i64, iid: i64) -> Vec<String> {
     use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 
     let db = server.backend.database.read();
-    let issue = issues::numbered(project, iid)
-        .one(db)
-        .await
-        .expect("a lookup")
-        .expect("an issue");
+    let issue = issues::numbered(project, iid).one(db).await.expect("a lookup").expect("an issue");
     let found = notes::Entity::find()
         .filter(notes::Column::IssueId.eq(issue.id))
         .filter(notes::Column::System.eq(true))

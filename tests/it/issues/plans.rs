@@ -5,7 +5,7 @@ use serde_json::json;
 
 use crate::support::places::{group, join, project};
 use crate::support::plans::{plan, statements, whole_reads};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// How many issues there are beside the few that are looked for.
 const MANY: usize = 20_000;
@@ -79,103 +79,104 @@ const QUERIES: &[&str] = &[
 /// Many issues of a project, behind the server's back, with what they are looked for by.
 async fn crowd(server: &TestServer, project_id: i64, label_id: i64) {
     let db = server.backend.database.write();
-    let numbers = format!(
-        "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})",
-        MANY + 99
-    );
+    let numbers = format!("WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})", MANY + 99);
     let time = "'2025-01-01T00:00:00+00:00'";
     let issues = format!(
         "{numbers} INSERT INTO issues (project_id, iid, author_id, title, state, tasks, completed_tasks, created_at, \
          updated_at) SELECT {project_id}, i, 1, 'Much to do', 'opened', 0, 0, {time}, {time} FROM n"
     );
-    let labels = format!(
-        "INSERT INTO issue_labels (issue_id, label_id) SELECT id, {label_id} FROM issues WHERE iid % 2 = 0"
-    );
-    let assignees =
-        "INSERT INTO issue_assignees (issue_id, user_id) SELECT id, 1 FROM issues WHERE iid % 3 = 0";
+    let labels =
+        format!("INSERT INTO issue_labels (issue_id, label_id) SELECT id, {label_id} FROM issues WHERE iid % 2 = 0");
+    let assignees = "INSERT INTO issue_assignees (issue_id, user_id) SELECT id, 1 FROM issues WHERE iid % 3 = 0";
     for statement in [issues.as_str(), labels.as_str(), assignees, "ANALYZE"] {
         db.execute_unprepared(statement).await.expect(statement);
     }
     server.backend.database.forget();
 }
 
-scenario! {
-    async fn no_list_reads_the_whole_table(server) {
-        let root = server.root();
-        let ada = server.person("ada").await;
-        let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-        join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
-        let one = project(&root, "one", json!({"namespace_id": engines, "visibility": "public"})).await;
-        let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
-        let few = json!({"title": "needle", "labels": "bug", "assignee_ids": [ada.id]});
-        crate::issues::open(&root, one, few).await;
-        crowd(&server, one, label).await;
-        let lists = [
-            "/issues?scope=all".to_owned(),
-            format!("/groups/{engines}/issues?per_page=20"),
-            format!("/projects/{one}/issues?per_page=20"),
-        ];
-        let whole = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "issues").await;
-        assert!(whole.is_empty(), "{} statements read everything: {}", whole.len(), whole.join("\n\n"));
-    }
+async fn no_list_reads_the_whole_table(server: TestServer) {
+    let root = server.root();
+    let ada = server.person("ada").await;
+    let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+    join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
+    let one = project(&root, "one", json!({"namespace_id": engines, "visibility": "public"})).await;
+    let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
+    let few = json!({"title": "needle", "labels": "bug", "assignee_ids": [ada.id]});
+    crate::issues::open(&root, one, few).await;
+    crowd(&server, one, label).await;
+    let lists = [
+        "/issues?scope=all".to_owned(),
+        format!("/groups/{engines}/issues?per_page=20"),
+        format!("/projects/{one}/issues?per_page=20"),
+    ];
+    let whole = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "issues").await;
+    assert!(whole.is_empty(), "{} statements read everything: {}", whole.len(), whole.join("\n\n"));
+}
 
-    async fn rare_words_are_found_in_the_index_of_texts(server) {
-        let root = server.root();
-        let one = project(&root, "one", json!({"visibility": "public"})).await;
-        let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
-        crate::issues::open(&root, one, json!({"title": "needle"})).await;
-        crowd(&server, one, label).await;
-        let index = match server.backend.database.read().get_database_backend() {
-            DbBackend::Postgres => "ix_issues_",
-            _ => "VIRTUAL TABLE INDEX",
-        };
-        let all = statements(&server, &root, "/issues?scope=all&search=needle").await;
-        let mut found = false;
-        for sql in all.iter().filter(|sql| sql.contains("\"few\"")) {
-            let plan = plan(&server, sql, None).await;
-            found |= plan.iter().any(|line| line.contains(index));
-        }
-        assert!(found, "{all:#?}");
-        let found = root.get("/issues?scope=all&search=needle").await.expect(200);
-        assert_eq!(found.pluck("title"), ["needle"]);
+async fn rare_words_are_found_in_the_index_of_texts(server: TestServer) {
+    let root = server.root();
+    let one = project(&root, "one", json!({"visibility": "public"})).await;
+    let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
+    crate::issues::open(&root, one, json!({"title": "needle"})).await;
+    crowd(&server, one, label).await;
+    let index = match server.backend.database.read().get_database_backend() {
+        DbBackend::Postgres => "ix_issues_",
+        _ => "VIRTUAL TABLE INDEX",
+    };
+    let all = statements(&server, &root, "/issues?scope=all&search=needle").await;
+    let mut found = false;
+    for sql in all.iter().filter(|sql| sql.contains("\"few\"")) {
+        let plan = plan(&server, sql, None).await;
+        found |= plan.iter().any(|line| line.contains(index));
     }
+    assert!(found, "{all:#?}");
+    let found = root.get("/issues?scope=all&search=needle").await.expect(200);
+    assert_eq!(found.pluck("title"), ["needle"]);
+}
 
-    async fn what_lies_far_behind_in_the_order_is_found_and_counted(server) {
-        let root = server.root();
-        let team = group(&root, "team", json!({"visibility": "public"})).await;
-        let one = project(&root, "one", json!({"namespace_id": team, "visibility": "public"})).await;
-        let of_team = crate::labels::label(&root, &format!("/groups/{team}"), "old").await;
-        let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
-        crowd(&server, one, label).await;
-        // The oldest, as all were made at once.
-        let old = format!(
-            "INSERT INTO issue_labels (issue_id, label_id) SELECT id, {of_team} FROM issues WHERE iid < {}",
-            100 + OLD
-        );
-        server.backend.database.write().execute_unprepared(&old).await.expect("labels");
-        server.backend.database.forget();
-        // What carries a label of the same title elsewhere is not for her.
-        let elsewhere = project(&root, "elsewhere", json!({})).await;
-        crate::issues::open(&root, elsewhere, json!({"title": "t", "labels": "old"})).await;
-        let ada = server.person("ada").await.client;
-        let meets: [(&str, Meets); 7] = [
-            ("labels=old&iids[]=100&iids[]=101&iids[]=1", |iid| iid < 102),
-            ("labels=old&state=opened", |_| true),
-            ("labels=old,ui", |iid| iid.is_multiple_of(2)),
-            ("labels=old&not[labels]=ui", |iid| !iid.is_multiple_of(2)),
-            ("labels=old,ui&not[assignee_id]=1", |iid| iid.is_multiple_of(2) && !iid.is_multiple_of(3)),
-            ("labels=old&assignee_id=1&not[labels]=ui&not[my_reaction_emoji]=tada", |iid| iid % 6 == 3),
-            ("labels=old&not[labels]=ui&not[assignee_username]=root", |iid| !iid.is_multiple_of(2) && !iid.is_multiple_of(3)),
-        ];
-        for (query, meets) in meets {
-            let wanted: Vec<usize> = (100..100 + OLD).rev().filter(|iid| meets(*iid)).collect();
-            for place in [format!("/groups/{team}"), format!("/projects/{one}"), String::new()] {
-                let list = format!("{place}/issues?scope=all&per_page=100&order_by=due_date&{query}");
-                let found = ada.get(&list).await.expect(200);
-                let page: Vec<_> = wanted.iter().take(100).map(|iid| json!(iid)).collect();
-                assert_eq!(found.pluck("iid"), page, "{list}");
-                assert_eq!(found.header("X-Total"), wanted.len().to_string(), "{list}");
-            }
+async fn what_lies_far_behind_in_the_order_is_found_and_counted(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({"visibility": "public"})).await;
+    let one = project(&root, "one", json!({"namespace_id": team, "visibility": "public"})).await;
+    let of_team = crate::labels::label(&root, &format!("/groups/{team}"), "old").await;
+    let label = crate::labels::label(&root, &format!("/projects/{one}"), "ui").await;
+    crowd(&server, one, label).await;
+    // The oldest, as all were made at once.
+    let old = format!(
+        "INSERT INTO issue_labels (issue_id, label_id) SELECT id, {of_team} FROM issues WHERE iid < {}",
+        100 + OLD
+    );
+    server.backend.database.write().execute_unprepared(&old).await.expect("labels");
+    server.backend.database.forget();
+    // What carries a label of the same title elsewhere is not for her.
+    let elsewhere = project(&root, "elsewhere", json!({})).await;
+    crate::issues::open(&root, elsewhere, json!({"title": "t", "labels": "old"})).await;
+    let ada = server.person("ada").await.client;
+    let meets: [(&str, Meets); 7] = [
+        ("labels=old&iids[]=100&iids[]=101&iids[]=1", |iid| iid < 102),
+        ("labels=old&state=opened", |_| true),
+        ("labels=old,ui", |iid| iid.is_multiple_of(2)),
+        ("labels=old&not[labels]=ui", |iid| !iid.is_multiple_of(2)),
+        ("labels=old,ui&not[assignee_id]=1", |iid| iid.is_multiple_of(2) && !iid.is_multiple_of(3)),
+        ("labels=old&assignee_id=1&not[labels]=ui&not[my_reaction_emoji]=tada", |iid| iid % 6 == 3),
+        ("labels=old&not[labels]=ui&not[assignee_username]=root", |iid| {
+            !iid.is_multiple_of(2) && !iid.is_multiple_of(3)
+        }),
+    ];
+    for (query, meets) in meets {
+        let wanted: Vec<usize> = (100..100 + OLD).rev().filter(|iid| meets(*iid)).collect();
+        for place in [format!("/groups/{team}"), format!("/projects/{one}"), String::new()] {
+            let list = format!("{place}/issues?scope=all&per_page=100&order_by=due_date&{query}");
+            let found = ada.get(&list).await.expect(200);
+            let page: Vec<_> = wanted.iter().take(100).map(|iid| json!(iid)).collect();
+            assert_eq!(found.pluck("iid"), page, "{list}");
+            assert_eq!(found.header("X-Total"), wanted.len().to_string(), "{list}");
         }
     }
 }
+
+on_every_database![
+    no_list_reads_the_whole_table,
+    rare_words_are_found_in_the_index_of_texts,
+    what_lies_far_behind_in_the_order_is_found_and_counted,
+];

@@ -6,76 +6,81 @@ use serde_json::json;
 
 use super::label;
 use crate::support::places::{group, join, project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn a_promoted_label_takes_those_of_the_same_title_with_it(server) {
-        let root = server.root();
-        let team = group(&root, "team", json!({})).await;
-        let below = group(&root, "below", json!({ "parent_id": team })).await;
-        let work = project(&root, "work", json!({ "namespace_id": team })).await;
-        let other = project(&root, "other", json!({ "namespace_id": below })).await;
-        let outside = project(&root, "outside", json!({})).await;
-        let mut issues = Vec::new();
-        for (number, place) in [work, other, outside].into_iter().enumerate() {
-            let path = format!("/projects/{place}");
-            let bug = label(&root, &path, "bug").await;
-            let rank = json!({ "priority": 3 + number });
-            root.put(&format!("{path}/labels/bug"), rank).await.expect(200);
-            root.post(&format!("{path}/labels/bug/subscribe"), json!({})).await.expect(201);
-            issues.push(server.bare_issue(place, 1, &[bug]).await.id);
-        }
-        let promoted = root.put(&format!("/projects/{work}/labels/bug/promote"), json!({})).await.expect(200).json();
-        assert_eq!((&promoted["name"], &promoted["color"]), (&json!("bug"), &json!("#D9534F")));
-        assert_eq!(promoted["subscribed"], true);
-        let seen = root.get(&format!("/projects/{other}/labels/bug")).await.expect(200).json();
-        assert_eq!((&seen["id"], &seen["is_project_label"]), (&promoted["id"], &json!(false)));
-        assert_eq!((&seen["priority"], &seen["subscribed"]), (&json!(4), &json!(true)));
-        let db = server.backend.database.read();
-        let left = labels::Entity::find().filter(labels::Column::Title.eq("bug")).all(db).await.expect("labels");
-        assert_eq!(left.len(), 2);
-        let carried = issue_labels::Entity::find().order_by_asc(issue_labels::Column::IssueId).all(db).await.expect("labels");
-        let carried: Vec<_> = carried.iter().map(|row| (row.issue_id, json!(row.label_id) == promoted["id"])).collect();
-        assert_eq!(carried, [(issues[0], true), (issues[1], true), (issues[2], false)]);
-        let mut ranks = Vec::new();
-        for issue in &issues {
-            ranks.push(server.issue(*issue).await.label_priority);
-        }
-        assert_eq!(ranks, [Some(3), Some(4), None]);
-        root.put(&format!("/projects/{work}/labels/bug/promote"), json!({})).await.expect(404);
-        let alone = root.put(&format!("/projects/{outside}/labels/bug/promote"), json!({})).await.expect(400);
-        assert_eq!(alone.message(), "Failed to promote project label to group label");
+async fn a_promoted_label_takes_those_of_the_same_title_with_it(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({})).await;
+    let below = group(&root, "below", json!({ "parent_id": team })).await;
+    let work = project(&root, "work", json!({ "namespace_id": team })).await;
+    let other = project(&root, "other", json!({ "namespace_id": below })).await;
+    let outside = project(&root, "outside", json!({})).await;
+    let mut issues = Vec::new();
+    for (number, place) in [work, other, outside].into_iter().enumerate() {
+        let path = format!("/projects/{place}");
+        let bug = label(&root, &path, "bug").await;
+        let rank = json!({ "priority": 3 + number });
+        root.put(&format!("{path}/labels/bug"), rank).await.expect(200);
+        root.post(&format!("{path}/labels/bug/subscribe"), json!({})).await.expect(201);
+        issues.push(server.bare_issue(place, 1, &[bug]).await.id);
     }
-
-    async fn a_label_of_the_group_is_joined_and_nothing_carries_it_twice(server) {
-        let root = server.root();
-        let team = group(&root, "team", json!({})).await;
-        let work = project(&root, "work", json!({ "namespace_id": team })).await;
-        let path = format!("/projects/{work}");
-        let own = label(&root, &path, "bug").await;
-        let above = label(&root, &format!("/groups/{team}"), "bug").await;
-        let issue = server.bare_issue(work, 1, &[own, above]).await.id;
-        for number in [own, above] {
-            root.post(&format!("{path}/labels/{number}/subscribe"), json!({})).await.expect(201);
-            root.put(&format!("{path}/labels/{number}"), json!({ "priority": 1 })).await.expect(200);
-        }
-        let promoted = root.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(200).json();
-        assert_eq!(promoted["id"], above);
-        let carried = issue_labels::Entity::find().all(server.backend.database.read()).await.expect("labels");
-        assert_eq!(carried.iter().map(|row| (row.issue_id, row.label_id)).collect::<Vec<_>>(), [(issue, above)]);
-        assert_eq!(server.issue(issue).await.label_priority, Some(1));
+    let promoted = root.put(&format!("/projects/{work}/labels/bug/promote"), json!({})).await.expect(200).json();
+    assert_eq!((&promoted["name"], &promoted["color"]), (&json!("bug"), &json!("#D9534F")));
+    assert_eq!(promoted["subscribed"], true);
+    let seen = root.get(&format!("/projects/{other}/labels/bug")).await.expect(200).json();
+    assert_eq!((&seen["id"], &seen["is_project_label"]), (&promoted["id"], &json!(false)));
+    assert_eq!((&seen["priority"], &seen["subscribed"]), (&json!(4), &json!(true)));
+    let db = server.backend.database.read();
+    let left = labels::Entity::find().filter(labels::Column::Title.eq("bug")).all(db).await.expect("labels");
+    assert_eq!(left.len(), 2);
+    let carried =
+        issue_labels::Entity::find().order_by_asc(issue_labels::Column::IssueId).all(db).await.expect("labels");
+    let carried: Vec<_> = carried.iter().map(|row| (row.issue_id, json!(row.label_id) == promoted["id"])).collect();
+    assert_eq!(carried, [(issues[0], true), (issues[1], true), (issues[2], false)]);
+    let mut ranks = Vec::new();
+    for issue in &issues {
+        ranks.push(server.issue(*issue).await.label_priority);
     }
-
-    async fn who_promotes_is_reporter_of_the_group(server) {
-        let root = server.root();
-        let team = group(&root, "team", json!({})).await;
-        let work = project(&root, "work", json!({ "namespace_id": team })).await;
-        let path = format!("/projects/{work}");
-        label(&root, &path, "bug").await;
-        let ada = server.person("ada").await;
-        join(&root, &path, ada.id, 40).await;
-        ada.client.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(403);
-        join(&root, &format!("/groups/{team}"), ada.id, 20).await;
-        ada.client.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(200);
-    }
+    assert_eq!(ranks, [Some(3), Some(4), None]);
+    root.put(&format!("/projects/{work}/labels/bug/promote"), json!({})).await.expect(404);
+    let alone = root.put(&format!("/projects/{outside}/labels/bug/promote"), json!({})).await.expect(400);
+    assert_eq!(alone.message(), "Failed to promote project label to group label");
 }
+
+async fn a_label_of_the_group_is_joined_and_nothing_carries_it_twice(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({})).await;
+    let work = project(&root, "work", json!({ "namespace_id": team })).await;
+    let path = format!("/projects/{work}");
+    let own = label(&root, &path, "bug").await;
+    let above = label(&root, &format!("/groups/{team}"), "bug").await;
+    let issue = server.bare_issue(work, 1, &[own, above]).await.id;
+    for number in [own, above] {
+        root.post(&format!("{path}/labels/{number}/subscribe"), json!({})).await.expect(201);
+        root.put(&format!("{path}/labels/{number}"), json!({ "priority": 1 })).await.expect(200);
+    }
+    let promoted = root.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(200).json();
+    assert_eq!(promoted["id"], above);
+    let carried = issue_labels::Entity::find().all(server.backend.database.read()).await.expect("labels");
+    assert_eq!(carried.iter().map(|row| (row.issue_id, row.label_id)).collect::<Vec<_>>(), [(issue, above)]);
+    assert_eq!(server.issue(issue).await.label_priority, Some(1));
+}
+
+async fn who_promotes_is_reporter_of_the_group(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({})).await;
+    let work = project(&root, "work", json!({ "namespace_id": team })).await;
+    let path = format!("/projects/{work}");
+    label(&root, &path, "bug").await;
+    let ada = server.person("ada").await;
+    join(&root, &path, ada.id, 40).await;
+    ada.client.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(403);
+    join(&root, &format!("/groups/{team}"), ada.id, 20).await;
+    ada.client.put(&format!("{path}/labels/bug/promote"), json!({})).await.expect(200);
+}
+
+on_every_database![
+    a_promoted_label_takes_those_of_the_same_title_with_it,
+    a_label_of_the_group_is_joined_and_nothing_carries_it_twice,
+    who_promotes_is_reporter_of_the_group,
+];

@@ -5,7 +5,7 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
 
 use crate::support::places::{group, group_share, join, membership, project};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// Makes so many users without more ado; gives their ids.
 async fn crowd(server: &TestServer, name: &str, size: usize) -> Vec<i64> {
@@ -24,165 +24,160 @@ async fn crowd(server: &TestServer, name: &str, size: usize) -> Vec<i64> {
         }
     });
     for row in rows {
-        ids.push(
-            row.insert(server.backend.database.write())
-                .await
-                .expect("a user")
-                .id,
-        );
+        ids.push(row.insert(server.backend.database.write()).await.expect("a user").id);
     }
     ids
 }
 
 async fn enrol(server: &TestServer, group: i64, ids: &[i64], level: AccessLevel) {
-    let rows = ids.iter().map(|id| members::ActiveModel {
-        namespace_id: Set(Some(group)),
-        ..membership(*id, level)
-    });
-    members::Entity::insert_many(rows)
-        .exec_without_returning(server.backend.database.write())
-        .await
-        .expect("members");
+    let rows = ids.iter().map(|id| members::ActiveModel { namespace_id: Set(Some(group)), ..membership(*id, level) });
+    members::Entity::insert_many(rows).exec_without_returning(server.backend.database.write()).await.expect("members");
 }
 
 async fn share(server: &TestServer, group: i64, with: i64, level: AccessLevel) {
     let row = group_share(group, with, level);
-    row.insert(server.backend.database.write())
-        .await
-        .expect("a share");
+    row.insert(server.backend.database.write()).await.expect("a share");
 }
 
-scenario! {
-    async fn the_nearest_group_prevails_over_higher_ones_and_over_shares(server) {
-        let root = server.root();
-        let top = group(&root, "top", json!({})).await;
-        let mid = group(&root, "mid", json!({"parent_id": top})).await;
-        let low = group(&root, "low", json!({"parent_id": mid})).await;
-        let work = project(&root, "work", json!({"namespace_id": low})).await;
-        let team = group(&root, "team", json!({})).await;
-        let squad = group(&root, "squad", json!({"parent_id": team})).await;
-        let ids = crowd(&server, "p", 5).await;
-        use AccessLevel::{Developer, Guest, Maintainer, Owner, Reporter};
-        // The first is everywhere, the second above and in a share, the third above a group that was invited.
-        enrol(&server, top, &ids[..2], Maintainer).await;
-        enrol(&server, mid, &ids[..1], Developer).await;
-        enrol(&server, low, &ids[..1], Guest).await;
-        enrol(&server, squad, &ids[..2], Owner).await;
-        enrol(&server, team, &ids[2..3], Maintainer).await;
-        enrol(&server, squad, &ids[3..4], Guest).await;
-        share(&server, top, squad, Reporter).await;
-        share(&server, mid, squad, Developer).await;
-        let levels = async |place: String| {
-            let answer = root.get(&format!("{place}/members/all")).await.expect(200);
-            answer.pluck("id").into_iter().zip(answer.pluck("access_level")).skip(1).collect::<Vec<_>>()
-        };
-        let wanted = |levels: [i64; 4]| ids.iter().map(|id| json!(id)).zip(levels.map(Value::from)).collect::<Vec<_>>();
-        assert_eq!(levels(format!("/projects/{work}")).await, wanted([10, 40, 30, 10]));
-        assert_eq!(levels(format!("/groups/{low}")).await, wanted([10, 40, 30, 10]));
-        assert_eq!(levels(format!("/groups/{mid}")).await, wanted([30, 40, 30, 10]));
-        assert_eq!(levels(format!("/groups/{top}")).await, wanted([40, 40, 20, 10]));
-        // Of several shares the highest counts.
-        let one = root.get(&format!("/projects/{work}/members/all/{}", ids[2])).await.expect(200).json();
-        assert_eq!(one["access_level"], 30);
-        root.get(&format!("/projects/{work}/members/all/{}", ids[4])).await.expect(404);
-    }
+async fn the_nearest_group_prevails_over_higher_ones_and_over_shares(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({})).await;
+    let mid = group(&root, "mid", json!({"parent_id": top})).await;
+    let low = group(&root, "low", json!({"parent_id": mid})).await;
+    let work = project(&root, "work", json!({"namespace_id": low})).await;
+    let team = group(&root, "team", json!({})).await;
+    let squad = group(&root, "squad", json!({"parent_id": team})).await;
+    let ids = crowd(&server, "p", 5).await;
+    use AccessLevel::{Developer, Guest, Maintainer, Owner, Reporter};
+    // The first is everywhere, the second above and in a share, the third above a group that was invited.
+    enrol(&server, top, &ids[..2], Maintainer).await;
+    enrol(&server, mid, &ids[..1], Developer).await;
+    enrol(&server, low, &ids[..1], Guest).await;
+    enrol(&server, squad, &ids[..2], Owner).await;
+    enrol(&server, team, &ids[2..3], Maintainer).await;
+    enrol(&server, squad, &ids[3..4], Guest).await;
+    share(&server, top, squad, Reporter).await;
+    share(&server, mid, squad, Developer).await;
+    let levels = async |place: String| {
+        let answer = root.get(&format!("{place}/members/all")).await.expect(200);
+        answer.pluck("id").into_iter().zip(answer.pluck("access_level")).skip(1).collect::<Vec<_>>()
+    };
+    let wanted = |levels: [i64; 4]| ids.iter().map(|id| json!(id)).zip(levels.map(Value::from)).collect::<Vec<_>>();
+    assert_eq!(levels(format!("/projects/{work}")).await, wanted([10, 40, 30, 10]));
+    assert_eq!(levels(format!("/groups/{low}")).await, wanted([10, 40, 30, 10]));
+    assert_eq!(levels(format!("/groups/{mid}")).await, wanted([30, 40, 30, 10]));
+    assert_eq!(levels(format!("/groups/{top}")).await, wanted([40, 40, 20, 10]));
+    // Of several shares the highest counts.
+    let one = root.get(&format!("/projects/{work}/members/all/{}", ids[2])).await.expect(200).json();
+    assert_eq!(one["access_level"], 30);
+    root.get(&format!("/projects/{work}/members/all/{}", ids[4])).await.expect(404);
+}
 
-    async fn nobody_learns_of_a_group_that_they_may_not_see_by_its_members(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({"visibility": "public"})).await;
-        let team = group(&root, "team", json!({"visibility": "private"})).await;
-        let (inside, outside) = (server.person("inside").await, server.person("outside").await);
-        join(&root, &format!("/groups/{team}"), inside.id, 30).await;
-        let shared = json!({"group_id": team, "group_access": 20});
-        root.post(&format!("/projects/{work}/share"), shared).await.expect(201);
-        let all = format!("/projects/{work}/members/all");
-        for (client, names, status) in [
-            (&root, vec!["root", "inside"], 200), (&inside.client, vec!["root", "inside"], 200),
-            (&outside.client, vec!["root"], 404),
-        ] {
-            assert_eq!(client.get(&all).await.expect(200).pluck("username"), names);
-            client.get(&format!("{all}/{}", inside.id)).await.expect(status);
-        }
+async fn nobody_learns_of_a_group_that_they_may_not_see_by_its_members(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"visibility": "public"})).await;
+    let team = group(&root, "team", json!({"visibility": "private"})).await;
+    let (inside, outside) = (server.person("inside").await, server.person("outside").await);
+    join(&root, &format!("/groups/{team}"), inside.id, 30).await;
+    let shared = json!({"group_id": team, "group_access": 20});
+    root.post(&format!("/projects/{work}/share"), shared).await.expect(201);
+    let all = format!("/projects/{work}/members/all");
+    for (client, names, status) in [
+        (&root, vec!["root", "inside"], 200),
+        (&inside.client, vec!["root", "inside"], 200),
+        (&outside.client, vec!["root"], 404),
+    ] {
+        assert_eq!(client.get(&all).await.expect(200).pluck("username"), names);
+        client.get(&format!("{all}/{}", inside.id)).await.expect(status);
     }
+}
 
-    async fn hundreds_over_three_levels_with_shares_take_one_statement_a_page(server) {
-        let root = server.root();
-        let top = group(&root, "top", json!({})).await;
-        let mid = group(&root, "mid", json!({"parent_id": top})).await;
-        let low = group(&root, "low", json!({"parent_id": mid})).await;
-        let work = project(&root, "work", json!({"namespace_id": low})).await;
-        let friends = group(&root, "friends", json!({})).await;
-        let place = format!("/projects/{work}/members/all");
-        let cost = async |query: &str| {
-            let before = server.statements();
-            let answer = root.get(&format!("{place}{query}")).await.expect(200);
-            (answer, server.statements() - before, before)
-        };
-        let (_, few, _) = cost("").await;
-        let ids = crowd(&server, "p", 400).await;
-        enrol(&server, top, &ids[..200], AccessLevel::Guest).await;
-        enrol(&server, mid, &ids[100..300], AccessLevel::Reporter).await;
-        enrol(&server, low, &ids[50..150], AccessLevel::Maintainer).await;
-        enrol(&server, friends, &ids[250..], AccessLevel::Owner).await;
-        share(&server, mid, friends, AccessLevel::Developer).await;
-        let mut seen = Vec::new();
-        for page in 1..=5 {
-            let (answer, many, before) = cost(&format!("?per_page=100&page={page}")).await;
-            assert_eq!(many, few, "{page}");
-            assert_eq!(answer.header("x-total"), "401");
-            let texts = server.statement_texts(before);
-            let reads = texts.iter().filter(|text| text.contains("ROW_NUMBER")).count();
-            assert_eq!(reads, 2, "the page and its total: {texts:#?}");
-            seen.extend(answer.pluck("id").into_iter().zip(answer.pluck("access_level")));
-        }
-        let level = |index: usize| match index {
-            50..150 => 40,
-            150..300 => 20,
-            300.. => 30,
-            _ => 10,
-        };
-        let wanted = ids.iter().enumerate().map(|(index, id)| (json!(id), json!(level(index))));
-        let wanted: Vec<_> = std::iter::once((json!(1), json!(50))).chain(wanted).collect();
-        assert_eq!(seen, wanted);
-        let (answer, ..) = cost("?query=p399&per_page=5").await;
-        assert_eq!(answer.pluck("username"), ["p399"]);
+async fn hundreds_over_three_levels_with_shares_take_one_statement_a_page(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({})).await;
+    let mid = group(&root, "mid", json!({"parent_id": top})).await;
+    let low = group(&root, "low", json!({"parent_id": mid})).await;
+    let work = project(&root, "work", json!({"namespace_id": low})).await;
+    let friends = group(&root, "friends", json!({})).await;
+    let place = format!("/projects/{work}/members/all");
+    let cost = async |query: &str| {
+        let before = server.statements();
+        let answer = root.get(&format!("{place}{query}")).await.expect(200);
+        (answer, server.statements() - before, before)
+    };
+    let (_, few, _) = cost("").await;
+    let ids = crowd(&server, "p", 400).await;
+    enrol(&server, top, &ids[..200], AccessLevel::Guest).await;
+    enrol(&server, mid, &ids[100..300], AccessLevel::Reporter).await;
+    enrol(&server, low, &ids[50..150], AccessLevel::Maintainer).await;
+    enrol(&server, friends, &ids[250..], AccessLevel::Owner).await;
+    share(&server, mid, friends, AccessLevel::Developer).await;
+    let mut seen = Vec::new();
+    for page in 1..=5 {
+        let (answer, many, before) = cost(&format!("?per_page=100&page={page}")).await;
+        assert_eq!(many, few, "{page}");
+        assert_eq!(answer.header("x-total"), "401");
+        let texts = server.statement_texts(before);
+        let reads = texts.iter().filter(|text| text.contains("ROW_NUMBER")).count();
+        assert_eq!(reads, 2, "the page and its total: {texts:#?}");
+        seen.extend(answer.pluck("id").into_iter().zip(answer.pluck("access_level")));
     }
+    let level = |index: usize| match index {
+        50..150 => 40,
+        150..300 => 20,
+        300.. => 30,
+        _ => 10,
+    };
+    let wanted = ids.iter().enumerate().map(|(index, id)| (json!(id), json!(level(index))));
+    let wanted: Vec<_> = std::iter::once((json!(1), json!(50))).chain(wanted).collect();
+    assert_eq!(seen, wanted);
+    let (answer, ..) = cost("?query=p399&per_page=5").await;
+    assert_eq!(answer.pluck("username"), ["p399"]);
+}
 
-    async fn two_owners_cannot_both_leave_at_the_same_time(server) {
-        let root = server.root();
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        for round in 0..4 {
-            let engines = group(&ada.client, &format!("g{round}"), json!({})).await;
-            join(&ada.client, &format!("/groups/{engines}"), bob.id, 50).await;
-            let list = format!("/groups/{engines}/members");
-            let (first, second) = (format!("{list}/{}", ada.id), format!("{list}/{}", bob.id));
-            let (one, two) = tokio::join!(ada.client.delete(&first), bob.client.delete(&second));
-            let mut statuses = [one.status, two.status];
-            statuses.sort_unstable();
-            assert_eq!(statuses, [204, 403], "{round}");
-            assert_eq!(root.get(&list).await.expect(200).pluck("access_level"), [50]);
-        }
-    }
-
-    async fn a_user_is_added_once_however_many_try(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({})).await;
-        let ada = server.person("ada").await;
-        let (list, new) = (format!("/groups/{engines}/members"), json!({"user_id": ada.id, "access_level": 30}));
-        let tries = (0..6).map(|_| root.post(&list, new.clone()));
-        let mut statuses: Vec<u16> = futures_util::future::join_all(tries).await.iter().map(|a| a.status).collect();
+async fn two_owners_cannot_both_leave_at_the_same_time(server: TestServer) {
+    let root = server.root();
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    for round in 0..4 {
+        let engines = group(&ada.client, &format!("g{round}"), json!({})).await;
+        join(&ada.client, &format!("/groups/{engines}"), bob.id, 50).await;
+        let list = format!("/groups/{engines}/members");
+        let (first, second) = (format!("{list}/{}", ada.id), format!("{list}/{}", bob.id));
+        let (one, two) = tokio::join!(ada.client.delete(&first), bob.client.delete(&second));
+        let mut statuses = [one.status, two.status];
         statuses.sort_unstable();
-        assert_eq!(statuses, [201, 409, 409, 409, 409, 409]);
-    }
-
-    async fn a_member_of_a_group_who_changed_since_stays(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({})).await;
-        let ada = server.person("ada").await;
-        join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
-        let one = format!("/groups/{engines}/members/{}", ada.id);
-        let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
-        late.delete(&one).await.expect(412);
-        root.get(&one).await.expect(200);
+        assert_eq!(statuses, [204, 403], "{round}");
+        assert_eq!(root.get(&list).await.expect(200).pluck("access_level"), [50]);
     }
 }
+
+async fn a_user_is_added_once_however_many_try(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({})).await;
+    let ada = server.person("ada").await;
+    let (list, new) = (format!("/groups/{engines}/members"), json!({"user_id": ada.id, "access_level": 30}));
+    let tries = (0..6).map(|_| root.post(&list, new.clone()));
+    let mut statuses: Vec<u16> = futures_util::future::join_all(tries).await.iter().map(|a| a.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 409, 409, 409, 409, 409]);
+}
+
+async fn a_member_of_a_group_who_changed_since_stays(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({})).await;
+    let ada = server.person("ada").await;
+    join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
+    let one = format!("/groups/{engines}/members/{}", ada.id);
+    let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
+    late.delete(&one).await.expect(412);
+    root.get(&one).await.expect(200);
+}
+
+on_every_database![
+    the_nearest_group_prevails_over_higher_ones_and_over_shares,
+    nobody_learns_of_a_group_that_they_may_not_see_by_its_members,
+    hundreds_over_three_levels_with_shares_take_one_statement_a_page,
+    two_owners_cannot_both_leave_at_the_same_time,
+    a_user_is_added_once_however_many_try,
+    a_member_of_a_group_who_changed_since_stays,
+];

@@ -3,118 +3,128 @@
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn direct_members_are_found_by_name_mail_and_number(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-        let ada = server.person("ada").await;
-        let bob = server.person("bob").await;
-        let place = format!("/groups/{engines}");
-        join(&root, &place, ada.id, 30).await;
-        join(&root, &place, bob.id, 20).await;
-        let names = async |query: &str| {
-            root.get(&format!("{place}/members?{query}")).await.expect(200).pluck("username")
-        };
-        assert_eq!(names("").await, ["root", "ada", "bob"]);
-        assert_eq!(names("query=NAME%20of").await, ["ada", "bob"]);
-        assert_eq!(names("query=bob@EXAMPLE.com").await, ["bob"]);
-        assert_eq!(names("query=_").await, [] as [Value; 0]);
-        assert_eq!(names("query=").await, ["root", "ada", "bob"]);
-        assert_eq!(names(&format!("user_ids={},{}", ada.id, bob.id)).await, ["ada", "bob"]);
-        assert_eq!(names(&format!("user_ids[]={}&query=bob", ada.id)).await, [] as [Value; 0]);
-        let list = root.get(&format!("{place}/members?per_page=1&page=2")).await.expect(200);
-        assert_eq!((list.pluck("username"), list.header("x-total")), (vec![json!("ada")], "3"));
-        let shown = root.get(&format!("{place}/members/{}", ada.id)).await.expect(200).json();
-        assert_eq!(shown, json!({
+async fn direct_members_are_found_by_name_mail_and_number(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+    let ada = server.person("ada").await;
+    let bob = server.person("bob").await;
+    let place = format!("/groups/{engines}");
+    join(&root, &place, ada.id, 30).await;
+    join(&root, &place, bob.id, 20).await;
+    let names = async |query: &str| root.get(&format!("{place}/members?{query}")).await.expect(200).pluck("username");
+    assert_eq!(names("").await, ["root", "ada", "bob"]);
+    assert_eq!(names("query=NAME%20of").await, ["ada", "bob"]);
+    assert_eq!(names("query=bob@EXAMPLE.com").await, ["bob"]);
+    assert_eq!(names("query=_").await, [] as [Value; 0]);
+    assert_eq!(names("query=").await, ["root", "ada", "bob"]);
+    assert_eq!(names(&format!("user_ids={},{}", ada.id, bob.id)).await, ["ada", "bob"]);
+    assert_eq!(names(&format!("user_ids[]={}&query=bob", ada.id)).await, [] as [Value; 0]);
+    let list = root.get(&format!("{place}/members?per_page=1&page=2")).await.expect(200);
+    assert_eq!((list.pluck("username"), list.header("x-total")), (vec![json!("ada")], "3"));
+    let shown = root.get(&format!("{place}/members/{}", ada.id)).await.expect(200).json();
+    assert_eq!(
+        shown,
+        json!({
             "id": ada.id, "username": "ada", "name": "Name of ada", "state": "active", "avatar_url": null,
             "web_url": format!("{}/ada", server.base), "access_level": 30, "expires_at": null,
             "group_saml_identity": null,
-        }));
-        for query in ["user_ids=x", "query=%00", &format!("query={}", "x".repeat(256))] {
-            root.get(&format!("{place}/members?{query}")).await.expect(400);
-        }
-    }
-
-    async fn reading_needs_a_user_who_sees_the_place_and_nothing_more(server) {
-        let root = server.root();
-        let stranger = server.person("stranger").await;
-        for (path, visibility, status) in [("open", "public", 200), ("hidden", "private", 404)] {
-            let held = group(&root, path, json!({"visibility": visibility})).await;
-            let work = project(&root, "work", json!({"namespace_id": held, "visibility": visibility})).await;
-            join(&root, &format!("/projects/{work}"), server.person(&format!("m-{path}")).await.id, 20).await;
-            for place in [format!("/groups/{held}"), format!("/projects/{work}")] {
-                let lists = [format!("{place}/members"), format!("{place}/members/all"), format!("{place}/members/all/1")];
-                for list in lists {
-                    stranger.client.get(&list).await.expect(status);
-                    server.anonymous().get(&list).await.expect(401);
-                }
-            }
-        }
-    }
-
-    async fn each_user_is_listed_once_with_the_nearest_role(server) {
-        let root = server.root();
-        let outer = group(&root, "outer", json!({})).await;
-        let inner = group(&root, "inner", json!({"parent_id": outer})).await;
-        let work = project(&root, "work", json!({"namespace_id": inner})).await;
-        let friends = group(&root, "friends", json!({})).await;
-        let ada = server.person("ada").await;
-        let bob = server.person("bob").await;
-        let eve = server.person("eve").await;
-        join(&root, &format!("/groups/{outer}"), ada.id, 10).await;
-        join(&root, &format!("/groups/{inner}"), ada.id, 20).await;
-        join(&root, &format!("/projects/{work}"), ada.id, 30).await;
-        join(&root, &format!("/groups/{outer}"), bob.id, 30).await;
-        join(&root, &format!("/groups/{friends}"), eve.id, 40).await;
-        use sea_orm::ConnectionTrait;
-        let sql = format!(
-            "INSERT INTO project_shares (project_id, group_id, access_level, created_at, updated_at) \
-             VALUES ({work}, {friends}, 20, '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z')"
-        );
-        server.backend.database.write().execute_unprepared(&sql).await.expect("a share");
-        let levels = async |place: String| {
-            let list = root.get(&format!("{place}/members/all")).await.expect(200);
-            list.pluck("username").into_iter().zip(list.pluck("access_level")).collect::<Vec<_>>()
-        };
-        let wanted = |pairs: &[(&str, i64)]| {
-            pairs.iter().map(|(name, level)| (json!(name), json!(level))).collect::<Vec<_>>()
-        };
-        assert_eq!(levels(format!("/projects/{work}")).await,
-            wanted(&[("root", 50), ("ada", 30), ("bob", 30), ("eve", 20)]));
-        assert_eq!(levels(format!("/groups/{inner}")).await, wanted(&[("root", 50), ("ada", 20), ("bob", 30)]));
-        let inherited = format!("/projects/{work}/members/all/{}", bob.id);
-        assert_eq!(root.get(&inherited).await.expect(200).json()["access_level"], 30);
-        let direct = root.get(&format!("/projects/{work}/members/{}", bob.id)).await.expect(404);
-        assert_eq!(direct.message(), "404 Not found");
-        root.get(&format!("/groups/{inner}/members/all/{}", eve.id)).await.expect(404);
-        // The share is worth as much as the list says.
-        let read = eve.client.get(&format!("/projects/{work}")).await.expect(200);
-        assert_eq!(read.json()["path"], "work");
-    }
-
-    async fn a_page_costs_the_same_for_one_member_and_for_twenty(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({})).await;
-        let work = project(&root, "work", json!({"namespace_id": engines})).await;
-        let lists = [format!("/groups/{engines}/members"), format!("/groups/{engines}/members/all"),
-            format!("/projects/{work}/members/all")];
-        let costs = async || {
-            let mut costs = Vec::new();
-            for list in &lists {
-                let before = server.statements();
-                root.get(list).await.expect(200);
-                costs.push(server.statements() - before);
-            }
-            costs
-        };
-        let one = costs().await;
-        for number in 2..=20 {
-            let person = server.person(&format!("p{number}")).await;
-            join(&root, &format!("/groups/{engines}"), person.id, 20).await;
-        }
-        assert_eq!(costs().await, one);
-        assert!(one.iter().all(|cost| *cost <= 6), "{one:?}");
+        })
+    );
+    for query in ["user_ids=x", "query=%00", &format!("query={}", "x".repeat(256))] {
+        root.get(&format!("{place}/members?{query}")).await.expect(400);
     }
 }
+
+async fn reading_needs_a_user_who_sees_the_place_and_nothing_more(server: TestServer) {
+    let root = server.root();
+    let stranger = server.person("stranger").await;
+    for (path, visibility, status) in [("open", "public", 200), ("hidden", "private", 404)] {
+        let held = group(&root, path, json!({"visibility": visibility})).await;
+        let work = project(&root, "work", json!({"namespace_id": held, "visibility": visibility})).await;
+        join(&root, &format!("/projects/{work}"), server.person(&format!("m-{path}")).await.id, 20).await;
+        for place in [format!("/groups/{held}"), format!("/projects/{work}")] {
+            let lists = [format!("{place}/members"), format!("{place}/members/all"), format!("{place}/members/all/1")];
+            for list in lists {
+                stranger.client.get(&list).await.expect(status);
+                server.anonymous().get(&list).await.expect(401);
+            }
+        }
+    }
+}
+
+async fn each_user_is_listed_once_with_the_nearest_role(server: TestServer) {
+    let root = server.root();
+    let outer = group(&root, "outer", json!({})).await;
+    let inner = group(&root, "inner", json!({"parent_id": outer})).await;
+    let work = project(&root, "work", json!({"namespace_id": inner})).await;
+    let friends = group(&root, "friends", json!({})).await;
+    let ada = server.person("ada").await;
+    let bob = server.person("bob").await;
+    let eve = server.person("eve").await;
+    join(&root, &format!("/groups/{outer}"), ada.id, 10).await;
+    join(&root, &format!("/groups/{inner}"), ada.id, 20).await;
+    join(&root, &format!("/projects/{work}"), ada.id, 30).await;
+    join(&root, &format!("/groups/{outer}"), bob.id, 30).await;
+    join(&root, &format!("/groups/{friends}"), eve.id, 40).await;
+    use sea_orm::ConnectionTrait;
+    let sql = format!(
+        "INSERT INTO project_shares (project_id, group_id, access_level, created_at, updated_at) \
+         VALUES ({work}, {friends}, 20, '2026-01-01T00:00:00Z', '2026-01-01T00:00:00Z')"
+    );
+    server.backend.database.write().execute_unprepared(&sql).await.expect("a share");
+    let levels = async |place: String| {
+        let list = root.get(&format!("{place}/members/all")).await.expect(200);
+        list.pluck("username").into_iter().zip(list.pluck("access_level")).collect::<Vec<_>>()
+    };
+    let wanted =
+        |pairs: &[(&str, i64)]| pairs.iter().map(|(name, level)| (json!(name), json!(level))).collect::<Vec<_>>();
+    assert_eq!(
+        levels(format!("/projects/{work}")).await,
+        wanted(&[("root", 50), ("ada", 30), ("bob", 30), ("eve", 20)])
+    );
+    assert_eq!(levels(format!("/groups/{inner}")).await, wanted(&[("root", 50), ("ada", 20), ("bob", 30)]));
+    let inherited = format!("/projects/{work}/members/all/{}", bob.id);
+    assert_eq!(root.get(&inherited).await.expect(200).json()["access_level"], 30);
+    let direct = root.get(&format!("/projects/{work}/members/{}", bob.id)).await.expect(404);
+    assert_eq!(direct.message(), "404 Not found");
+    root.get(&format!("/groups/{inner}/members/all/{}", eve.id)).await.expect(404);
+    // The share is worth as much as the list says.
+    let read = eve.client.get(&format!("/projects/{work}")).await.expect(200);
+    assert_eq!(read.json()["path"], "work");
+}
+
+async fn a_page_costs_the_same_for_one_member_and_for_twenty(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({})).await;
+    let work = project(&root, "work", json!({"namespace_id": engines})).await;
+    let lists = [
+        format!("/groups/{engines}/members"),
+        format!("/groups/{engines}/members/all"),
+        format!("/projects/{work}/members/all"),
+    ];
+    let costs = async || {
+        let mut costs = Vec::new();
+        for list in &lists {
+            let before = server.statements();
+            root.get(list).await.expect(200);
+            costs.push(server.statements() - before);
+        }
+        costs
+    };
+    let one = costs().await;
+    for number in 2..=20 {
+        let person = server.person(&format!("p{number}")).await;
+        join(&root, &format!("/groups/{engines}"), person.id, 20).await;
+    }
+    assert_eq!(costs().await, one);
+    assert!(one.iter().all(|cost| *cost <= 6), "{one:?}");
+}
+
+on_every_database![
+    direct_members_are_found_by_name_mail_and_number,
+    reading_needs_a_user_who_sees_the_place_and_nothing_more,
+    each_user_is_listed_once_with_the_nearest_role,
+    a_page_costs_the_same_for_one_member_and_for_twenty,
+];

@@ -5,278 +5,298 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
 
 use super::{propose, public_project, row, titles, told};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn reviewers_are_refused_and_none_is_fine(server) {
-        let root = server.root();
-        let project = public_project(&server, "reviewed").await;
-        let all = format!("/projects/{}/merge_requests", project.id);
-        let wish = json!({"source_branch": "feature/x", "target_branch": "main", "title": "t", "reviewer_ids": [1]});
-        let refused = root.post(&all, wish).await.expect(400).json();
-        let text = "must be empty: merge requests have no reviewers, name people in assignee_ids";
-        assert_eq!(refused["message"]["reviewer_ids"], json!([text]));
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-        let iid = propose(&root, project.id, "feature/x", "main", json!({"reviewer_ids": []})).await;
-        let path = format!("{all}/{iid}");
-        let refused = root.put(&path, json!({"title": "u", "reviewer_ids": [0, 1]})).await.expect(400).json();
-        assert_eq!(refused["message"]["reviewer_ids"], json!([text]));
-        for none in [json!([]), json!([0]), json!(null)] {
-            let changed = root.put(&path, json!({"title": "u", "reviewer_ids": none})).await.expect(200).json();
-            assert_eq!(changed["title"], "u");
-        }
-        root.put(&path, json!({"reviewer_ids": "ada"})).await.expect(400);
+async fn reviewers_are_refused_and_none_is_fine(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "reviewed").await;
+    let all = format!("/projects/{}/merge_requests", project.id);
+    let wish = json!({"source_branch": "feature/x", "target_branch": "main", "title": "t", "reviewer_ids": [1]});
+    let refused = root.post(&all, wish).await.expect(400).json();
+    let text = "must be empty: merge requests have no reviewers, name people in assignee_ids";
+    assert_eq!(refused["message"]["reviewer_ids"], json!([text]));
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
+    let iid = propose(&root, project.id, "feature/x", "main", json!({"reviewer_ids": []})).await;
+    let path = format!("{all}/{iid}");
+    let refused = root.put(&path, json!({"title": "u", "reviewer_ids": [0, 1]})).await.expect(400).json();
+    assert_eq!(refused["message"]["reviewer_ids"], json!([text]));
+    for none in [json!([]), json!([0]), json!(null)] {
+        let changed = root.put(&path, json!({"title": "u", "reviewer_ids": none})).await.expect(200).json();
+        assert_eq!(changed["title"], "u");
     }
+    root.put(&path, json!({"reviewer_ids": "ada"})).await.expect(400);
+}
 
-    async fn edits_change_what_is_sent_and_are_told(server) {
-        let root = server.root();
-        let project = public_project(&server, "edited").await;
-        let id = project.id;
-        let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-        let made = json!({"title": "old words", "labels": "a,b", "assignee_id": ann.id});
-        let iid = propose(&root, id, "feature/x", "main", made).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        let change = json!({
-            "title": "new words",
-            "description": "- [ ] More",
-            "assignee_ids": [ben.id],
-            "add_labels": "c",
-            "remove_labels": "a",
-            "target_branch": "merged",
-            "discussion_locked": true,
-            "squash": true,
-            "remove_source_branch": true,
-            "allow_collaboration": true,
-        });
-        let changed = root.put(&path, change).await.expect(200).json();
-        assert_eq!((&changed["title"], &changed["description"]), (&json!("new words"), &json!("- [ ] More")));
-        assert_eq!(changed["labels"], json!(["b", "c"]));
-        assert_eq!(changed["assignees"][0]["username"], "ben");
-        assert_eq!((&changed["discussion_locked"], &changed["squash"]), (&json!(true), &json!(true)));
-        assert_eq!(
-            (&changed["force_remove_source_branch"], &changed["allow_collaboration"]),
-            (&json!(true), &json!(true))
-        );
-        assert_eq!(changed["task_completion_status"], json!({"count": 1, "completed_count": 0}));
-        assert_eq!(changed["target_branch"], "merged");
-        assert_eq!(changed["diff_refs"], json!({
+async fn edits_change_what_is_sent_and_are_told(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "edited").await;
+    let id = project.id;
+    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let made = json!({"title": "old words", "labels": "a,b", "assignee_id": ann.id});
+    let iid = propose(&root, id, "feature/x", "main", made).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    let change = json!({
+        "title": "new words",
+        "description": "- [ ] More",
+        "assignee_ids": [ben.id],
+        "add_labels": "c",
+        "remove_labels": "a",
+        "target_branch": "merged",
+        "discussion_locked": true,
+        "squash": true,
+        "remove_source_branch": true,
+        "allow_collaboration": true,
+    });
+    let changed = root.put(&path, change).await.expect(200).json();
+    assert_eq!((&changed["title"], &changed["description"]), (&json!("new words"), &json!("- [ ] More")));
+    assert_eq!(changed["labels"], json!(["b", "c"]));
+    assert_eq!(changed["assignees"][0]["username"], "ben");
+    assert_eq!((&changed["discussion_locked"], &changed["squash"]), (&json!(true), &json!(true)));
+    assert_eq!((&changed["force_remove_source_branch"], &changed["allow_collaboration"]), (&json!(true), &json!(true)));
+    assert_eq!(changed["task_completion_status"], json!({"count": 1, "completed_count": 0}));
+    assert_eq!(changed["target_branch"], "merged");
+    assert_eq!(
+        changed["diff_refs"],
+        json!({
             "base_sha": project.id("merged"), "head_sha": project.id("feature/x"), "start_sha": project.id("merged"),
-        }));
-        assert_eq!(told(&server, id, iid).await, [
+        })
+    );
+    assert_eq!(
+        told(&server, id, iid).await,
+        [
             "changed title from **{-old-} words** to **{+new+} words**",
             "changed the description",
             "changed target branch from `main` to `merged`",
             "locked this merge request",
             "assigned to @ben and unassigned @ann",
-        ]);
-        let cleared = json!({"labels": "", "assignee_ids": [0], "description": ""});
-        let cleared = root.put(&path, cleared).await.expect(200).json();
-        assert_eq!((&cleared["labels"], &cleared["assignee"]), (&json!([]), &json!(null)));
-        assert_eq!(cleared["title"], "new words");
-        // The same again changes nothing, and nothing is told of it.
-        let before = told(&server, id, iid).await.len();
-        root.put(&path, json!({"title": "new words", "target_branch": "merged", "labels": ""})).await.expect(200);
-        assert_eq!(told(&server, id, iid).await.len(), before);
-    }
+        ]
+    );
+    let cleared = json!({"labels": "", "assignee_ids": [0], "description": ""});
+    let cleared = root.put(&path, cleared).await.expect(200).json();
+    assert_eq!((&cleared["labels"], &cleared["assignee"]), (&json!([]), &json!(null)));
+    assert_eq!(cleared["title"], "new words");
+    // The same again changes nothing, and nothing is told of it.
+    let before = told(&server, id, iid).await.len();
+    root.put(&path, json!({"title": "new words", "target_branch": "merged", "labels": ""})).await.expect(200);
+    assert_eq!(told(&server, id, iid).await.len(), before);
+}
 
-    async fn what_does_not_do_is_refused(server) {
-        let root = server.root();
-        let project = public_project(&server, "refused").await;
-        let id = project.id;
-        let iid = propose(&root, id, "feature/x", "main", json!({})).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        let empty = root.put(&path, json!({})).await.expect(400);
-        assert!(empty.message().ends_with("at least one parameter must be provided"), "{}", empty.message());
-        for (change, message) in [
-            (json!({"title": " "}), json!({"title": ["can't be blank"]})),
-            (json!({"target_branch": "gone"}), json!({"target_branch": ["Target branch \"gone\" does not exist"]})),
-            (
-                json!({"target_branch": "feature/x"}),
-                json!({"branch_conflict": ["You can't use same project/branch for source and target"]}),
-            ),
-            (json!({"milestone_id": 99}), json!({"milestone": ["is invalid"]})),
-        ] {
-            assert_eq!(root.put(&path, change).await.expect(400).json()["message"], message);
-        }
-        root.put(&path, json!({"state_event": "burn"})).await.expect(400);
-        root.put(&path, json!({"description": "x".repeat(5 << 20)})).await.expect(413);
-        root.put(&format!("/projects/{id}/merge_requests/99"), json!({"title": "t"})).await.expect(404);
-        // There is one open merge request between two branches.
-        let second = propose(&root, id, "feature/x", "merged", json!({})).await;
-        let other = format!("/projects/{id}/merge_requests/{second}");
-        let taken = root.put(&other, json!({"target_branch": "main"})).await.expect(409);
-        assert_eq!(taken.message(), format!("Another open merge request already exists for this source branch: !{iid}"));
+async fn what_does_not_do_is_refused(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "refused").await;
+    let id = project.id;
+    let iid = propose(&root, id, "feature/x", "main", json!({})).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    let empty = root.put(&path, json!({})).await.expect(400);
+    assert!(empty.message().ends_with("at least one parameter must be provided"), "{}", empty.message());
+    for (change, message) in [
+        (json!({"title": " "}), json!({"title": ["can't be blank"]})),
+        (json!({"target_branch": "gone"}), json!({"target_branch": ["Target branch \"gone\" does not exist"]})),
+        (
+            json!({"target_branch": "feature/x"}),
+            json!({"branch_conflict": ["You can't use same project/branch for source and target"]}),
+        ),
+        (json!({"milestone_id": 99}), json!({"milestone": ["is invalid"]})),
+    ] {
+        assert_eq!(root.put(&path, change).await.expect(400).json()["message"], message);
     }
+    root.put(&path, json!({"state_event": "burn"})).await.expect(400);
+    root.put(&path, json!({"description": "x".repeat(5 << 20)})).await.expect(413);
+    root.put(&format!("/projects/{id}/merge_requests/99"), json!({"title": "t"})).await.expect(404);
+    // There is one open merge request between two branches.
+    let second = propose(&root, id, "feature/x", "merged", json!({})).await;
+    let other = format!("/projects/{id}/merge_requests/{second}");
+    let taken = root.put(&other, json!({"target_branch": "main"})).await.expect(409);
+    assert_eq!(taken.message(), format!("Another open merge request already exists for this source branch: !{iid}"));
+}
 
-    async fn a_merge_request_is_closed_and_opened_again(server) {
-        let root = server.root();
-        let project = public_project(&server, "closed").await;
-        let id = project.id;
-        let iid = propose(&root, id, "feature/x", "main", json!({})).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        let closed = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
-        assert_eq!((&closed["state"], &closed["closed_by"]["username"]), (&json!("closed"), &json!("root")));
-        assert!(closed["closed_at"].is_string());
-        let again = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
-        assert_eq!(again["closed_at"], closed["closed_at"]);
-        // While it is closed another one can be opened, and then it cannot be opened again.
-        let second = propose(&root, id, "feature/x", "main", json!({})).await;
-        let taken = root.put(&path, json!({"state_event": "reopen"})).await.expect(409);
-        assert_eq!(taken.message(), format!("Another open merge request already exists for this source branch: !{second}"));
-        let other = format!("/projects/{id}/merge_requests/{second}");
-        root.put(&other, json!({"state_event": "close"})).await.expect(200);
-        let opened = root.put(&path, json!({"state_event": "reopen"})).await.expect(200).json();
-        assert_eq!((&opened["state"], &opened["closed_at"], &opened["closed_by"]), (&json!("opened"), &json!(null), &json!(null)));
-        assert_eq!(told(&server, id, iid).await, ["closed", "reopened"]);
-        let events = root.get(&format!("/projects/{id}/events?target_type=merge_request&sort=asc")).await;
-        assert_eq!(events.expect(200).pluck("action_name"), ["opened", "closed", "opened", "closed", "reopened"].map(|word| json!(word)));
-        root.put(&path, json!({"state_event": "close"})).await.expect(200);
-        project.git(&["branch", "-D", "feature/x"]);
-        root.put(&path, json!({"state_event": "reopen"})).await.expect(400);
+async fn a_merge_request_is_closed_and_opened_again(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "closed").await;
+    let id = project.id;
+    let iid = propose(&root, id, "feature/x", "main", json!({})).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    let closed = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
+    assert_eq!((&closed["state"], &closed["closed_by"]["username"]), (&json!("closed"), &json!("root")));
+    assert!(closed["closed_at"].is_string());
+    let again = root.put(&path, json!({"state_event": "close"})).await.expect(200).json();
+    assert_eq!(again["closed_at"], closed["closed_at"]);
+    // While it is closed another one can be opened, and then it cannot be opened again.
+    let second = propose(&root, id, "feature/x", "main", json!({})).await;
+    let taken = root.put(&path, json!({"state_event": "reopen"})).await.expect(409);
+    assert_eq!(taken.message(), format!("Another open merge request already exists for this source branch: !{second}"));
+    let other = format!("/projects/{id}/merge_requests/{second}");
+    root.put(&other, json!({"state_event": "close"})).await.expect(200);
+    let opened = root.put(&path, json!({"state_event": "reopen"})).await.expect(200).json();
+    assert_eq!(
+        (&opened["state"], &opened["closed_at"], &opened["closed_by"]),
+        (&json!("opened"), &json!(null), &json!(null))
+    );
+    assert_eq!(told(&server, id, iid).await, ["closed", "reopened"]);
+    let events = root.get(&format!("/projects/{id}/events?target_type=merge_request&sort=asc")).await;
+    assert_eq!(
+        events.expect(200).pluck("action_name"),
+        ["opened", "closed", "opened", "closed", "reopened"].map(|word| json!(word))
+    );
+    root.put(&path, json!({"state_event": "close"})).await.expect(200);
+    project.git(&["branch", "-D", "feature/x"]);
+    root.put(&path, json!({"state_event": "reopen"})).await.expect(400);
+}
+
+async fn they_are_assigned_to_who_sees_them(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "assigned").await;
+    let id = project.id;
+    let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    let iid = propose(&root, id, "feature/x", "main", json!({"assignee_ids": [guest.id]})).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    assert_eq!(root.get(&path).await.expect(200).json()["assignee"]["username"], "guest");
+    root.put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
+    let both = json!({"assignee_ids": [guest.id, reporter.id, 99999]});
+    let changed = root.put(&path, both).await.expect(200).json();
+    assert_eq!(changed["assignees"].as_array().map(Vec::len), Some(1));
+    assert_eq!(changed["assignee"]["username"], "reporter");
+}
+
+async fn what_is_merged_stays_so(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "done").await;
+    let id = project.id;
+    let iid = propose(&root, id, "feature/x", "main", json!({})).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    let found = row(&server, id, iid).await;
+    let merged = merge_requests::ActiveModel {
+        id: Set(found.id),
+        state: Set(merge_requests::State::Merged),
+        ..Default::default()
+    };
+    merged.update(server.backend.database.write()).await.expect("a change");
+    for change in
+        [json!({"state_event": "close"}), json!({"state_event": "reopen"}), json!({"target_branch": "merged"})]
+    {
+        root.put(&path, change).await.expect(400);
     }
+    let kept = root.put(&path, json!({"title": "done"})).await.expect(200).json();
+    assert_eq!((&kept["state"], &kept["title"]), (&json!("merged"), &json!("done")));
+    assert_eq!(titles(&root, &format!("/projects/{id}/merge_requests?state=merged")).await, ["done"]);
+}
 
-    async fn they_are_assigned_to_who_sees_them(server) {
-        let root = server.root();
-        let project = public_project(&server, "assigned").await;
-        let id = project.id;
-        let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        server.enrol(id, reporter.id, AccessLevel::Reporter).await;
-        let iid = propose(&root, id, "feature/x", "main", json!({"assignee_ids": [guest.id]})).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        assert_eq!(root.get(&path).await.expect(200).json()["assignee"]["username"], "guest");
-        root.put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
-        let both = json!({"assignee_ids": [guest.id, reporter.id, 99999]});
-        let changed = root.put(&path, both).await.expect(200).json();
-        assert_eq!(changed["assignees"].as_array().map(Vec::len), Some(1));
-        assert_eq!(changed["assignee"]["username"], "reporter");
+async fn authors_and_developers_edit_and_owners_delete(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "rights").await;
+    let id = project.id;
+    let (ann, reporter) = (server.person("ann").await, server.person("reporter").await);
+    server.enrol(id, ann.id, AccessLevel::Developer).await;
+    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    let iid = propose(&ann.client, id, "feature/x", "main", json!({})).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    reporter.client.put(&path, json!({"title": "x"})).await.expect(403);
+    server.anonymous().put(&path, json!({"title": "x"})).await.expect(401);
+    server.person("stranger").await.client.put(&path, json!({"title": "x"})).await.expect(403);
+    ann.client.put(&path, json!({"title": "mine"})).await.expect(200);
+    ann.client.delete(&path).await.expect(403);
+    // The author stays one without a role, and says nothing then that is for members.
+    root.delete(&format!("/projects/{id}/members/{}", ann.id)).await.expect(204);
+    let changed = ann.client.put(&path, json!({"title": "still", "labels": "mine"})).await.expect(200).json();
+    assert_eq!((&changed["title"], &changed["labels"]), (&json!("still"), &json!([])));
+    let old = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    old.delete(&path).await.expect(412);
+    root.delete(&format!("/projects/{id}/merge_requests/x")).await.expect(400);
+    root.delete(&path).await.expect(204);
+    root.delete(&path).await.expect(404);
+    root.get(&path).await.expect(404);
+    assert_eq!(propose(&root, id, "feature/x", "main", json!({})).await, iid + 1);
+    project.archive().await;
+    let path = format!("/projects/{id}/merge_requests/{}", iid + 1);
+    root.put(&path, json!({"title": "t"})).await.expect(403);
+    root.delete(&path).await.expect(403);
+    root.post(&format!("{path}/subscribe"), json!({})).await.expect(403);
+}
+
+async fn whoever_wants_to_is_told_and_who_takes_part_is_listed(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "told").await;
+    let id = project.id;
+    let (ann, ben) = (server.person("ann").await, server.person("ben").await);
+    let iid = propose(&root, id, "feature/x", "main", json!({"assignee_ids": [ben.id]})).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], false);
+    let yes = ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(201).json();
+    assert_eq!(yes["subscribed"], true);
+    assert!(ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(304).body.is_empty());
+    let no = ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(201).json();
+    assert_eq!(no["subscribed"], false);
+    ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(304);
+    root.post(&format!("{path}/subscribe"), json!({})).await.expect(304);
+    let people = server.anonymous().get(&format!("{path}/participants")).await.expect(200);
+    assert_eq!(people.pluck("username"), [json!("root"), json!("ben")]);
+    ann.client.post(&format!("{path}/notes"), json!({"body": "me, too"})).await.expect(201);
+    let people = root.get(&format!("{path}/participants")).await.expect(200);
+    assert_eq!((people.header("X-Total"), people.pluck("username").len()), ("3", 3));
+    let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
+    for what in ["subscribe", "unsubscribe"] {
+        root.post(&format!("/projects/{id}/merge_requests/99/{what}"), json!({})).await.expect(404);
+        root.post(&format!("/projects/{id}/merge_requests/x/{what}"), json!({})).await.expect(400);
+        server.anonymous().post(&format!("{path}/{what}"), json!({})).await.expect(401);
+        narrow.post(&format!("{path}/{what}"), json!({})).await.expect(403);
     }
-
-    async fn what_is_merged_stays_so(server) {
-        let root = server.root();
-        let project = public_project(&server, "done").await;
-        let id = project.id;
-        let iid = propose(&root, id, "feature/x", "main", json!({})).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        let found = row(&server, id, iid).await;
-        let merged = merge_requests::ActiveModel {
-            id: Set(found.id),
-            state: Set(merge_requests::State::Merged),
-            ..Default::default()
-        };
-        merged.update(server.backend.database.write()).await.expect("a change");
-        for change in [
-            json!({"state_event": "close"}), json!({"state_event": "reopen"}), json!({"target_branch": "merged"}),
-        ] {
-            root.put(&path, change).await.expect(400);
-        }
-        let kept = root.put(&path, json!({"title": "done"})).await.expect(200).json();
-        assert_eq!((&kept["state"], &kept["title"]), (&json!("merged"), &json!("done")));
-        assert_eq!(titles(&root, &format!("/projects/{id}/merge_requests?state=merged")).await, ["done"]);
+    root.put(&format!("/projects/{id}"), json!({"visibility": "internal"})).await.expect(200);
+    for what in ["/participants", "/closes_issues", "/time_stats", ""] {
+        root.get(&format!("/projects/{id}/merge_requests/99{what}")).await.expect(404);
+        root.get(&format!("/projects/{id}/merge_requests/x{what}")).await.expect(400);
+        narrow.get(&format!("{path}{what}")).await.expect(403);
+        server.with_token("nonsense").get(&format!("{path}{what}")).await.expect(401);
     }
+    root.put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
+    ann.client.get(&path).await.expect(404);
+}
 
-    async fn authors_and_developers_edit_and_owners_delete(server) {
-        let root = server.root();
-        let project = public_project(&server, "rights").await;
-        let id = project.id;
-        let (ann, reporter) = (server.person("ann").await, server.person("reporter").await);
-        server.enrol(id, ann.id, AccessLevel::Developer).await;
-        server.enrol(id, reporter.id, AccessLevel::Reporter).await;
-        let iid = propose(&ann.client, id, "feature/x", "main", json!({})).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        reporter.client.put(&path, json!({"title": "x"})).await.expect(403);
-        server.anonymous().put(&path, json!({"title": "x"})).await.expect(401);
-        server.person("stranger").await.client.put(&path, json!({"title": "x"})).await.expect(403);
-        ann.client.put(&path, json!({"title": "mine"})).await.expect(200);
-        ann.client.delete(&path).await.expect(403);
-        // The author stays one without a role, and says nothing then that is for members.
-        root.delete(&format!("/projects/{id}/members/{}", ann.id)).await.expect(204);
-        let changed = ann.client.put(&path, json!({"title": "still", "labels": "mine"})).await.expect(200).json();
-        assert_eq!((&changed["title"], &changed["labels"]), (&json!("still"), &json!([])));
-        let old = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        old.delete(&path).await.expect(412);
-        root.delete(&format!("/projects/{id}/merge_requests/x")).await.expect(400);
-        root.delete(&path).await.expect(204);
-        root.delete(&path).await.expect(404);
-        root.get(&path).await.expect(404);
-        assert_eq!(propose(&root, id, "feature/x", "main", json!({})).await, iid + 1);
-        project.archive().await;
-        let path = format!("/projects/{id}/merge_requests/{}", iid + 1);
-        root.put(&path, json!({"title": "t"})).await.expect(403);
-        root.delete(&path).await.expect(403);
-        root.post(&format!("{path}/subscribe"), json!({})).await.expect(403);
-    }
-
-    async fn whoever_wants_to_is_told_and_who_takes_part_is_listed(server) {
-        let root = server.root();
-        let project = public_project(&server, "told").await;
-        let id = project.id;
-        let (ann, ben) = (server.person("ann").await, server.person("ben").await);
-        let iid = propose(&root, id, "feature/x", "main", json!({"assignee_ids": [ben.id]})).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        assert_eq!(ann.client.get(&path).await.expect(200).json()["subscribed"], false);
-        let yes = ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(201).json();
-        assert_eq!(yes["subscribed"], true);
-        assert!(ann.client.post(&format!("{path}/subscribe"), json!({})).await.expect(304).body.is_empty());
-        let no = ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(201).json();
-        assert_eq!(no["subscribed"], false);
-        ann.client.post(&format!("{path}/unsubscribe"), json!({})).await.expect(304);
-        root.post(&format!("{path}/subscribe"), json!({})).await.expect(304);
-        let people = server.anonymous().get(&format!("{path}/participants")).await.expect(200);
-        assert_eq!(people.pluck("username"), [json!("root"), json!("ben")]);
-        ann.client.post(&format!("{path}/notes"), json!({"body": "me, too"})).await.expect(201);
-        let people = root.get(&format!("{path}/participants")).await.expect(200);
-        assert_eq!((people.header("X-Total"), people.pluck("username").len()), ("3", 3));
-        let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
-        for what in ["subscribe", "unsubscribe"] {
-            root.post(&format!("/projects/{id}/merge_requests/99/{what}"), json!({})).await.expect(404);
-            root.post(&format!("/projects/{id}/merge_requests/x/{what}"), json!({})).await.expect(400);
-            server.anonymous().post(&format!("{path}/{what}"), json!({})).await.expect(401);
-            narrow.post(&format!("{path}/{what}"), json!({})).await.expect(403);
-        }
-        root.put(&format!("/projects/{id}"), json!({"visibility": "internal"})).await.expect(200);
-        for what in ["/participants", "/closes_issues", "/time_stats", ""] {
-            root.get(&format!("/projects/{id}/merge_requests/99{what}")).await.expect(404);
-            root.get(&format!("/projects/{id}/merge_requests/x{what}")).await.expect(400);
-            narrow.get(&format!("{path}{what}")).await.expect(403);
-            server.with_token("nonsense").get(&format!("{path}{what}")).await.expect(401);
-        }
-        root.put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
-        ann.client.get(&path).await.expect(404);
-    }
-
-    async fn time_is_estimated_and_spent(server) {
-        let root = server.root();
-        let project = public_project(&server, "timed").await;
-        let id = project.id;
-        let (guest, narrow) = (server.person("guest").await, server.person("narrow").await);
-        let narrow = server.with_token(&server.token_of(narrow.id, &["read_user"]).await);
-        let iid = propose(&root, id, "feature/x", "main", json!({})).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        let times = root.post(&format!("{path}/time_estimate"), json!({"duration": "1d 2h"})).await.expect(200).json();
-        assert_eq!((&times["time_estimate"], &times["human_time_estimate"]), (&json!(36000), &json!("1d 2h")));
-        let times = root.post(&format!("{path}/add_spent_time"), json!({"duration": "1h"})).await.expect(201).json();
-        assert_eq!((&times["total_time_spent"], &times["time_estimate"]), (&json!(3600), &json!(36000)));
-        root.post(&format!("{path}/add_spent_time"), json!({"duration": "-2h"})).await.expect(400);
-        root.post(&format!("{path}/time_estimate"), json!({"duration": "soon"})).await.expect(400);
-        assert_eq!(root.get(&format!("{path}/time_stats")).await.expect(200).json(), times);
-        assert_eq!(root.get(&path).await.expect(200).json()["time_stats"], times);
-        root.post(&format!("{path}/reset_time_estimate"), json!({})).await.expect(200);
-        let times = root.post(&format!("{path}/reset_spent_time"), json!({})).await.expect(200).json();
-        assert_eq!((&times["total_time_spent"], &times["time_estimate"]), (&json!(0), &json!(0)));
-        assert_eq!(told(&server, id, iid).await, [
-            "changed time estimate to 1d 2h", "added 1h of time spent", "removed time estimate", "removed time spent",
-        ]);
-        for what in ["time_estimate", "add_spent_time", "reset_time_estimate", "reset_spent_time"] {
-            let wish = json!({"duration": "1h"});
-            guest.client.post(&format!("{path}/{what}"), wish.clone()).await.expect(403);
-            narrow.post(&format!("{path}/{what}"), wish.clone()).await.expect(403);
-            server.anonymous().post(&format!("{path}/{what}"), wish.clone()).await.expect(401);
-            root.post(&format!("/projects/{id}/merge_requests/99/{what}"), wish.clone()).await.expect(404);
-            root.post(&format!("/projects/{id}/merge_requests/x/{what}"), wish.clone()).await.expect(400);
-            if !what.starts_with("reset") {
-                root.post(&format!("{path}/{what}"), json!({"duration": "x".repeat(2 << 20)})).await.expect(413);
-            }
+async fn time_is_estimated_and_spent(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "timed").await;
+    let id = project.id;
+    let (guest, narrow) = (server.person("guest").await, server.person("narrow").await);
+    let narrow = server.with_token(&server.token_of(narrow.id, &["read_user"]).await);
+    let iid = propose(&root, id, "feature/x", "main", json!({})).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    let times = root.post(&format!("{path}/time_estimate"), json!({"duration": "1d 2h"})).await.expect(200).json();
+    assert_eq!((&times["time_estimate"], &times["human_time_estimate"]), (&json!(36000), &json!("1d 2h")));
+    let times = root.post(&format!("{path}/add_spent_time"), json!({"duration": "1h"})).await.expect(201).json();
+    assert_eq!((&times["total_time_spent"], &times["time_estimate"]), (&json!(3600), &json!(36000)));
+    root.post(&format!("{path}/add_spent_time"), json!({"duration": "-2h"})).await.expect(400);
+    root.post(&format!("{path}/time_estimate"), json!({"duration": "soon"})).await.expect(400);
+    assert_eq!(root.get(&format!("{path}/time_stats")).await.expect(200).json(), times);
+    assert_eq!(root.get(&path).await.expect(200).json()["time_stats"], times);
+    root.post(&format!("{path}/reset_time_estimate"), json!({})).await.expect(200);
+    let times = root.post(&format!("{path}/reset_spent_time"), json!({})).await.expect(200).json();
+    assert_eq!((&times["total_time_spent"], &times["time_estimate"]), (&json!(0), &json!(0)));
+    assert_eq!(
+        told(&server, id, iid).await,
+        ["changed time estimate to 1d 2h", "added 1h of time spent", "removed time estimate", "removed time spent",]
+    );
+    for what in ["time_estimate", "add_spent_time", "reset_time_estimate", "reset_spent_time"] {
+        let wish = json!({"duration": "1h"});
+        guest.client.post(&format!("{path}/{what}"), wish.clone()).await.expect(403);
+        narrow.post(&format!("{path}/{what}"), wish.clone()).await.expect(403);
+        server.anonymous().post(&format!("{path}/{what}"), wish.clone()).await.expect(401);
+        root.post(&format!("/projects/{id}/merge_requests/99/{what}"), wish.clone()).await.expect(404);
+        root.post(&format!("/projects/{id}/merge_requests/x/{what}"), wish.clone()).await.expect(400);
+        if !what.starts_with("reset") {
+            root.post(&format!("{path}/{what}"), json!({"duration": "x".repeat(2 << 20)})).await.expect(413);
         }
     }
 }
+
+on_every_database![
+    reviewers_are_refused_and_none_is_fine,
+    edits_change_what_is_sent_and_are_told,
+    what_does_not_do_is_refused,
+    a_merge_request_is_closed_and_opened_again,
+    they_are_assigned_to_who_sees_them,
+    what_is_merged_stays_so,
+    authors_and_developers_edit_and_owners_delete,
+    whoever_wants_to_is_told_and_who_takes_part_is_listed,
+    time_is_estimated_and_spent,
+];

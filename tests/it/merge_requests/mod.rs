@@ -19,13 +19,9 @@ use crate::support::{Client, TestServer};
 /// Makes a merge request from one branch of a project into another, and gives its number.
 pub async fn propose(client: &Client, project: i64, source: &str, target: &str, more: Value) -> i64 {
     let mut body = json!({"source_branch": source, "target_branch": target, "title": source});
-    let Value::Object(more) = more else {
-        panic!("an object")
-    };
+    let Value::Object(more) = more else { panic!("an object") };
     body.as_object_mut().expect("an object").extend(more);
-    let answer = client
-        .post(&format!("/projects/{project}/merge_requests"), body)
-        .await;
+    let answer = client.post(&format!("/projects/{project}/merge_requests"), body).await;
     answer.expect(201).json()["iid"].as_i64().expect("a number")
 }
 
@@ -37,16 +33,12 @@ async fn public_project<'a>(server: &'a TestServer, name: &str) -> Project<'a> {
 /// The titles of a list, in its order.
 async fn titles(client: &Client, path: &str) -> Vec<String> {
     let list = client.get(path).await.expect(200).pluck("title");
-    list.iter()
-        .map(|title| title.as_str().expect("a title").to_owned())
-        .collect()
+    list.iter().map(|title| title.as_str().expect("a title").to_owned()).collect()
 }
 
 /// The row of a merge request.
 async fn row(server: &TestServer, project: i64, iid: i64) -> merge_requests::Model {
-    let found = merge_requests::numbered(project, iid)
-        .one(server.backend.database.read())
-        .await;
+    let found = merge_requests::numbered(project, iid).one(server.backend.database.read()).await;
     found.expect("a lookup").expect("a merge request")
 }
 

@@ -4,143 +4,149 @@ use holdfast::entities::AccessLevel;
 use serde_json::json;
 
 use super::{propose, public_project};
-use crate::support::{places, scenario};
+use crate::support::{TestServer, on_every_database, places};
 
-scenario! {
-    async fn notes_are_written_read_changed_and_removed(server) {
-        let root = server.root();
-        let project = public_project(&server, "noted").await;
-        let id = project.id;
-        let (ann, guest) = (server.person("ann").await, server.person("guest").await);
-        let iid = propose(&root, id, "feature/x", "main", json!({})).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        let notes = format!("{path}/notes");
-        let made = ann.client.post(&notes, json!({"body": "Why?"})).await.expect(201).json();
-        assert_eq!((&made["noteable_type"], &made["noteable_iid"]), (&json!("MergeRequest"), &json!(iid)));
-        assert_eq!((&made["resolvable"], &made["author"]["username"]), (&json!(false), &json!("ann")));
-        let note = format!("{notes}/{}", places::id(&made));
-        assert_eq!(root.get(&note).await.expect(200).json(), made);
-        let changed = ann.client.put(&note, json!({"body": "How?"})).await.expect(200).json();
-        assert_eq!(changed["body"], "How?");
-        assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
-        root.put(&path, json!({"title": "new"})).await.expect(200);
-        let listed = root.get(&format!("{notes}?sort=asc")).await.expect(200);
-        assert_eq!(listed.pluck("system"), [json!(false), json!(true)]);
-        // Where the discussion is locked, members write.
-        root.put(&path, json!({"discussion_locked": true})).await.expect(200);
-        ann.client.post(&notes, json!({"body": "x"})).await.expect(403);
-        ann.client.put(&note, json!({"body": "x"})).await.expect(403);
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        guest.client.post(&notes, json!({"body": "me, too"})).await.expect(201);
-        guest.client.put(&note, json!({"body": "x"})).await.expect(403);
-        guest.client.delete(&note).await.expect(403);
-        root.put(&path, json!({"discussion_locked": false})).await.expect(200);
-        let old = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        old.delete(&note).await.expect(412);
-        root.delete(&note).await.expect(204);
-        assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
-        // Confidential ones are for their author and Reporters.
-        let hush = json!({"body": "hush", "confidential": true});
-        let hush = places::id(&ann.client.post(&notes, hush).await.expect(201).json());
-        guest.client.get(&format!("{notes}/{hush}")).await.expect(404);
-        ann.client.get(&format!("{notes}/{hush}")).await.expect(200);
-        let events = format!("/projects/{id}/events?target_type=note");
-        let shown = ann.client.get(&events).await.expect(200).json();
-        assert_eq!((&shown[0]["note"]["noteable_type"], &shown[0]["note"]["noteable_iid"]), (&json!("MergeRequest"), &json!(iid)));
-        assert!(!guest.client.get(&events).await.expect(200).pluck("target_id").contains(&json!(hush)));
-        // What is not there, does not do, or is not for the caller.
-        let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
-        let missing = format!("/projects/{id}/merge_requests/99/notes");
-        for (list, one) in [(&notes, &note), (&missing, &format!("{missing}/1"))] {
-            root.get(one).await.expect(404);
-            root.put(one, json!({"body": "x"})).await.expect(404);
-            root.delete(one).await.expect(404);
-            server.anonymous().get(list).await.expect(401);
-            server.anonymous().get(one).await.expect(401);
-            server.anonymous().post(list, json!({"body": "x"})).await.expect(401);
-            server.anonymous().put(one, json!({"body": "x"})).await.expect(401);
-            server.anonymous().delete(one).await.expect(401);
-            narrow.get(list).await.expect(403);
-            narrow.get(one).await.expect(403);
-            narrow.post(list, json!({"body": "x"})).await.expect(403);
-        }
-        root.get(&missing).await.expect(404);
-        root.post(&missing, json!({"body": "x"})).await.expect(404);
-        for blank in [json!({}), json!({"body": " "})] {
-            root.post(&notes, blank.clone()).await.expect(400);
-            root.put(&format!("{notes}/{hush}"), blank).await.expect(400);
-        }
-        root.get(&format!("{notes}?sort=up")).await.expect(400);
-        root.get(&format!("{notes}/x")).await.expect(400);
-        root.delete(&format!("{notes}/x")).await.expect(400);
-        let huge = json!({"body": "x".repeat(13 << 20)});
-        root.post(&notes, huge.clone()).await.expect(413);
-        root.put(&format!("{notes}/{hush}"), huge).await.expect(413);
-        // In a private project, who may not read the code may not read them.
-        root.put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
-        guest.client.get(&notes).await.expect(404);
-        guest.client.post(&notes, json!({"body": "x"})).await.expect(404);
+async fn notes_are_written_read_changed_and_removed(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "noted").await;
+    let id = project.id;
+    let (ann, guest) = (server.person("ann").await, server.person("guest").await);
+    let iid = propose(&root, id, "feature/x", "main", json!({})).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    let notes = format!("{path}/notes");
+    let made = ann.client.post(&notes, json!({"body": "Why?"})).await.expect(201).json();
+    assert_eq!((&made["noteable_type"], &made["noteable_iid"]), (&json!("MergeRequest"), &json!(iid)));
+    assert_eq!((&made["resolvable"], &made["author"]["username"]), (&json!(false), &json!("ann")));
+    let note = format!("{notes}/{}", places::id(&made));
+    assert_eq!(root.get(&note).await.expect(200).json(), made);
+    let changed = ann.client.put(&note, json!({"body": "How?"})).await.expect(200).json();
+    assert_eq!(changed["body"], "How?");
+    assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
+    root.put(&path, json!({"title": "new"})).await.expect(200);
+    let listed = root.get(&format!("{notes}?sort=asc")).await.expect(200);
+    assert_eq!(listed.pluck("system"), [json!(false), json!(true)]);
+    // Where the discussion is locked, members write.
+    root.put(&path, json!({"discussion_locked": true})).await.expect(200);
+    ann.client.post(&notes, json!({"body": "x"})).await.expect(403);
+    ann.client.put(&note, json!({"body": "x"})).await.expect(403);
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    guest.client.post(&notes, json!({"body": "me, too"})).await.expect(201);
+    guest.client.put(&note, json!({"body": "x"})).await.expect(403);
+    guest.client.delete(&note).await.expect(403);
+    root.put(&path, json!({"discussion_locked": false})).await.expect(200);
+    let old = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    old.delete(&note).await.expect(412);
+    root.delete(&note).await.expect(204);
+    assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
+    // Confidential ones are for their author and Reporters.
+    let hush = json!({"body": "hush", "confidential": true});
+    let hush = places::id(&ann.client.post(&notes, hush).await.expect(201).json());
+    guest.client.get(&format!("{notes}/{hush}")).await.expect(404);
+    ann.client.get(&format!("{notes}/{hush}")).await.expect(200);
+    let events = format!("/projects/{id}/events?target_type=note");
+    let shown = ann.client.get(&events).await.expect(200).json();
+    assert_eq!(
+        (&shown[0]["note"]["noteable_type"], &shown[0]["note"]["noteable_iid"]),
+        (&json!("MergeRequest"), &json!(iid))
+    );
+    assert!(!guest.client.get(&events).await.expect(200).pluck("target_id").contains(&json!(hush)));
+    // What is not there, does not do, or is not for the caller.
+    let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
+    let missing = format!("/projects/{id}/merge_requests/99/notes");
+    for (list, one) in [(&notes, &note), (&missing, &format!("{missing}/1"))] {
+        root.get(one).await.expect(404);
+        root.put(one, json!({"body": "x"})).await.expect(404);
+        root.delete(one).await.expect(404);
+        server.anonymous().get(list).await.expect(401);
+        server.anonymous().get(one).await.expect(401);
+        server.anonymous().post(list, json!({"body": "x"})).await.expect(401);
+        server.anonymous().put(one, json!({"body": "x"})).await.expect(401);
+        server.anonymous().delete(one).await.expect(401);
+        narrow.get(list).await.expect(403);
+        narrow.get(one).await.expect(403);
+        narrow.post(list, json!({"body": "x"})).await.expect(403);
     }
-
-    async fn emoji_are_awarded_to_merge_requests_and_their_notes(server) {
-        let root = server.root();
-        let project = public_project(&server, "awarded").await;
-        let id = project.id;
-        let ann = server.person("ann").await;
-        let ben = server.person("ben").await.client;
-        let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
-        let iid = propose(&root, id, "feature/x", "main", json!({})).await;
-        let path = format!("/projects/{id}/merge_requests/{iid}");
-        let note = root.post(&format!("{path}/notes"), json!({"body": "n"})).await.expect(201).json();
-        let note = format!("{path}/notes/{}", places::id(&note));
-        for (to, kind) in [(&path, "MergeRequest"), (&note, "Note")] {
-            let list = format!("{to}/award_emoji");
-            let made = ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(201).json();
-            assert_eq!((&made["awardable_type"], &made["user"]["username"]), (&json!(kind), &json!("ann")));
-            ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(404);
-            root.post(&list, json!({"name": "+1"})).await.expect(404);
-            ben.post(&list, json!({"name": "+1"})).await.expect(201);
-            ben.post(&list, json!({"name": "thumbsdown"})).await.expect(201);
-            assert_eq!(root.get(&list).await.expect(200).pluck("name"), ["thumbsup", "thumbsup", "thumbsdown"].map(|name| json!(name)));
-            let one = format!("{list}/{}", places::id(&made));
-            assert_eq!(root.get(&one).await.expect(200).json(), made);
-            let other = server.person(&format!("other-{}", kind.to_lowercase())).await;
-            other.client.delete(&one).await.expect(401);
-            let old = ann.client.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-            old.delete(&one).await.expect(412);
-            ann.client.delete(&one).await.expect(204);
-            for answer in [root.get(&one).await, root.delete(&one).await] {
-                answer.expect(404);
-            }
-            root.get(&format!("{list}?page=x")).await.expect(400);
-            root.get(&format!("{list}/x")).await.expect(400);
-            root.delete(&format!("{list}/x")).await.expect(400);
-            root.post(&list, json!({})).await.expect(400);
-            root.post(&list, json!({"name": "x".repeat(2 << 20)})).await.expect(413);
-            for client in [&narrow, &server.anonymous()] {
-                let status = if std::ptr::eq(client, &narrow) { 403 } else { 401 };
-                client.get(&list).await.expect(status);
-                client.get(&one).await.expect(status);
-                client.post(&list, json!({"name": "tada"})).await.expect(status);
-                client.delete(&one).await.expect(status);
-            }
-        }
-        let missing = format!("/projects/{id}/merge_requests/99");
-        for list in [format!("{missing}/award_emoji"), format!("{path}/notes/99999/award_emoji")] {
-            root.get(&list).await.expect(404);
-            root.post(&list, json!({"name": "tada"})).await.expect(404);
-        }
-        let shown = root.get(&path).await.expect(200).json();
-        assert_eq!((&shown["upvotes"], &shown["downvotes"]), (&json!(1), &json!(1)));
-        // A note that is the name of an emoji awards it.
-        let award = ann.client.post(&format!("{path}/notes"), json!({"body": ":thumbsup:"})).await.expect(201).json();
-        assert_eq!(award["awardable_type"], "MergeRequest");
-        assert_eq!(root.get(&path).await.expect(200).json()["upvotes"], 2);
-        // Votes and notes go with who gave them.
-        ann.client.post(&format!("{path}/notes"), json!({"body": "gone"})).await.expect(201);
-        root.delete(&format!("/users/{}?hard_delete=true", ann.id)).await.expect(204);
-        server.finish_jobs().await;
-        let shown = root.get(&path).await.expect(200).json();
-        assert_eq!((&shown["upvotes"], &shown["user_notes_count"]), (&json!(1), &json!(1)));
+    root.get(&missing).await.expect(404);
+    root.post(&missing, json!({"body": "x"})).await.expect(404);
+    for blank in [json!({}), json!({"body": " "})] {
+        root.post(&notes, blank.clone()).await.expect(400);
+        root.put(&format!("{notes}/{hush}"), blank).await.expect(400);
     }
+    root.get(&format!("{notes}?sort=up")).await.expect(400);
+    root.get(&format!("{notes}/x")).await.expect(400);
+    root.delete(&format!("{notes}/x")).await.expect(400);
+    let huge = json!({"body": "x".repeat(13 << 20)});
+    root.post(&notes, huge.clone()).await.expect(413);
+    root.put(&format!("{notes}/{hush}"), huge).await.expect(413);
+    // In a private project, who may not read the code may not read them.
+    root.put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
+    guest.client.get(&notes).await.expect(404);
+    guest.client.post(&notes, json!({"body": "x"})).await.expect(404);
 }
+
+async fn emoji_are_awarded_to_merge_requests_and_their_notes(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "awarded").await;
+    let id = project.id;
+    let ann = server.person("ann").await;
+    let ben = server.person("ben").await.client;
+    let narrow = server.with_token(&server.token_of(ann.id, &["read_user"]).await);
+    let iid = propose(&root, id, "feature/x", "main", json!({})).await;
+    let path = format!("/projects/{id}/merge_requests/{iid}");
+    let note = root.post(&format!("{path}/notes"), json!({"body": "n"})).await.expect(201).json();
+    let note = format!("{path}/notes/{}", places::id(&note));
+    for (to, kind) in [(&path, "MergeRequest"), (&note, "Note")] {
+        let list = format!("{to}/award_emoji");
+        let made = ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(201).json();
+        assert_eq!((&made["awardable_type"], &made["user"]["username"]), (&json!(kind), &json!("ann")));
+        ann.client.post(&list, json!({"name": "thumbsup"})).await.expect(404);
+        root.post(&list, json!({"name": "+1"})).await.expect(404);
+        ben.post(&list, json!({"name": "+1"})).await.expect(201);
+        ben.post(&list, json!({"name": "thumbsdown"})).await.expect(201);
+        assert_eq!(
+            root.get(&list).await.expect(200).pluck("name"),
+            ["thumbsup", "thumbsup", "thumbsdown"].map(|name| json!(name))
+        );
+        let one = format!("{list}/{}", places::id(&made));
+        assert_eq!(root.get(&one).await.expect(200).json(), made);
+        let other = server.person(&format!("other-{}", kind.to_lowercase())).await;
+        other.client.delete(&one).await.expect(401);
+        let old = ann.client.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+        old.delete(&one).await.expect(412);
+        ann.client.delete(&one).await.expect(204);
+        for answer in [root.get(&one).await, root.delete(&one).await] {
+            answer.expect(404);
+        }
+        root.get(&format!("{list}?page=x")).await.expect(400);
+        root.get(&format!("{list}/x")).await.expect(400);
+        root.delete(&format!("{list}/x")).await.expect(400);
+        root.post(&list, json!({})).await.expect(400);
+        root.post(&list, json!({"name": "x".repeat(2 << 20)})).await.expect(413);
+        for client in [&narrow, &server.anonymous()] {
+            let status = if std::ptr::eq(client, &narrow) { 403 } else { 401 };
+            client.get(&list).await.expect(status);
+            client.get(&one).await.expect(status);
+            client.post(&list, json!({"name": "tada"})).await.expect(status);
+            client.delete(&one).await.expect(status);
+        }
+    }
+    let missing = format!("/projects/{id}/merge_requests/99");
+    for list in [format!("{missing}/award_emoji"), format!("{path}/notes/99999/award_emoji")] {
+        root.get(&list).await.expect(404);
+        root.post(&list, json!({"name": "tada"})).await.expect(404);
+    }
+    let shown = root.get(&path).await.expect(200).json();
+    assert_eq!((&shown["upvotes"], &shown["downvotes"]), (&json!(1), &json!(1)));
+    // A note that is the name of an emoji awards it.
+    let award = ann.client.post(&format!("{path}/notes"), json!({"body": ":thumbsup:"})).await.expect(201).json();
+    assert_eq!(award["awardable_type"], "MergeRequest");
+    assert_eq!(root.get(&path).await.expect(200).json()["upvotes"], 2);
+    // Votes and notes go with who gave them.
+    ann.client.post(&format!("{path}/notes"), json!({"body": "gone"})).await.expect(201);
+    root.delete(&format!("/users/{}?hard_delete=true", ann.id)).await.expect(204);
+    server.finish_jobs().await;
+    let shown = root.get(&path).await.expect(200).json();
+    assert_eq!((&shown["upvotes"], &shown["user_notes_count"]), (&json!(1), &json!(1)));
+}
+
+on_every_database![notes_are_written_read_changed_and_removed, emoji_are_awarded_to_merge_requests_and_their_notes,];

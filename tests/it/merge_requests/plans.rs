@@ -7,7 +7,7 @@ use super::{propose, public_project};
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::places::{group, join};
 use crate::support::plans::{plan, statements, whole_reads};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// How many merge requests there are beside the few that are looked for.
 const MANY: usize = 20_000;
@@ -79,10 +79,7 @@ const QUERIES: &[&str] = &[
 /// Many merge requests of a project, behind the server's back, with what they are looked for by.
 async fn crowd(server: &TestServer, project_id: i64, label_id: i64) {
     let db = server.backend.database.write();
-    let numbers = format!(
-        "WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})",
-        MANY + 99
-    );
+    let numbers = format!("WITH RECURSIVE n(i) AS (SELECT 100 UNION ALL SELECT i + 1 FROM n WHERE i < {})", MANY + 99);
     let time = "'2025-01-01T00:00:00+00:00'";
     let merge_requests = format!(
         "{numbers} INSERT INTO merge_requests (target_project_id, source_project_id, iid, author_id, title, \
@@ -108,9 +105,7 @@ async fn crowded(server: &TestServer) -> (i64, Project<'_>) {
     let engines = group(&root, "engines", json!({"visibility": "public"})).await;
     let one = public_project(server, "one").await;
     let transfer = format!("/projects/{}/transfer", one.id);
-    root.put(&transfer, json!({"namespace": engines}))
-        .await
-        .expect(200);
+    root.put(&transfer, json!({"namespace": engines})).await.expect(200);
     one.import(&NewCommit {
         branch: "needle",
         from: Some("refs/heads/main"),
@@ -123,38 +118,38 @@ async fn crowded(server: &TestServer) -> (i64, Project<'_>) {
     (engines, one)
 }
 
-scenario! {
-    async fn no_list_reads_the_whole_table(server) {
-        let root = server.root();
-        let (engines, one) = crowded(&server).await;
-        let ada = server.person("ada").await;
-        join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
-        let path = format!("/projects/{}/merge_requests/1", one.id);
-        root.put(&path, json!({"assignee_ids": [ada.id]})).await.expect(200);
-        let lists = [
-            "/merge_requests?scope=all".to_owned(),
-            format!("/groups/{engines}/merge_requests?per_page=20"),
-            format!("/projects/{}/merge_requests?per_page=20", one.id),
-        ];
-        let whole = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "merge_requests").await;
-        assert!(whole.is_empty(), "{} statements read everything: {}", whole.len(), whole.join("\n\n"));
-    }
-
-    async fn rare_words_are_found_in_the_index_of_texts(server) {
-        let root = server.root();
-        crowded(&server).await;
-        let index = match server.backend.database.read().get_database_backend() {
-            DbBackend::Postgres => "ix_merge_requests_",
-            _ => "VIRTUAL TABLE INDEX",
-        };
-        let all = statements(&server, &root, "/merge_requests?scope=all&search=needle").await;
-        let mut found = false;
-        for sql in all.iter().filter(|sql| sql.contains("\"few\"")) {
-            let plan = plan(&server, sql, None).await;
-            found |= plan.iter().any(|line| line.contains(index));
-        }
-        assert!(found, "{all:#?}");
-        let found = root.get("/merge_requests?scope=all&search=needle").await.expect(200);
-        assert_eq!(found.pluck("title"), ["needle"]);
-    }
+async fn no_list_reads_the_whole_table(server: TestServer) {
+    let root = server.root();
+    let (engines, one) = crowded(&server).await;
+    let ada = server.person("ada").await;
+    join(&root, &format!("/groups/{engines}"), ada.id, 30).await;
+    let path = format!("/projects/{}/merge_requests/1", one.id);
+    root.put(&path, json!({"assignee_ids": [ada.id]})).await.expect(200);
+    let lists = [
+        "/merge_requests?scope=all".to_owned(),
+        format!("/groups/{engines}/merge_requests?per_page=20"),
+        format!("/projects/{}/merge_requests?per_page=20", one.id),
+    ];
+    let whole = whole_reads(&server, &[&root, &ada.client], &lists, QUERIES, "merge_requests").await;
+    assert!(whole.is_empty(), "{} statements read everything: {}", whole.len(), whole.join("\n\n"));
 }
+
+async fn rare_words_are_found_in_the_index_of_texts(server: TestServer) {
+    let root = server.root();
+    crowded(&server).await;
+    let index = match server.backend.database.read().get_database_backend() {
+        DbBackend::Postgres => "ix_merge_requests_",
+        _ => "VIRTUAL TABLE INDEX",
+    };
+    let all = statements(&server, &root, "/merge_requests?scope=all&search=needle").await;
+    let mut found = false;
+    for sql in all.iter().filter(|sql| sql.contains("\"few\"")) {
+        let plan = plan(&server, sql, None).await;
+        found |= plan.iter().any(|line| line.contains(index));
+    }
+    assert!(found, "{all:#?}");
+    let found = root.get("/merge_requests?scope=all&search=needle").await.expect(200);
+    assert_eq!(found.pluck("title"), ["needle"]);
+}
+
+on_every_database![no_list_reads_the_whole_table, rare_words_are_found_in_the_index_of_texts,];

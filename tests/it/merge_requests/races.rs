@@ -6,69 +6,70 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{propose, public_project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn many_at_once_get_numbers_without_a_gap(server) {
-        let root = server.root();
-        let project = public_project(&server, "busy").await;
-        let id = project.id;
-        for number in 0..30 {
-            project.git(&["branch", &format!("b{number}"), "feature/x"]);
-        }
-        let path = format!("/projects/{id}/merge_requests");
-        let made = join_all((0..40).map(|number| {
-            // Some branches are proposed twice, and some titles do not do: these must take no number.
-            let title = if number % 10 == 9 { " ".to_owned() } else { format!("Number {number}") };
-            let body = json!({"source_branch": format!("b{}", number % 30), "target_branch": "main", "title": title});
-            root.post(&path, body)
-        }))
-        .await;
-        let statuses: BTreeSet<u16> = made.iter().map(|answer| answer.status).collect();
-        assert_eq!(statuses, [201, 400, 409].into());
-        let numbers: BTreeSet<i64> = made
-            .iter()
-            .filter(|answer| answer.status == 201)
-            .map(|answer| answer.json()["iid"].as_i64().expect("a number"))
-            .collect();
-        // Of thirty branches, three were proposed with a blank title only.
-        assert_eq!(numbers, (1..=27).collect());
+async fn many_at_once_get_numbers_without_a_gap(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "busy").await;
+    let id = project.id;
+    for number in 0..30 {
+        project.git(&["branch", &format!("b{number}"), "feature/x"]);
     }
+    let path = format!("/projects/{id}/merge_requests");
+    let made = join_all((0..40).map(|number| {
+        // Some branches are proposed twice, and some titles do not do: these must take no number.
+        let title = if number % 10 == 9 { " ".to_owned() } else { format!("Number {number}") };
+        let body = json!({"source_branch": format!("b{}", number % 30), "target_branch": "main", "title": title});
+        root.post(&path, body)
+    }))
+    .await;
+    let statuses: BTreeSet<u16> = made.iter().map(|answer| answer.status).collect();
+    assert_eq!(statuses, [201, 400, 409].into());
+    let numbers: BTreeSet<i64> = made
+        .iter()
+        .filter(|answer| answer.status == 201)
+        .map(|answer| answer.json()["iid"].as_i64().expect("a number"))
+        .collect();
+    // Of thirty branches, three were proposed with a blank title only.
+    assert_eq!(numbers, (1..=27).collect());
+}
 
-    async fn one_of_two_is_opened_again(server) {
-        let root = server.root();
-        let project = public_project(&server, "torn").await;
-        let id = project.id;
-        let first = propose(&root, id, "feature/x", "main", json!({})).await;
-        let path = |iid: i64| format!("/projects/{id}/merge_requests/{iid}");
+async fn one_of_two_is_opened_again(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "torn").await;
+    let id = project.id;
+    let first = propose(&root, id, "feature/x", "main", json!({})).await;
+    let path = |iid: i64| format!("/projects/{id}/merge_requests/{iid}");
+    root.put(&path(first), json!({"state_event": "close"})).await.expect(200);
+    let second = propose(&root, id, "feature/x", "main", json!({})).await;
+    for _ in 0..5 {
+        root.put(&path(second), json!({"state_event": "close"})).await.expect(200);
         root.put(&path(first), json!({"state_event": "close"})).await.expect(200);
-        let second = propose(&root, id, "feature/x", "main", json!({})).await;
-        for _ in 0..5 {
-            root.put(&path(second), json!({"state_event": "close"})).await.expect(200);
-            root.put(&path(first), json!({"state_event": "close"})).await.expect(200);
-            let (path_of_first, path_of_second, reopen) = (path(first), path(second), json!({"state_event": "reopen"}));
-            let (one, other) = tokio::join!(
-                root.put(&path_of_first, reopen.clone()),
-                root.put(&path_of_second, reopen.clone()),
-            );
-            let mut statuses = [one.status, other.status];
-            statuses.sort_unstable();
-            assert_eq!(statuses, [200, 409]);
-        }
-    }
-
-    async fn an_edit_and_a_removal_at_once_leave_one_outcome(server) {
-        let root = server.root();
-        let project = public_project(&server, "gone").await;
-        let id = project.id;
-        for _ in 0..5 {
-            let iid = propose(&root, id, "feature/x", "main", json!({})).await;
-            let path = format!("/projects/{id}/merge_requests/{iid}");
-            let (edited, removed) =
-                tokio::join!(root.put(&path, json!({"state_event": "close"})), root.delete(&path));
-            assert!([200, 404].contains(&edited.status), "{edited:?}");
-            assert_eq!(removed.status, 204);
-            root.get(&path).await.expect(404);
-        }
+        let (path_of_first, path_of_second, reopen) = (path(first), path(second), json!({"state_event": "reopen"}));
+        let (one, other) =
+            tokio::join!(root.put(&path_of_first, reopen.clone()), root.put(&path_of_second, reopen.clone()),);
+        let mut statuses = [one.status, other.status];
+        statuses.sort_unstable();
+        assert_eq!(statuses, [200, 409]);
     }
 }
+
+async fn an_edit_and_a_removal_at_once_leave_one_outcome(server: TestServer) {
+    let root = server.root();
+    let project = public_project(&server, "gone").await;
+    let id = project.id;
+    for _ in 0..5 {
+        let iid = propose(&root, id, "feature/x", "main", json!({})).await;
+        let path = format!("/projects/{id}/merge_requests/{iid}");
+        let (edited, removed) = tokio::join!(root.put(&path, json!({"state_event": "close"})), root.delete(&path));
+        assert!([200, 404].contains(&edited.status), "{edited:?}");
+        assert_eq!(removed.status, 204);
+        root.get(&path).await.expect(404);
+    }
+}
+
+on_every_database![
+    many_at_once_get_numbers_without_a_gap,
+    one_of_two_is_opened_again,
+    an_edit_and_a_removal_at_once_leave_one_outcome,
+];

@@ -22,10 +22,7 @@ struct Scene<'a> {
 impl<'a> Scene<'a> {
     async fn new(server: &'a TestServer, name: &str) -> Self {
         let project = Project::filled(server, name, Visibility::Public).await;
-        let scene = Self {
-            project,
-            root: server.root(),
-        };
+        let scene = Self { project, root: server.root() };
         scene.propose("feature/x", json!({})).await;
         scene
     }
@@ -36,18 +33,10 @@ impl<'a> Scene<'a> {
 
     /// Makes a merge request into `main`, and gives its number.
     async fn propose(&self, branch: &str, more: Value) -> i64 {
-        let mut body =
-            json!({"source_branch": branch, "target_branch": "main", "title": format!("Add {branch}")});
-        let Value::Object(more) = more else {
-            panic!("an object")
-        };
+        let mut body = json!({"source_branch": branch, "target_branch": "main", "title": format!("Add {branch}")});
+        let Value::Object(more) = more else { panic!("an object") };
         body.as_object_mut().expect("an object").extend(more);
-        let made = self
-            .root
-            .post(&self.url("/merge_requests"), body)
-            .await
-            .expect(201)
-            .json();
+        let made = self.root.post(&self.url("/merge_requests"), body).await.expect(201).json();
         made["iid"].as_i64().expect("a number")
     }
 
@@ -80,9 +69,6 @@ impl<'a> Scene<'a> {
     async fn notes(&self, iid: i64) -> Vec<String> {
         let url = self.url(&format!("/merge_requests/{iid}/notes?sort=asc&per_page=100"));
         let notes = self.root.get(&url).await.expect(200).pluck("body");
-        notes
-            .iter()
-            .map(|body| body.as_str().expect("text").to_owned())
-            .collect()
+        notes.iter().map(|body| body.as_str().expect("text").to_owned()).collect()
     }
 }

@@ -7,7 +7,7 @@ use super::Scene;
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::git::{Work, address};
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// A copy of the project in which the administrator works.
 async fn copy(server: &TestServer, path: &str) -> (Work, Work) {
@@ -18,144 +18,159 @@ async fn copy(server: &TestServer, path: &str) -> (Work, Work) {
     (work, copy)
 }
 
-scenario! {
-    async fn a_push_to_the_source_makes_it_longer(server) {
-        let scene = Scene::new(&server, "longer").await;
-        let (_work, copy) = copy(&server, "root/longer").await;
-        copy.git(&["checkout", "--quiet", "feature/x"]).await;
-        copy.commit("one", "1").await;
-        let tip = copy.commit("two", "2").await;
-        copy.git(&["push", "--quiet", "origin", "feature/x"]).await;
-        let read = scene.read(1).await;
-        assert_eq!((&read["sha"], &read["merge_status"]), (&json!(tip), &json!("can_be_merged")));
-        assert_eq!(read["changes_count"], "3");
-        let one = copy.git(&["rev-parse", "--short=8", "HEAD~1"]).await;
-        let note = format!("added 2 commits\n\n* {one} - one\n* {} - two", &tip[..8]);
-        assert_eq!(scene.notes(1).await, [note]);
-        server.finish_jobs().await;
-        copy.git(&["fetch", "--quiet", "origin", "refs/merge-requests/1/head"]).await;
-        assert_eq!(copy.git(&["rev-parse", "FETCH_HEAD"]).await, tip);
-        copy.commit("three", "3").await;
-        let refused = copy.run(&["push", "origin", "HEAD:refs/merge-requests/1/head"]).await;
-        assert!(!refused.status.success());
-    }
-
-    async fn a_rewritten_source_is_followed(server) {
-        let scene = Scene::new(&server, "rewritten").await;
-        let (_work, copy) = copy(&server, "root/rewritten").await;
-        copy.git(&["checkout", "--quiet", "-b", "feature/x", "origin/main"]).await;
-        let tip = copy.commit("other", "1").await;
-        copy.git(&["push", "--quiet", "--force", "origin", "feature/x"]).await;
-        let read = scene.read(1).await;
-        assert_eq!((&read["sha"], &read["changes_count"]), (&json!(tip), &json!("1")));
-        server.finish_jobs().await;
-        assert_eq!(scene.read(1).await["diff_refs"], json!({
-            "base_sha": scene.project.id("main"), "head_sha": tip, "start_sha": scene.project.id("main"),
-        }));
-        scene.merge(1, json!({"sha": tip})).await.expect(200);
-    }
-
-    async fn the_removal_of_its_source_closes_it(server) {
-        let scene = Scene::new(&server, "orphan").await;
-        let branch = scene.project.url("/branches/feature%2Fx");
-        scene.root.delete(&branch).await.expect(204);
-        let read = scene.read(1).await;
-        assert_eq!((&read["state"], &read["closed_by"]["username"]), (&json!("closed"), &json!("root")));
-        assert_eq!(scene.notes(1).await, ["closed"]);
-        // Its commits are kept for whoever wants it back.
-        let commits = scene.root.get(&scene.url("/merge_requests/1/commits")).await.expect(200);
-        assert_eq!(commits.pluck("title"), ["Change feature/x"]);
-    }
-
-    async fn a_merge_by_hand_is_found_when_it_is_pushed(server) {
-        let scene = Scene::new(&server, "byhand").await;
-        let (_work, copy) = copy(&server, "root/byhand").await;
-        copy.git(&["merge", "--quiet", "--no-edit", "origin/feature/x"]).await;
-        copy.git(&["push", "--quiet", "origin", "main"]).await;
-        let read = scene.read(1).await;
-        assert_eq!((&read["state"], &read["merged_by"]["username"]), (&json!("merged"), &json!("root")));
-        assert_eq!((&read["merge_commit_sha"], &read["merged_at"].is_string()), (&Value::Null, &true));
-        assert_eq!(scene.notes(1).await, ["merged"]);
-    }
-
-    async fn other_pushes_to_the_target_leave_it_open(server) {
-        let scene = Scene::new(&server, "others").await;
-        assert_eq!(scene.read(1).await["merge_status"], "can_be_merged");
-        let body = json!({"branch": "main", "content": "x", "commit_message": "Other"});
-        scene.root.post(&scene.project.url("/files/other"), body).await.expect(201);
-        let listed = scene.root.get(&scene.url("/merge_requests")).await.expect(200).json();
-        assert_eq!((&listed[0]["state"], &listed[0]["merge_status"]), (&json!("opened"), &json!("unchecked")));
-        assert_eq!(scene.read(1).await["merge_status"], "can_be_merged");
-        let listed = scene.root.get(&scene.url("/merge_requests")).await.expect(200).json();
-        assert_eq!(listed[0]["merge_status"], "can_be_merged");
-    }
-
-    async fn a_fork_brings_its_commits_along(server) {
-        let project = Project::filled(&server, "origin", Visibility::Public).await;
-        let ann = server.person("ann").await;
-        let fork = ann.client.post(&format!("/projects/{}/fork", project.id), json!({})).await.expect(201).json();
-        server.finish_jobs().await;
-        let (fork, id) = (fork["id"].as_i64().expect("an id"), project.id);
-        let body = json!({
-            "branch": "topic", "start_branch": "main", "commit_message": "Topic",
-            "actions": [{"action": "create", "file_path": "topic.txt", "content": "1\n"}],
-        });
-        let made = ann.client.post(&format!("/projects/{fork}/repository/commits"), body).await.expect(201).json();
-        let body = json!({"source_branch": "topic", "target_branch": "main", "target_project_id": id, "title": "Topic"});
-        let proposed = ann.client.post(&format!("/projects/{fork}/merge_requests"), body).await.expect(201).json();
-        assert_eq!((&proposed["project_id"], &proposed["source_project_id"]), (&json!(id), &json!(fork)));
-        assert_eq!((&proposed["sha"], project.id("refs/merge-requests/1/head")), (&made["id"], made["id"].as_str().expect("an id").to_owned()));
-        let body = json!({"branch": "topic", "content": "2\n", "commit_message": "More"});
-        ann.client.put(&format!("/projects/{fork}/repository/files/topic.txt"), body).await.expect(200);
-        let read = server.root().get(&format!("/projects/{id}/merge_requests/1")).await.expect(200).json();
-        assert_eq!(read["merge_status"], "can_be_merged");
-        let body = json!({"should_remove_source_branch": true});
-        let merged = server.root().put(&format!("/projects/{id}/merge_requests/1/merge"), body).await.expect(200).json();
-        assert_eq!((&merged["state"], &merged["sha"]), (&json!("merged"), &read["sha"]));
-        assert_eq!(project.git(&["show", "main:topic.txt"]), "2");
-        server.finish_jobs().await;
-        // Who merged may not write to the fork of somebody else; administrators may.
-        ann.client.get(&format!("/projects/{fork}/repository/branches/topic")).await.expect(404);
-        project.fsck();
-    }
-
-    async fn a_fork_that_is_gone_leaves_what_can_be_merged(server) {
-        let project = Project::filled(&server, "origin", Visibility::Public).await;
-        let ann = server.person("ann").await;
-        let fork = ann.client.post(&format!("/projects/{}/fork", project.id), json!({})).await.expect(201).json();
-        server.finish_jobs().await;
-        let (fork, id) = (fork["id"].as_i64().expect("an id"), project.id);
-        let body = json!({
-            "branch": "topic", "start_branch": "main", "commit_message": "Topic",
-            "actions": [{"action": "create", "file_path": "topic.txt", "content": "1\n"}],
-        });
-        ann.client.post(&format!("/projects/{fork}/repository/commits"), body).await.expect(201);
-        let body = json!({"source_branch": "topic", "target_branch": "main", "target_project_id": id, "title": "Topic"});
-        ann.client.post(&format!("/projects/{fork}/merge_requests"), body).await.expect(201);
-        ann.client.delete(&format!("/projects/{fork}")).await.expect(202);
-        server.finish_jobs().await;
-        let url = format!("/projects/{id}/merge_requests/1");
-        let read = server.root().get(&url).await.expect(200).json();
-        assert_eq!((&read["source_project_id"], &read["state"]), (&Value::Null, &json!("opened")));
-        server.root().put(&format!("{url}/rebase"), json!({})).await.expect(403);
-        server.root().put(&format!("{url}/merge"), json!({})).await.expect(200);
-        assert_eq!(project.git(&["show", "main:topic.txt"]), "1");
-    }
-
-    async fn a_branch_may_be_source_of_one_and_target_of_another(server) {
-        let scene = Scene::new(&server, "chain").await;
-        scene.project.import(&NewCommit {
-            branch: "upon",
-            from: Some("feature/x"),
-            time: 1_600_000_500,
-            changes: file("upon.txt", "u\n"),
-            ..NewCommit::default()
-        });
-        let upon = scene.propose("upon", json!({"target_branch": "feature/x"})).await;
-        scene.merge(upon, json!({})).await.expect(200);
-        let read = scene.read(1).await;
-        assert_eq!((&read["sha"], &read["state"]), (&json!(scene.project.id("feature/x")), &json!("opened")));
-        scene.merge(1, json!({})).await.expect(200);
-        assert_eq!(scene.project.git(&["show", "main:upon.txt"]), "u");
-    }
+async fn a_push_to_the_source_makes_it_longer(server: TestServer) {
+    let scene = Scene::new(&server, "longer").await;
+    let (_work, copy) = copy(&server, "root/longer").await;
+    copy.git(&["checkout", "--quiet", "feature/x"]).await;
+    copy.commit("one", "1").await;
+    let tip = copy.commit("two", "2").await;
+    copy.git(&["push", "--quiet", "origin", "feature/x"]).await;
+    let read = scene.read(1).await;
+    assert_eq!((&read["sha"], &read["merge_status"]), (&json!(tip), &json!("can_be_merged")));
+    assert_eq!(read["changes_count"], "3");
+    let one = copy.git(&["rev-parse", "--short=8", "HEAD~1"]).await;
+    let note = format!("added 2 commits\n\n* {one} - one\n* {} - two", &tip[..8]);
+    assert_eq!(scene.notes(1).await, [note]);
+    server.finish_jobs().await;
+    copy.git(&["fetch", "--quiet", "origin", "refs/merge-requests/1/head"]).await;
+    assert_eq!(copy.git(&["rev-parse", "FETCH_HEAD"]).await, tip);
+    copy.commit("three", "3").await;
+    let refused = copy.run(&["push", "origin", "HEAD:refs/merge-requests/1/head"]).await;
+    assert!(!refused.status.success());
 }
+
+async fn a_rewritten_source_is_followed(server: TestServer) {
+    let scene = Scene::new(&server, "rewritten").await;
+    let (_work, copy) = copy(&server, "root/rewritten").await;
+    copy.git(&["checkout", "--quiet", "-b", "feature/x", "origin/main"]).await;
+    let tip = copy.commit("other", "1").await;
+    copy.git(&["push", "--quiet", "--force", "origin", "feature/x"]).await;
+    let read = scene.read(1).await;
+    assert_eq!((&read["sha"], &read["changes_count"]), (&json!(tip), &json!("1")));
+    server.finish_jobs().await;
+    assert_eq!(
+        scene.read(1).await["diff_refs"],
+        json!({
+            "base_sha": scene.project.id("main"), "head_sha": tip, "start_sha": scene.project.id("main"),
+        })
+    );
+    scene.merge(1, json!({"sha": tip})).await.expect(200);
+}
+
+async fn the_removal_of_its_source_closes_it(server: TestServer) {
+    let scene = Scene::new(&server, "orphan").await;
+    let branch = scene.project.url("/branches/feature%2Fx");
+    scene.root.delete(&branch).await.expect(204);
+    let read = scene.read(1).await;
+    assert_eq!((&read["state"], &read["closed_by"]["username"]), (&json!("closed"), &json!("root")));
+    assert_eq!(scene.notes(1).await, ["closed"]);
+    // Its commits are kept for whoever wants it back.
+    let commits = scene.root.get(&scene.url("/merge_requests/1/commits")).await.expect(200);
+    assert_eq!(commits.pluck("title"), ["Change feature/x"]);
+}
+
+async fn a_merge_by_hand_is_found_when_it_is_pushed(server: TestServer) {
+    let scene = Scene::new(&server, "byhand").await;
+    let (_work, copy) = copy(&server, "root/byhand").await;
+    copy.git(&["merge", "--quiet", "--no-edit", "origin/feature/x"]).await;
+    copy.git(&["push", "--quiet", "origin", "main"]).await;
+    let read = scene.read(1).await;
+    assert_eq!((&read["state"], &read["merged_by"]["username"]), (&json!("merged"), &json!("root")));
+    assert_eq!((&read["merge_commit_sha"], &read["merged_at"].is_string()), (&Value::Null, &true));
+    assert_eq!(scene.notes(1).await, ["merged"]);
+}
+
+async fn other_pushes_to_the_target_leave_it_open(server: TestServer) {
+    let scene = Scene::new(&server, "others").await;
+    assert_eq!(scene.read(1).await["merge_status"], "can_be_merged");
+    let body = json!({"branch": "main", "content": "x", "commit_message": "Other"});
+    scene.root.post(&scene.project.url("/files/other"), body).await.expect(201);
+    let listed = scene.root.get(&scene.url("/merge_requests")).await.expect(200).json();
+    assert_eq!((&listed[0]["state"], &listed[0]["merge_status"]), (&json!("opened"), &json!("unchecked")));
+    assert_eq!(scene.read(1).await["merge_status"], "can_be_merged");
+    let listed = scene.root.get(&scene.url("/merge_requests")).await.expect(200).json();
+    assert_eq!(listed[0]["merge_status"], "can_be_merged");
+}
+
+async fn a_fork_brings_its_commits_along(server: TestServer) {
+    let project = Project::filled(&server, "origin", Visibility::Public).await;
+    let ann = server.person("ann").await;
+    let fork = ann.client.post(&format!("/projects/{}/fork", project.id), json!({})).await.expect(201).json();
+    server.finish_jobs().await;
+    let (fork, id) = (fork["id"].as_i64().expect("an id"), project.id);
+    let body = json!({
+        "branch": "topic", "start_branch": "main", "commit_message": "Topic",
+        "actions": [{"action": "create", "file_path": "topic.txt", "content": "1\n"}],
+    });
+    let made = ann.client.post(&format!("/projects/{fork}/repository/commits"), body).await.expect(201).json();
+    let body = json!({"source_branch": "topic", "target_branch": "main", "target_project_id": id, "title": "Topic"});
+    let proposed = ann.client.post(&format!("/projects/{fork}/merge_requests"), body).await.expect(201).json();
+    assert_eq!((&proposed["project_id"], &proposed["source_project_id"]), (&json!(id), &json!(fork)));
+    assert_eq!(
+        (&proposed["sha"], project.id("refs/merge-requests/1/head")),
+        (&made["id"], made["id"].as_str().expect("an id").to_owned())
+    );
+    let body = json!({"branch": "topic", "content": "2\n", "commit_message": "More"});
+    ann.client.put(&format!("/projects/{fork}/repository/files/topic.txt"), body).await.expect(200);
+    let read = server.root().get(&format!("/projects/{id}/merge_requests/1")).await.expect(200).json();
+    assert_eq!(read["merge_status"], "can_be_merged");
+    let body = json!({"should_remove_source_branch": true});
+    let merged = server.root().put(&format!("/projects/{id}/merge_requests/1/merge"), body).await.expect(200).json();
+    assert_eq!((&merged["state"], &merged["sha"]), (&json!("merged"), &read["sha"]));
+    assert_eq!(project.git(&["show", "main:topic.txt"]), "2");
+    server.finish_jobs().await;
+    // Who merged may not write to the fork of somebody else; administrators may.
+    ann.client.get(&format!("/projects/{fork}/repository/branches/topic")).await.expect(404);
+    project.fsck();
+}
+
+async fn a_fork_that_is_gone_leaves_what_can_be_merged(server: TestServer) {
+    let project = Project::filled(&server, "origin", Visibility::Public).await;
+    let ann = server.person("ann").await;
+    let fork = ann.client.post(&format!("/projects/{}/fork", project.id), json!({})).await.expect(201).json();
+    server.finish_jobs().await;
+    let (fork, id) = (fork["id"].as_i64().expect("an id"), project.id);
+    let body = json!({
+        "branch": "topic", "start_branch": "main", "commit_message": "Topic",
+        "actions": [{"action": "create", "file_path": "topic.txt", "content": "1\n"}],
+    });
+    ann.client.post(&format!("/projects/{fork}/repository/commits"), body).await.expect(201);
+    let body = json!({"source_branch": "topic", "target_branch": "main", "target_project_id": id, "title": "Topic"});
+    ann.client.post(&format!("/projects/{fork}/merge_requests"), body).await.expect(201);
+    ann.client.delete(&format!("/projects/{fork}")).await.expect(202);
+    server.finish_jobs().await;
+    let url = format!("/projects/{id}/merge_requests/1");
+    let read = server.root().get(&url).await.expect(200).json();
+    assert_eq!((&read["source_project_id"], &read["state"]), (&Value::Null, &json!("opened")));
+    server.root().put(&format!("{url}/rebase"), json!({})).await.expect(403);
+    server.root().put(&format!("{url}/merge"), json!({})).await.expect(200);
+    assert_eq!(project.git(&["show", "main:topic.txt"]), "1");
+}
+
+async fn a_branch_may_be_source_of_one_and_target_of_another(server: TestServer) {
+    let scene = Scene::new(&server, "chain").await;
+    scene.project.import(&NewCommit {
+        branch: "upon",
+        from: Some("feature/x"),
+        time: 1_600_000_500,
+        changes: file("upon.txt", "u\n"),
+        ..NewCommit::default()
+    });
+    let upon = scene.propose("upon", json!({"target_branch": "feature/x"})).await;
+    scene.merge(upon, json!({})).await.expect(200);
+    let read = scene.read(1).await;
+    assert_eq!((&read["sha"], &read["state"]), (&json!(scene.project.id("feature/x")), &json!("opened")));
+    scene.merge(1, json!({})).await.expect(200);
+    assert_eq!(scene.project.git(&["show", "main:upon.txt"]), "u");
+}
+
+on_every_database![
+    a_push_to_the_source_makes_it_longer,
+    a_rewritten_source_is_followed,
+    the_removal_of_its_source_closes_it,
+    a_merge_by_hand_is_found_when_it_is_pushed,
+    other_pushes_to_the_target_leave_it_open,
+    a_fork_brings_its_commits_along,
+    a_fork_that_is_gone_leaves_what_can_be_merged,
+    a_branch_may_be_source_of_one_and_target_of_another,
+];

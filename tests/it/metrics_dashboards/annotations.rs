@@ -10,7 +10,7 @@ use super::{BUILT_IN, with_dashboards};
 use crate::feature_gates::gate;
 use crate::support::client::segment;
 use crate::support::places::{group, join, project};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 use crate::{clusters, environments};
 
 /// An environment of a project.
@@ -34,10 +34,7 @@ async fn cluster_of_group(server: &TestServer, namespace_id: i64) -> i64 {
         updated_at: Set(now()),
         ..Default::default()
     };
-    row.insert(server.backend.database.write())
-        .await
-        .expect("a cluster")
-        .id
+    row.insert(server.backend.database.write()).await.expect("a cluster").id
 }
 
 async fn open_gate(root: &Client) {
@@ -48,138 +45,163 @@ fn mark(path: &str) -> Value {
     json!({"dashboard_path": path, "starting_at": "2026-03-01T10:00:00Z", "description": "What happened"})
 }
 
-scenario! {
-    async fn times_are_marked_on_dashboards_of_environments_and_clusters(server) {
-        let root = server.root();
-        let (one, _) = with_dashboards(&server, "one", Visibility::Private).await;
-        let team = group(&root, "team", json!({})).await;
-        let of_environment = environment(&server, one.id).await;
-        let of_project = cluster(&server, one.id, "*").await;
-        let of_group = cluster_of_group(&server, team).await;
-        open_gate(&root).await;
-        for (path, environment_id, cluster_id) in [
-            (format!("/environments/{of_environment}"), json!(of_environment), json!(null)),
-            (format!("/clusters/{of_project}"), json!(null), json!(of_project)),
-            (format!("/clusters/{of_group}"), json!(null), json!(of_group)),
-        ] {
-            // The slash at the end may be there.
-            for slash in ["", "/"] {
-                let all = format!("{path}/metrics_dashboard/annotations{slash}");
-                // Not by `send`, which knows the document's form of the path alone.
-                let post = async |body: Value| {
-                    let answer = root.request(Method::POST, &all).json(&body).send().await.expect("an answer");
-                    assert_eq!(answer.status(), 201, "{all}");
-                    answer.json::<Value>().await.expect("JSON")
-                };
-                let made = post(mark(BUILT_IN)).await;
-                assert_eq!(made, json!({
+async fn times_are_marked_on_dashboards_of_environments_and_clusters(server: TestServer) {
+    let root = server.root();
+    let (one, _) = with_dashboards(&server, "one", Visibility::Private).await;
+    let team = group(&root, "team", json!({})).await;
+    let of_environment = environment(&server, one.id).await;
+    let of_project = cluster(&server, one.id, "*").await;
+    let of_group = cluster_of_group(&server, team).await;
+    open_gate(&root).await;
+    for (path, environment_id, cluster_id) in [
+        (format!("/environments/{of_environment}"), json!(of_environment), json!(null)),
+        (format!("/clusters/{of_project}"), json!(null), json!(of_project)),
+        (format!("/clusters/{of_group}"), json!(null), json!(of_group)),
+    ] {
+        // The slash at the end may be there.
+        for slash in ["", "/"] {
+            let all = format!("{path}/metrics_dashboard/annotations{slash}");
+            // Not by `send`, which knows the document's form of the path alone.
+            let post = async |body: Value| {
+                let answer = root.request(Method::POST, &all).json(&body).send().await.expect("an answer");
+                assert_eq!(answer.status(), 201, "{all}");
+                answer.json::<Value>().await.expect("JSON")
+            };
+            let made = post(mark(BUILT_IN)).await;
+            assert_eq!(
+                made,
+                json!({
                     "id": made["id"], "starting_at": "2026-03-01T10:00:00.000Z", "ending_at": null, "dashboard_path": BUILT_IN,
                     "description": "What happened", "environment_id": environment_id, "cluster_id": cluster_id,
-                }));
-                let mut span = mark(&segment(BUILT_IN));
-                span["ending_at"] = json!("2026-03-01T12:00:00+02:00");
-                let made = post(span).await;
-                assert_eq!((&made["ending_at"], &made["dashboard_path"]), (&json!("2026-03-01T10:00:00.000Z"), &json!(BUILT_IN)));
-            }
+                })
+            );
+            let mut span = mark(&segment(BUILT_IN));
+            span["ending_at"] = json!("2026-03-01T12:00:00+02:00");
+            let made = post(span).await;
+            assert_eq!(
+                (&made["ending_at"], &made["dashboard_path"]),
+                (&json!("2026-03-01T10:00:00.000Z"), &json!(BUILT_IN))
+            );
         }
-        let of_file = mark(&segment(".service/dashboards/a & b+c.yml"));
-        let all = |path: String| format!("{path}/metrics_dashboard/annotations");
-        let made = root.post(&all(format!("/environments/{of_environment}")), of_file.clone()).await.expect(201).json();
-        assert_eq!(made["dashboard_path"], ".service/dashboards/a & b+c.yml");
-        root.post(&all(format!("/clusters/{of_project}")), of_file.clone()).await.expect(201);
-        // A group has no files.
-        root.post(&all(format!("/clusters/{of_group}")), of_file).await.expect(400);
-        let db = server.backend.database.write();
-        assert_eq!(Entity::find().all(db).await.expect("rows").len(), 14);
-        projects::Entity::delete_by_id(one.id).exec(db).await.expect("a removal");
-        assert_eq!(Entity::find().all(db).await.expect("rows").len(), 4);
     }
-
-    async fn the_gate_is_closed_unless_somebody_opens_it(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let all = format!("/environments/{}/metrics_dashboard/annotations", environment(&server, work).await);
-        root.post(&all, mark(BUILT_IN)).await.expect(404);
-        root.post(&all, json!({})).await.expect(400);
-        server.anonymous().post(&all, json!({})).await.expect(401);
-        gate(&root, "metrics_dashboard_annotations", json!({"value": true, "user": "root"})).await;
-        root.post(&all, mark(BUILT_IN)).await.expect(201);
-        let ada = server.person("ada").await;
-        join(&root, &format!("/projects/{work}"), ada.id, 40).await;
-        ada.client.post(&all, mark(BUILT_IN)).await.expect(404);
-        open_gate(&root).await;
-        ada.client.post(&all, mark(BUILT_IN)).await.expect(201);
-        root.delete("/features/metrics_dashboard_annotations").await.expect(204);
-        root.post(&all, mark(BUILT_IN)).await.expect(404);
-    }
-
-    async fn developers_mark_and_others_do_not(server) {
-        let root = server.root();
-        let open = project(&root, "open", json!({"visibility": "public"})).await;
-        let hidden = project(&root, "hidden", json!({})).await;
-        let team = group(&root, "team", json!({"visibility": "public"})).await;
-        let secret = group(&root, "secret", json!({})).await;
-        open_gate(&root).await;
-        let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
-        for place in [format!("/projects/{open}"), format!("/groups/{team}")] {
-            join(&root, &place, reporter.id, 20).await;
-            join(&root, &place, developer.id, 30).await;
-        }
-        let all = |kind: &str, id: i64| format!("/{kind}/{id}/metrics_dashboard/annotations");
-        let stranger = server.person("stranger").await.client;
-        for path in [
-            all("environments", environment(&server, open).await),
-            all("clusters", cluster(&server, open, "*").await),
-            all("clusters", cluster_of_group(&server, team).await),
-        ] {
-            for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403), (&developer.client, 201)] {
-                client.post(&path, mark(BUILT_IN)).await.expect(status);
-            }
-        }
-        let unknown = stranger.post(&all("environments", 4711), mark(BUILT_IN)).await.expect(404);
-        for path in [
-            all("environments", environment(&server, hidden).await),
-            all("clusters", cluster(&server, hidden, "*").await),
-            all("clusters", cluster_of_group(&server, secret).await),
-            all("clusters", 4711),
-        ] {
-            assert_eq!(stranger.post(&path, mark(BUILT_IN)).await.expect(404).body, unknown.body, "{path}");
-        }
-        let of_hidden = environment(&server, project(&root, "third", json!({})).await).await;
-        root.post(&all("environments", of_hidden), mark(BUILT_IN)).await.expect(201);
-        let archived = cluster(&server, open, "archived").await;
-        root.post(&format!("/projects/{open}/archive"), json!({})).await.expect(201);
-        developer.client.post(&all("clusters", archived), mark(BUILT_IN)).await.expect(403);
-    }
-
-    async fn what_breaks_a_rule_is_refused_by_name(server) {
-        let root = server.root();
-        let (one, _) = with_dashboards(&server, "one", Visibility::Private).await;
-        let all = format!("/environments/{}/metrics_dashboard/annotations", environment(&server, one.id).await);
-        open_gate(&root).await;
-        let message = async |change: Value| {
-            let mut body = mark(BUILT_IN);
-            body.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
-            root.post(&all, body).await.expect(400).json()["message"].clone()
-        };
-        let missing = root.post(&all, json!({})).await.expect(400).message();
-        assert_eq!(missing, "dashboard_path is missing, dashboard_path is empty, starting_at is missing, description is missing, description is empty");
-        assert_eq!(message(json!({"starting_at": ""})).await, "starting_at is missing");
-        assert_eq!(message(json!({"starting_at": "soon"})).await, "starting_at is invalid");
-        assert_eq!(message(json!({"ending_at": "soon"})).await, "ending_at is invalid");
-        assert_eq!(message(json!({"description": " "})).await, "description is empty");
-        assert_eq!(message(json!({"description": "x".repeat(256)})).await, "description is too long (maximum is 255 characters)");
-        assert_eq!(message(json!({"ending_at": "2026-03-01T09:59:59Z"})).await, json!({"ending_at": ["can't be before starting_at time"]}));
-        assert_eq!(message(json!({"dashboard_path": "README.md"})).await, "Dashboard with requested path can not be found");
-        assert_eq!(message(json!({"dashboard_path": "%FF"})).await, "dashboard_path is invalid");
-        let long = format!(".service/dashboards/{}.yml", "x".repeat(255));
-        assert_eq!(message(json!({"dashboard_path": long})).await, json!({"dashboard_path": ["is too long (maximum is 255 characters)"]}));
-        message(json!({"description": "a\0"})).await;
-        root.post("/environments/x/metrics_dashboard/annotations", mark(BUILT_IN)).await.expect(400);
-        // A span may end when it begins.
-        let mut moment = mark(BUILT_IN);
-        moment["ending_at"] = moment["starting_at"].clone();
-        root.post(&all, moment).await.expect(201);
-        assert_eq!(Entity::find().all(server.backend.database.read()).await.expect("rows").len(), 1);
-    }
+    let of_file = mark(&segment(".service/dashboards/a & b+c.yml"));
+    let all = |path: String| format!("{path}/metrics_dashboard/annotations");
+    let made = root.post(&all(format!("/environments/{of_environment}")), of_file.clone()).await.expect(201).json();
+    assert_eq!(made["dashboard_path"], ".service/dashboards/a & b+c.yml");
+    root.post(&all(format!("/clusters/{of_project}")), of_file.clone()).await.expect(201);
+    // A group has no files.
+    root.post(&all(format!("/clusters/{of_group}")), of_file).await.expect(400);
+    let db = server.backend.database.write();
+    assert_eq!(Entity::find().all(db).await.expect("rows").len(), 14);
+    projects::Entity::delete_by_id(one.id).exec(db).await.expect("a removal");
+    assert_eq!(Entity::find().all(db).await.expect("rows").len(), 4);
 }
+
+async fn the_gate_is_closed_unless_somebody_opens_it(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let all = format!("/environments/{}/metrics_dashboard/annotations", environment(&server, work).await);
+    root.post(&all, mark(BUILT_IN)).await.expect(404);
+    root.post(&all, json!({})).await.expect(400);
+    server.anonymous().post(&all, json!({})).await.expect(401);
+    gate(&root, "metrics_dashboard_annotations", json!({"value": true, "user": "root"})).await;
+    root.post(&all, mark(BUILT_IN)).await.expect(201);
+    let ada = server.person("ada").await;
+    join(&root, &format!("/projects/{work}"), ada.id, 40).await;
+    ada.client.post(&all, mark(BUILT_IN)).await.expect(404);
+    open_gate(&root).await;
+    ada.client.post(&all, mark(BUILT_IN)).await.expect(201);
+    root.delete("/features/metrics_dashboard_annotations").await.expect(204);
+    root.post(&all, mark(BUILT_IN)).await.expect(404);
+}
+
+async fn developers_mark_and_others_do_not(server: TestServer) {
+    let root = server.root();
+    let open = project(&root, "open", json!({"visibility": "public"})).await;
+    let hidden = project(&root, "hidden", json!({})).await;
+    let team = group(&root, "team", json!({"visibility": "public"})).await;
+    let secret = group(&root, "secret", json!({})).await;
+    open_gate(&root).await;
+    let (reporter, developer) = (server.person("reporter").await, server.person("developer").await);
+    for place in [format!("/projects/{open}"), format!("/groups/{team}")] {
+        join(&root, &place, reporter.id, 20).await;
+        join(&root, &place, developer.id, 30).await;
+    }
+    let all = |kind: &str, id: i64| format!("/{kind}/{id}/metrics_dashboard/annotations");
+    let stranger = server.person("stranger").await.client;
+    for path in [
+        all("environments", environment(&server, open).await),
+        all("clusters", cluster(&server, open, "*").await),
+        all("clusters", cluster_of_group(&server, team).await),
+    ] {
+        for (client, status) in
+            [(&server.anonymous(), 401), (&stranger, 403), (&reporter.client, 403), (&developer.client, 201)]
+        {
+            client.post(&path, mark(BUILT_IN)).await.expect(status);
+        }
+    }
+    let unknown = stranger.post(&all("environments", 4711), mark(BUILT_IN)).await.expect(404);
+    for path in [
+        all("environments", environment(&server, hidden).await),
+        all("clusters", cluster(&server, hidden, "*").await),
+        all("clusters", cluster_of_group(&server, secret).await),
+        all("clusters", 4711),
+    ] {
+        assert_eq!(stranger.post(&path, mark(BUILT_IN)).await.expect(404).body, unknown.body, "{path}");
+    }
+    let of_hidden = environment(&server, project(&root, "third", json!({})).await).await;
+    root.post(&all("environments", of_hidden), mark(BUILT_IN)).await.expect(201);
+    let archived = cluster(&server, open, "archived").await;
+    root.post(&format!("/projects/{open}/archive"), json!({})).await.expect(201);
+    developer.client.post(&all("clusters", archived), mark(BUILT_IN)).await.expect(403);
+}
+
+async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
+    let root = server.root();
+    let (one, _) = with_dashboards(&server, "one", Visibility::Private).await;
+    let all = format!("/environments/{}/metrics_dashboard/annotations", environment(&server, one.id).await);
+    open_gate(&root).await;
+    let message = async |change: Value| {
+        let mut body = mark(BUILT_IN);
+        body.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
+        root.post(&all, body).await.expect(400).json()["message"].clone()
+    };
+    let missing = root.post(&all, json!({})).await.expect(400).message();
+    assert_eq!(
+        missing,
+        "dashboard_path is missing, dashboard_path is empty, starting_at is missing, description is missing, description is empty"
+    );
+    assert_eq!(message(json!({"starting_at": ""})).await, "starting_at is missing");
+    assert_eq!(message(json!({"starting_at": "soon"})).await, "starting_at is invalid");
+    assert_eq!(message(json!({"ending_at": "soon"})).await, "ending_at is invalid");
+    assert_eq!(message(json!({"description": " "})).await, "description is empty");
+    assert_eq!(
+        message(json!({"description": "x".repeat(256)})).await,
+        "description is too long (maximum is 255 characters)"
+    );
+    assert_eq!(
+        message(json!({"ending_at": "2026-03-01T09:59:59Z"})).await,
+        json!({"ending_at": ["can't be before starting_at time"]})
+    );
+    assert_eq!(message(json!({"dashboard_path": "README.md"})).await, "Dashboard with requested path can not be found");
+    assert_eq!(message(json!({"dashboard_path": "%FF"})).await, "dashboard_path is invalid");
+    let long = format!(".service/dashboards/{}.yml", "x".repeat(255));
+    assert_eq!(
+        message(json!({"dashboard_path": long})).await,
+        json!({"dashboard_path": ["is too long (maximum is 255 characters)"]})
+    );
+    message(json!({"description": "a\0"})).await;
+    root.post("/environments/x/metrics_dashboard/annotations", mark(BUILT_IN)).await.expect(400);
+    // A span may end when it begins.
+    let mut moment = mark(BUILT_IN);
+    moment["ending_at"] = moment["starting_at"].clone();
+    root.post(&all, moment).await.expect(201);
+    assert_eq!(Entity::find().all(server.backend.database.read()).await.expect("rows").len(), 1);
+}
+
+on_every_database![
+    times_are_marked_on_dashboards_of_environments_and_clusters,
+    the_gate_is_closed_unless_somebody_opens_it,
+    developers_mark_and_others_do_not,
+    what_breaks_a_rule_is_refused_by_name,
+];

@@ -10,16 +10,12 @@ use serde_json::{Value, json};
 
 use crate::support::client::segment;
 use crate::support::code::{NewCommit, Project, file};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 const BUILT_IN: &str = "config/prometheus/common_metrics.yml";
 
 /// A project with dashboards, and the address of the stars.
-async fn with_dashboards<'a>(
-    server: &'a TestServer,
-    name: &str,
-    visibility: Visibility,
-) -> (Project<'a>, String) {
+async fn with_dashboards<'a>(server: &'a TestServer, name: &str, visibility: Visibility) -> (Project<'a>, String) {
     let project = Project::filled(server, name, visibility).await;
     project.import(&NewCommit {
         time: 1_600_000_200,
@@ -29,10 +25,7 @@ async fn with_dashboards<'a>(
             file(".service/dashboards/deep/two.yml", "a\n"),
             file(".service/dashboards/notes.txt", "a\n"),
             file(".gitlab/dashboards/three.yml", "a\n"),
-            format!(
-                "M 120000 inline .service/dashboards/link.yml\ndata 7\none.yml\n{}",
-                file("other.yml", "a\n")
-            ),
+            format!("M 120000 inline .service/dashboards/link.yml\ndata 7\none.yml\n{}", file("other.yml", "a\n")),
         ]
         .concat(),
         ..NewCommit::default()
@@ -50,11 +43,7 @@ async fn with_dashboards<'a>(
 }
 
 async fn star(client: &Client, stars: &str, path: &str) -> Value {
-    client
-        .post(stars, json!({"dashboard_path": path}))
-        .await
-        .expect(201)
-        .json()
+    client.post(stars, json!({"dashboard_path": path})).await.expect(201).json()
 }
 
 /// Takes stars back and says how many.
@@ -62,117 +51,145 @@ async fn unstar(client: &Client, stars: &str, query: &str) -> Value {
     client.delete(&format!("{stars}{query}")).await.expect(200).json()["deleted_rows"].clone()
 }
 
-scenario! {
-    async fn dashboards_are_starred_escaped_or_not_and_unstarred(server) {
-        let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
-        let (root, ada) = (server.root(), server.person("ada").await);
-        server.enrol(project.id, ada.id, AccessLevel::Reporter).await;
-        let starred = star(&ada.client, &stars, BUILT_IN).await;
-        assert_eq!(starred, json!({"id": starred["id"], "dashboard_path": BUILT_IN, "user_id": ada.id, "project_id": project.id}));
-        let escaped = segment(".service/dashboards/a & b+c.yml");
-        let starred = star(&ada.client, &stars, &escaped).await;
-        assert_eq!(starred["dashboard_path"], ".service/dashboards/a & b+c.yml");
-        // In the query it is escaped once more, or not.
-        let in_query = async |path: &str| {
-            let answer = ada.client.send(ada.client.request(Method::POST, &format!("{stars}?dashboard_path={path}"))).await;
-            answer.expect(201).json()["dashboard_path"].clone()
-        };
-        assert_eq!(in_query(".service%2Fdashboards%2Fone.yml").await, ".service/dashboards/one.yml");
-        assert_eq!(in_query(".gitlab%252Fdashboards%252Fthree.yml").await, ".gitlab/dashboards/three.yml");
-        star(&root, &stars, BUILT_IN).await;
-        for path in [BUILT_IN, ".service/dashboards/one.yml", &escaped] {
-            let again = ada.client.post(&stars, json!({"dashboard_path": path})).await.expect(400);
-            assert_eq!(again.json()["message"], json!({"dashboard_path": ["has already been taken"]}), "{path}");
-        }
-        // One goes, then one that nobody starred, then the rest, and nobody else's.
-        assert_eq!(unstar(&ada.client, &stars, &format!("?dashboard_path={}", segment(&escaped))).await, 1);
-        assert_eq!(unstar(&ada.client, &stars, &format!("?dashboard_path={}", segment(&escaped))).await, 0);
-        assert_eq!(unstar(&ada.client, &stars, "?dashboard_path=no/such.yml").await, 0);
-        assert_eq!(unstar(&ada.client, &stars, "?dashboard_path=.service%252Fdashboards%252Fone.yml").await, 1);
-        assert_eq!(unstar(&ada.client, &stars, "").await, 2);
-        assert_eq!(unstar(&ada.client, &stars, "").await, 0);
-        let request = root.request(Method::DELETE, &stars).json(&json!({"dashboard_path": BUILT_IN}));
-        assert_eq!(root.send(request).await.expect(200).json(), json!({"deleted_rows": 1}));
-        star(&ada.client, &stars, BUILT_IN).await;
+async fn dashboards_are_starred_escaped_or_not_and_unstarred(server: TestServer) {
+    let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
+    let (root, ada) = (server.root(), server.person("ada").await);
+    server.enrol(project.id, ada.id, AccessLevel::Reporter).await;
+    let starred = star(&ada.client, &stars, BUILT_IN).await;
+    assert_eq!(
+        starred,
+        json!({"id": starred["id"], "dashboard_path": BUILT_IN, "user_id": ada.id, "project_id": project.id})
+    );
+    let escaped = segment(".service/dashboards/a & b+c.yml");
+    let starred = star(&ada.client, &stars, &escaped).await;
+    assert_eq!(starred["dashboard_path"], ".service/dashboards/a & b+c.yml");
+    // In the query it is escaped once more, or not.
+    let in_query = async |path: &str| {
+        let answer = ada.client.send(ada.client.request(Method::POST, &format!("{stars}?dashboard_path={path}"))).await;
+        answer.expect(201).json()["dashboard_path"].clone()
+    };
+    assert_eq!(in_query(".service%2Fdashboards%2Fone.yml").await, ".service/dashboards/one.yml");
+    assert_eq!(in_query(".gitlab%252Fdashboards%252Fthree.yml").await, ".gitlab/dashboards/three.yml");
+    star(&root, &stars, BUILT_IN).await;
+    for path in [BUILT_IN, ".service/dashboards/one.yml", &escaped] {
+        let again = ada.client.post(&stars, json!({"dashboard_path": path})).await.expect(400);
+        assert_eq!(again.json()["message"], json!({"dashboard_path": ["has already been taken"]}), "{path}");
     }
-
-    async fn where_there_is_no_dashboard_there_is_nothing_to_star(server) {
-        let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
-        let root = server.root();
-        let message = async |body: Value| root.post(&stars, body).await.expect(400).message();
-        for path in [
-            "README.md", "other.yml", ".service/dashboards", ".service/dashboards/", ".service/dashboards/none.yml",
-            ".service/dashboards/notes.txt", ".service/dashboards/deep/two.yml", ".service/dashboards/deep/../one.yml",
-            ".service/dashboards/elsewhere.yml", "/.service/dashboards/one.yml", "../../etc/passwd.yml", "config/prometheus/other.yml",
-            "'; DROP TABLE starred_dashboards; --",
-        ] {
-            let text = message(json!({"dashboard_path": path})).await;
-            assert_eq!(text, "Dashboard with requested path can not be found", "{path}");
-        }
-        assert_eq!(message(json!({})).await, "dashboard_path is missing, dashboard_path is empty");
-        for (path, text) in [("", "dashboard_path is empty"), ("+%20", "dashboard_path is empty"), ("%FF", "dashboard_path is invalid"), ("a%00", "dashboard_path is invalid")] {
-            assert_eq!(message(json!({"dashboard_path": path})).await, text, "{path}");
-            let escaped = segment(path);
-            assert_eq!(root.delete(&format!("{stars}?dashboard_path={escaped}")).await.expect(400).message(), text, "{path}");
-        }
-        message(json!({"dashboard_path": "x".repeat(4_097)})).await;
-        // The default branch counts as it is now; without one only the dashboard of all projects is there.
-        project.set_default_branch("feature/x").await;
-        star(&root, &stars, ".service/dashboards/elsewhere.yml").await;
-        message(json!({"dashboard_path": ".service/dashboards/one.yml"})).await;
-        project.set_default_branch("gone").await;
-        message(json!({"dashboard_path": ".service/dashboards/one.yml"})).await;
-        let empty = Project::empty(&server, "empty", Visibility::Private).await;
-        let stars = format!("/projects/{}/metrics/user_starred_dashboards", empty.id);
-        root.post(&stars, json!({"dashboard_path": ".service/dashboards/one.yml"})).await.expect(400);
-        star(&root, &stars, BUILT_IN).await;
-    }
-
-    async fn reporters_star_and_others_do_not(server) {
-        let (project, stars) = with_dashboards(&server, "open", Visibility::Public).await;
-        let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
-        server.enrol(project.id, guest.id, AccessLevel::Guest).await;
-        server.enrol(project.id, reporter.id, AccessLevel::Reporter).await;
-        let stranger = server.person("stranger").await.client;
-        for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&guest.client, 403)] {
-            client.post(&stars, json!({"dashboard_path": BUILT_IN})).await.expect(status);
-            client.delete(&stars).await.expect(status);
-        }
-        star(&reporter.client, &stars, ".service/dashboards/one.yml").await;
-        let (hidden, of_hidden) = with_dashboards(&server, "hidden", Visibility::Private).await;
-        stranger.post(&of_hidden, json!({"dashboard_path": BUILT_IN})).await.expect(404);
-        stranger.delete(&of_hidden).await.expect(404);
-        // Who may not read the code learns nothing of its files.
-        hidden.update(|row| row.repository_access_level = sea_orm::ActiveValue::Set(projects::FeatureAccess::Disabled)).await;
-        server.root().post(&of_hidden, json!({"dashboard_path": ".service/dashboards/one.yml"})).await.expect(400);
-        star(&server.root(), &of_hidden, BUILT_IN).await;
-        project.archive().await;
-        reporter.client.post(&stars, json!({"dashboard_path": BUILT_IN})).await.expect(403);
-    }
-
-    async fn stars_given_at_once_are_one_and_go_with_their_user_and_project(server) {
-        let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
-        let (other, of_other) = with_dashboards(&server, "other", Visibility::Private).await;
-        let ada = server.person("ada").await;
-        for project in [&project, &other] {
-            server.enrol(project.id, ada.id, AccessLevel::Reporter).await;
-        }
-        let body = json!({"dashboard_path": ".service/dashboards/one.yml"});
-        let all = (0..4).map(|_| ada.client.post(&stars, body.clone()));
-        let mut statuses: Vec<u16> = futures_util::future::join_all(all).await.iter().map(|answer| answer.status).collect();
-        statuses.sort_unstable();
-        assert_eq!(statuses, [201, 400, 400, 400]);
-        star(&ada.client, &of_other, BUILT_IN).await;
-        star(&server.root(), &of_other, BUILT_IN).await;
-        let db = server.backend.database.write();
-        let left = async || Entity::find().all(db).await.expect("rows").len();
-        assert_eq!(left().await, 3);
-        projects::Entity::delete_by_id(project.id).exec(db).await.expect("a removal");
-        assert_eq!(left().await, 2);
-        // The namespace of the user is in the way of removing the row by hand, so the whole way is gone.
-        server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
-        server.finish_jobs().await;
-        assert!(users::Entity::find_by_id(ada.id).one(db).await.expect("a look").is_none());
-        assert_eq!(left().await, 1);
-    }
+    // One goes, then one that nobody starred, then the rest, and nobody else's.
+    assert_eq!(unstar(&ada.client, &stars, &format!("?dashboard_path={}", segment(&escaped))).await, 1);
+    assert_eq!(unstar(&ada.client, &stars, &format!("?dashboard_path={}", segment(&escaped))).await, 0);
+    assert_eq!(unstar(&ada.client, &stars, "?dashboard_path=no/such.yml").await, 0);
+    assert_eq!(unstar(&ada.client, &stars, "?dashboard_path=.service%252Fdashboards%252Fone.yml").await, 1);
+    assert_eq!(unstar(&ada.client, &stars, "").await, 2);
+    assert_eq!(unstar(&ada.client, &stars, "").await, 0);
+    let request = root.request(Method::DELETE, &stars).json(&json!({"dashboard_path": BUILT_IN}));
+    assert_eq!(root.send(request).await.expect(200).json(), json!({"deleted_rows": 1}));
+    star(&ada.client, &stars, BUILT_IN).await;
 }
+
+async fn where_there_is_no_dashboard_there_is_nothing_to_star(server: TestServer) {
+    let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
+    let root = server.root();
+    let message = async |body: Value| root.post(&stars, body).await.expect(400).message();
+    for path in [
+        "README.md",
+        "other.yml",
+        ".service/dashboards",
+        ".service/dashboards/",
+        ".service/dashboards/none.yml",
+        ".service/dashboards/notes.txt",
+        ".service/dashboards/deep/two.yml",
+        ".service/dashboards/deep/../one.yml",
+        ".service/dashboards/elsewhere.yml",
+        "/.service/dashboards/one.yml",
+        "../../etc/passwd.yml",
+        "config/prometheus/other.yml",
+        "'; DROP TABLE starred_dashboards; --",
+    ] {
+        let text = message(json!({"dashboard_path": path})).await;
+        assert_eq!(text, "Dashboard with requested path can not be found", "{path}");
+    }
+    assert_eq!(message(json!({})).await, "dashboard_path is missing, dashboard_path is empty");
+    for (path, text) in [
+        ("", "dashboard_path is empty"),
+        ("+%20", "dashboard_path is empty"),
+        ("%FF", "dashboard_path is invalid"),
+        ("a%00", "dashboard_path is invalid"),
+    ] {
+        assert_eq!(message(json!({"dashboard_path": path})).await, text, "{path}");
+        let escaped = segment(path);
+        assert_eq!(
+            root.delete(&format!("{stars}?dashboard_path={escaped}")).await.expect(400).message(),
+            text,
+            "{path}"
+        );
+    }
+    message(json!({"dashboard_path": "x".repeat(4_097)})).await;
+    // The default branch counts as it is now; without one only the dashboard of all projects is there.
+    project.set_default_branch("feature/x").await;
+    star(&root, &stars, ".service/dashboards/elsewhere.yml").await;
+    message(json!({"dashboard_path": ".service/dashboards/one.yml"})).await;
+    project.set_default_branch("gone").await;
+    message(json!({"dashboard_path": ".service/dashboards/one.yml"})).await;
+    let empty = Project::empty(&server, "empty", Visibility::Private).await;
+    let stars = format!("/projects/{}/metrics/user_starred_dashboards", empty.id);
+    root.post(&stars, json!({"dashboard_path": ".service/dashboards/one.yml"})).await.expect(400);
+    star(&root, &stars, BUILT_IN).await;
+}
+
+async fn reporters_star_and_others_do_not(server: TestServer) {
+    let (project, stars) = with_dashboards(&server, "open", Visibility::Public).await;
+    let (guest, reporter) = (server.person("guest").await, server.person("reporter").await);
+    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
+    server.enrol(project.id, reporter.id, AccessLevel::Reporter).await;
+    let stranger = server.person("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&guest.client, 403)] {
+        client.post(&stars, json!({"dashboard_path": BUILT_IN})).await.expect(status);
+        client.delete(&stars).await.expect(status);
+    }
+    star(&reporter.client, &stars, ".service/dashboards/one.yml").await;
+    let (hidden, of_hidden) = with_dashboards(&server, "hidden", Visibility::Private).await;
+    stranger.post(&of_hidden, json!({"dashboard_path": BUILT_IN})).await.expect(404);
+    stranger.delete(&of_hidden).await.expect(404);
+    // Who may not read the code learns nothing of its files.
+    hidden
+        .update(|row| row.repository_access_level = sea_orm::ActiveValue::Set(projects::FeatureAccess::Disabled))
+        .await;
+    server.root().post(&of_hidden, json!({"dashboard_path": ".service/dashboards/one.yml"})).await.expect(400);
+    star(&server.root(), &of_hidden, BUILT_IN).await;
+    project.archive().await;
+    reporter.client.post(&stars, json!({"dashboard_path": BUILT_IN})).await.expect(403);
+}
+
+async fn stars_given_at_once_are_one_and_go_with_their_user_and_project(server: TestServer) {
+    let (project, stars) = with_dashboards(&server, "one", Visibility::Private).await;
+    let (other, of_other) = with_dashboards(&server, "other", Visibility::Private).await;
+    let ada = server.person("ada").await;
+    for project in [&project, &other] {
+        server.enrol(project.id, ada.id, AccessLevel::Reporter).await;
+    }
+    let body = json!({"dashboard_path": ".service/dashboards/one.yml"});
+    let all = (0..4).map(|_| ada.client.post(&stars, body.clone()));
+    let mut statuses: Vec<u16> = futures_util::future::join_all(all).await.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 400, 400, 400]);
+    star(&ada.client, &of_other, BUILT_IN).await;
+    star(&server.root(), &of_other, BUILT_IN).await;
+    let db = server.backend.database.write();
+    let left = async || Entity::find().all(db).await.expect("rows").len();
+    assert_eq!(left().await, 3);
+    projects::Entity::delete_by_id(project.id).exec(db).await.expect("a removal");
+    assert_eq!(left().await, 2);
+    // The namespace of the user is in the way of removing the row by hand, so the whole way is gone.
+    server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
+    server.finish_jobs().await;
+    assert!(users::Entity::find_by_id(ada.id).one(db).await.expect("a look").is_none());
+    assert_eq!(left().await, 1);
+}
+
+on_every_database![
+    dashboards_are_starred_escaped_or_not_and_unstarred,
+    where_there_is_no_dashboard_there_is_nothing_to_star,
+    reporters_star_and_others_do_not,
+    stars_given_at_once_are_one_and_go_with_their_user_and_project,
+];

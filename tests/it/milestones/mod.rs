@@ -5,246 +5,261 @@ use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
 
 use crate::support::places::{group, id, join, project};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Makes a milestone below `/projects/:id` or `/groups/:id` and gives its id.
 pub async fn milestone(client: &Client, place: &str, title: &str) -> i64 {
     let body = json!({ "title": title });
-    id(&client
-        .post(&format!("{place}/milestones"), body)
-        .await
-        .expect(201)
-        .json())
+    id(&client.post(&format!("{place}/milestones"), body).await.expect(201).json())
 }
 
 /// An issue that belongs to a milestone.
 async fn issue_of(server: &TestServer, project_id: i64, iid: i64, milestone_id: i64) -> i64 {
     let issue = server.bare_issue(project_id, iid, &[]).await.id;
-    server
-        .change_issue(issue, |row| row.milestone_id = Set(Some(milestone_id)))
-        .await;
+    server.change_issue(issue, |row| row.milestone_id = Set(Some(milestone_id))).await;
     issue
 }
 
-scenario! {
-    async fn milestones_are_made_read_changed_and_deleted_in_projects_and_groups(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let team = group(&root, "team", json!({})).await;
-        let base = root.get(&format!("/groups/{team}")).await.expect(200).json()["web_url"].clone();
-        let base = base.as_str().expect("an address").trim_end_matches("/groups/team").to_owned();
-        for (place, page) in [
-            (format!("/projects/{work}"), format!("{base}/root/work/-/milestones/1")),
-            (format!("/groups/{team}"), format!("{base}/groups/team/-/milestones/1")),
-        ] {
-            let all = format!("{place}/milestones");
-            let body = json!({ "title": " v1 ", "description": "First", "start_date": "2020-01-01", "due_date": "2020-01-31" });
-            let made = root.post(&all, body.clone()).await.expect(201).json();
-            let mut wanted = json!({
-                "id": made["id"], "iid": 1, "title": "v1", "description": "First", "state": "active",
-                "start_date": "2020-01-01", "due_date": "2020-01-31", "expired": true, "web_url": page,
-                "created_at": made["created_at"], "updated_at": made["updated_at"],
-            });
-            match place.starts_with("/projects") {
-                true => wanted["project_id"] = json!(work),
-                false => wanted["group_id"] = json!(team),
-            }
-            assert_eq!(made, wanted);
-            let taken = root.post(&all, body).await.expect(400).json()["message"].clone();
-            assert_eq!(taken, json!({ "title": ["already being used for another group or project milestone."] }));
-            let one = format!("{all}/{}", made["id"]);
-            assert_eq!(root.get(&one).await.expect(200).json(), wanted);
-            let change = json!({ "title": "v1.0", "description": null, "due_date": null, "state_event": "close" });
-            let changed = root.put(&one, change).await.expect(200).json();
-            assert_eq!((&changed["title"], &changed["description"]), (&json!("v1.0"), &Value::Null));
-            assert_eq!((&changed["due_date"], &changed["expired"]), (&Value::Null, &json!(false)));
-            assert_eq!((&changed["start_date"], &changed["state"]), (&json!("2020-01-01"), &json!("closed")));
-            let again = root.put(&one, json!({ "state_event": "activate", "title": "v1.0" })).await.expect(200).json();
-            assert_eq!(again["state"], "active");
-            let second = milestone(&root, &place, "second").await;
-            root.put(&format!("{all}/{second}"), json!({ "title": "v1.0" })).await.expect(400);
-            let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-            early.delete(&one).await.expect(412);
-            root.delete(&one).await.expect(204);
-            root.delete(&one).await.expect(404);
-            assert_eq!(root.get(&one).await.expect(404).message(), "404 Milestone Not Found");
-            root.put(&one, json!({ "title": "x" })).await.expect(404);
-            // Numbers are not given out again.
-            root.delete(&format!("{all}/{second}")).await.expect(204);
-            milestone(&root, &place, "third").await;
-            assert_eq!(root.get(&all).await.expect(200).pluck("iid"), [3]);
-        }
-    }
-
-    async fn what_no_milestone_may_be_is_refused_in_the_usual_words(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let all = format!("/projects/{work}/milestones");
-        let refused = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
-        assert_eq!(refused(json!({})).await, "title is missing");
-        assert_eq!(refused(json!({ "title": " " })).await, json!({ "title": ["can't be blank"] }));
-        let long = json!({ "title": ["is too long (maximum is 255 characters)"] });
-        assert_eq!(refused(json!({ "title": "x".repeat(256) })).await, long);
-        let order = json!({ "due_date": ["must be greater than start date"] });
-        let days = json!({ "title": "a", "start_date": "2020-01-02", "due_date": "2020-01-01" });
-        assert_eq!(refused(days).await, order);
-        let one = milestone(&root, &format!("/projects/{work}"), "a").await;
-        let one = format!("{all}/{one}");
-        root.put(&one, json!({ "start_date": "2020-01-02", "due_date": "2020-01-02" })).await.expect(200);
-        let late = root.put(&one, json!({ "start_date": "2020-01-03" })).await.expect(400).json();
-        assert_eq!(late["message"], order);
-        root.put(&one, json!({})).await.expect(400);
-        root.put(&one, json!({ "state_event": "open" })).await.expect(400);
-        root.put(&one, json!({ "due_date": "soon" })).await.expect(400);
-    }
-
-    async fn lists_are_filtered_and_reach_up_when_asked(server) {
-        let root = server.root();
-        let top = group(&root, "top", json!({})).await;
-        let low = group(&root, "low", json!({ "parent_id": top })).await;
-        let work = project(&root, "work", json!({ "namespace_id": low })).await;
-        let (top, low, work) = (format!("/groups/{top}"), format!("/groups/{low}"), format!("/projects/{work}"));
-        milestone(&root, &top, "Above").await;
-        milestone(&root, &low, "between").await;
-        for title in ["a", "b", "c_d"] {
-            milestone(&root, &work, title).await;
-        }
-        let closed = milestone(&root, &work, "closed").await;
-        root.put(&format!("{work}/milestones/{closed}"), json!({ "state_event": "close", "description": "Was b" })).await.expect(200);
-        let titles = async |place: &str, query: &str| root.get(&format!("{place}/milestones?{query}")).await.expect(200).pluck("title");
-        assert_eq!(titles(&work, "").await, ["closed", "c_d", "b", "a"]);
-        assert_eq!(titles(&work, "state=closed").await, ["closed"]);
-        assert_eq!(titles(&work, "state=active&per_page=2").await, ["c_d", "b"]);
-        assert_eq!(titles(&work, "iids[]=1&iids[]=3").await, ["c_d", "a"]);
-        assert_eq!(titles(&work, "title=b").await, ["b"]);
-        assert_eq!(titles(&work, "search=B").await, ["closed", "b"]);
-        assert_eq!(titles(&work, "search=_").await, ["c_d"]);
-        assert_eq!(titles(&low, "include_parent_milestones=true").await, ["between", "Above"]);
-        let all = root.get(&format!("{work}/milestones?include_parent_milestones=true&search=e")).await.expect(200);
-        assert_eq!(all.pluck("title"), ["closed", "between", "Above"]);
-        let pages = all.pluck("web_url");
-        assert!(pages[2].as_str().expect("an address").ends_with("/groups/top/-/milestones/1"), "{pages:?}");
-        root.get(&format!("{work}/milestones?state=open")).await.expect(400);
-        // Titles are taken below as well.
-        root.post(&format!("{work}/milestones"), json!({ "title": "Above" })).await.expect(400);
-        root.post(&format!("{low}/milestones"), json!({ "title": "Above" })).await.expect(400);
-    }
-
-    async fn developers_write_and_whoever_sees_the_place_reads(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({ "visibility": "public" })).await;
-        let team = group(&root, "team", json!({ "visibility": "public" })).await;
-        for (number, place) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
-            let all = format!("{place}/milestones");
-            let reporter = server.person(&format!("reporter-{number}")).await;
-            let developer = server.person(&format!("developer-{number}")).await;
-            join(&root, place, reporter.id, 20).await;
-            join(&root, place, developer.id, 30).await;
-            let one = milestone(&developer.client, place, "v1").await;
-            let one = format!("{all}/{one}");
-            server.anonymous().get(&all).await.expect(200);
-            server.anonymous().get(&one).await.expect(200);
-            server.anonymous().post(&all, json!({ "title": "x" })).await.expect(401);
-            reporter.client.post(&all, json!({ "title": "x" })).await.expect(403);
-            reporter.client.put(&one, json!({ "title": "x" })).await.expect(403);
-            reporter.client.delete(&one).await.expect(403);
-        }
-        let off = json!({ "issues_access_level": "disabled", "merge_requests_access_level": "private" });
-        root.put(&format!("/projects/{work}"), off).await.expect(200);
-        server.anonymous().get(&format!("/projects/{work}/milestones")).await.expect(403);
-        let other = project(&root, "other", json!({})).await;
-        let one = milestone(&root, &format!("/projects/{other}"), "v1").await;
-        root.get(&format!("/projects/{work}/milestones/{one}")).await.expect(404);
-    }
-
-    async fn what_belongs_to_a_milestone_knows_when_it_is_due(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let one = milestone(&root, &format!("/projects/{work}"), "v1").await;
-        let issue = issue_of(&server, work, 1, one).await;
-        let request = server.bare_merge_request(work, 1, &[], Some(one)).await;
-        let one = format!("/projects/{work}/milestones/{one}");
-        let due = async || {
-            let of_request: Option<chrono::NaiveDate> = server.merge_request(request, "milestone_due_on").await;
-            let row = server.issue(issue).await;
-            assert_eq!(row.milestone_due_on, of_request);
-            (row.milestone_id.is_some(), of_request.map(|day| day.to_string()))
-        };
-        root.put(&one, json!({ "due_date": "2030-01-31" })).await.expect(200);
-        assert_eq!(due().await, (true, Some("2030-01-31".to_owned())));
-        root.put(&one, json!({ "title": "v2" })).await.expect(200);
-        assert_eq!(due().await, (true, Some("2030-01-31".to_owned())));
-        root.put(&one, json!({ "due_date": null })).await.expect(200);
-        assert_eq!(due().await, (true, None));
-        root.put(&one, json!({ "due_date": "2030-02-28" })).await.expect(200);
-        root.delete(&one).await.expect(204);
-        assert_eq!(due().await, (false, None));
-    }
-
-    async fn what_happens_to_milestones_of_projects_is_recorded(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let one = milestone(&root, &format!("/projects/{work}"), "v1").await;
-        let path = format!("/projects/{work}/milestones/{one}");
-        for event in ["close", "close", "activate"] {
-            root.put(&path, json!({ "state_event": event })).await.expect(200);
-        }
-        root.delete(&path).await.expect(204);
-        let events = root.get(&format!("/projects/{work}/events?target_type=milestone")).await.expect(200);
-        assert_eq!(events.json().as_array().expect("a list").len(), 4);
-        assert_eq!(events.pluck("target_title"), ["v1", "v1", "v1", "v1"]);
-        assert_eq!(events.pluck("target_iid"), [1, 1, 1, 1]);
-        for (action, number) in [("created", 1), ("closed", 1), ("reopened", 1), ("destroyed", 1)] {
-            let some = root.get(&format!("/projects/{work}/events?target_type=milestone&action={action}")).await.expect(200);
-            assert_eq!(some.json().as_array().expect("a list").len(), number, "{action}");
-        }
-    }
-
-    async fn a_promoted_milestone_takes_those_of_the_same_title_with_it(server) {
-        let root = server.root();
-        let team = group(&root, "team", json!({})).await;
-        let work = project(&root, "work", json!({ "namespace_id": team })).await;
-        let other = project(&root, "other", json!({ "namespace_id": team })).await;
-        let outside = project(&root, "outside", json!({})).await;
-        let mut made = Vec::new();
-        for place in [work, other, outside] {
-            let one = milestone(&root, &format!("/projects/{place}"), "v1").await;
-            made.push((one, issue_of(&server, place, 1, one).await));
-        }
-        let path = format!("/projects/{work}/milestones/{}", made[0].0);
-        root.put(&path, json!({ "due_date": "2030-01-31", "state_event": "close" })).await.expect(200);
-        let ada = server.person("ada").await;
-        join(&root, &format!("/projects/{work}"), ada.id, 40).await;
-        ada.client.post(&format!("{path}/promote"), json!({})).await.expect(403);
-        let promoted = root.post(&format!("{path}/promote"), json!({})).await.expect(201).json();
-        assert_eq!((&promoted["group_id"], &promoted["iid"]), (&json!(team), &json!(1)));
-        assert_eq!((&promoted["due_date"], &promoted["state"]), (&json!("2030-01-31"), &json!("closed")));
-        let mut issues: Vec<issues::Model> = Vec::new();
-        for (_, issue) in &made {
-            issues.push(server.issue(*issue).await);
-        }
-        let belong: Vec<_> = issues.iter().map(|issue| json!(issue.milestone_id) == promoted["id"]).collect();
-        assert_eq!(belong, [true, true, false]);
-        assert_eq!(issues[1].milestone_due_on.map(|day| day.to_string()).as_deref(), Some("2030-01-31"));
-        let left = milestones::Entity::find().count(server.backend.database.read()).await.expect("milestones");
-        assert_eq!(left, 2);
-        root.post(&format!("{path}/promote"), json!({})).await.expect(404);
-        let alone = format!("/projects/{outside}/milestones/{}/promote", made[2].0);
-        root.post(&alone, json!({})).await.expect(400);
-    }
-
-    async fn milestones_made_at_the_same_time_have_numbers_of_their_own(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let place = format!("/projects/{work}");
-        let many = (0..6).map(|number| {
-            let (root, place) = (root.clone(), place.clone());
-            async move { milestone(&root, &place, &format!("m{number}")).await }
+async fn milestones_are_made_read_changed_and_deleted_in_projects_and_groups(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let team = group(&root, "team", json!({})).await;
+    let base = root.get(&format!("/groups/{team}")).await.expect(200).json()["web_url"].clone();
+    let base = base.as_str().expect("an address").trim_end_matches("/groups/team").to_owned();
+    for (place, page) in [
+        (format!("/projects/{work}"), format!("{base}/root/work/-/milestones/1")),
+        (format!("/groups/{team}"), format!("{base}/groups/team/-/milestones/1")),
+    ] {
+        let all = format!("{place}/milestones");
+        let body =
+            json!({ "title": " v1 ", "description": "First", "start_date": "2020-01-01", "due_date": "2020-01-31" });
+        let made = root.post(&all, body.clone()).await.expect(201).json();
+        let mut wanted = json!({
+            "id": made["id"], "iid": 1, "title": "v1", "description": "First", "state": "active",
+            "start_date": "2020-01-01", "due_date": "2020-01-31", "expired": true, "web_url": page,
+            "created_at": made["created_at"], "updated_at": made["updated_at"],
         });
-        futures_util::future::join_all(many).await;
-        let mut iids: Vec<i64> = root.get(&format!("{place}/milestones")).await.expect(200).pluck("iid")
-            .iter().filter_map(Value::as_i64).collect();
-        iids.sort_unstable();
-        assert_eq!(iids, [1, 2, 3, 4, 5, 6]);
+        match place.starts_with("/projects") {
+            true => wanted["project_id"] = json!(work),
+            false => wanted["group_id"] = json!(team),
+        }
+        assert_eq!(made, wanted);
+        let taken = root.post(&all, body).await.expect(400).json()["message"].clone();
+        assert_eq!(taken, json!({ "title": ["already being used for another group or project milestone."] }));
+        let one = format!("{all}/{}", made["id"]);
+        assert_eq!(root.get(&one).await.expect(200).json(), wanted);
+        let change = json!({ "title": "v1.0", "description": null, "due_date": null, "state_event": "close" });
+        let changed = root.put(&one, change).await.expect(200).json();
+        assert_eq!((&changed["title"], &changed["description"]), (&json!("v1.0"), &Value::Null));
+        assert_eq!((&changed["due_date"], &changed["expired"]), (&Value::Null, &json!(false)));
+        assert_eq!((&changed["start_date"], &changed["state"]), (&json!("2020-01-01"), &json!("closed")));
+        let again = root.put(&one, json!({ "state_event": "activate", "title": "v1.0" })).await.expect(200).json();
+        assert_eq!(again["state"], "active");
+        let second = milestone(&root, &place, "second").await;
+        root.put(&format!("{all}/{second}"), json!({ "title": "v1.0" })).await.expect(400);
+        let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+        early.delete(&one).await.expect(412);
+        root.delete(&one).await.expect(204);
+        root.delete(&one).await.expect(404);
+        assert_eq!(root.get(&one).await.expect(404).message(), "404 Milestone Not Found");
+        root.put(&one, json!({ "title": "x" })).await.expect(404);
+        // Numbers are not given out again.
+        root.delete(&format!("{all}/{second}")).await.expect(204);
+        milestone(&root, &place, "third").await;
+        assert_eq!(root.get(&all).await.expect(200).pluck("iid"), [3]);
     }
 }
+
+async fn what_no_milestone_may_be_is_refused_in_the_usual_words(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let all = format!("/projects/{work}/milestones");
+    let refused = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    assert_eq!(refused(json!({})).await, "title is missing");
+    assert_eq!(refused(json!({ "title": " " })).await, json!({ "title": ["can't be blank"] }));
+    let long = json!({ "title": ["is too long (maximum is 255 characters)"] });
+    assert_eq!(refused(json!({ "title": "x".repeat(256) })).await, long);
+    let order = json!({ "due_date": ["must be greater than start date"] });
+    let days = json!({ "title": "a", "start_date": "2020-01-02", "due_date": "2020-01-01" });
+    assert_eq!(refused(days).await, order);
+    let one = milestone(&root, &format!("/projects/{work}"), "a").await;
+    let one = format!("{all}/{one}");
+    root.put(&one, json!({ "start_date": "2020-01-02", "due_date": "2020-01-02" })).await.expect(200);
+    let late = root.put(&one, json!({ "start_date": "2020-01-03" })).await.expect(400).json();
+    assert_eq!(late["message"], order);
+    root.put(&one, json!({})).await.expect(400);
+    root.put(&one, json!({ "state_event": "open" })).await.expect(400);
+    root.put(&one, json!({ "due_date": "soon" })).await.expect(400);
+}
+
+async fn lists_are_filtered_and_reach_up_when_asked(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({})).await;
+    let low = group(&root, "low", json!({ "parent_id": top })).await;
+    let work = project(&root, "work", json!({ "namespace_id": low })).await;
+    let (top, low, work) = (format!("/groups/{top}"), format!("/groups/{low}"), format!("/projects/{work}"));
+    milestone(&root, &top, "Above").await;
+    milestone(&root, &low, "between").await;
+    for title in ["a", "b", "c_d"] {
+        milestone(&root, &work, title).await;
+    }
+    let closed = milestone(&root, &work, "closed").await;
+    root.put(&format!("{work}/milestones/{closed}"), json!({ "state_event": "close", "description": "Was b" }))
+        .await
+        .expect(200);
+    let titles = async |place: &str, query: &str| {
+        root.get(&format!("{place}/milestones?{query}")).await.expect(200).pluck("title")
+    };
+    assert_eq!(titles(&work, "").await, ["closed", "c_d", "b", "a"]);
+    assert_eq!(titles(&work, "state=closed").await, ["closed"]);
+    assert_eq!(titles(&work, "state=active&per_page=2").await, ["c_d", "b"]);
+    assert_eq!(titles(&work, "iids[]=1&iids[]=3").await, ["c_d", "a"]);
+    assert_eq!(titles(&work, "title=b").await, ["b"]);
+    assert_eq!(titles(&work, "search=B").await, ["closed", "b"]);
+    assert_eq!(titles(&work, "search=_").await, ["c_d"]);
+    assert_eq!(titles(&low, "include_parent_milestones=true").await, ["between", "Above"]);
+    let all = root.get(&format!("{work}/milestones?include_parent_milestones=true&search=e")).await.expect(200);
+    assert_eq!(all.pluck("title"), ["closed", "between", "Above"]);
+    let pages = all.pluck("web_url");
+    assert!(pages[2].as_str().expect("an address").ends_with("/groups/top/-/milestones/1"), "{pages:?}");
+    root.get(&format!("{work}/milestones?state=open")).await.expect(400);
+    // Titles are taken below as well.
+    root.post(&format!("{work}/milestones"), json!({ "title": "Above" })).await.expect(400);
+    root.post(&format!("{low}/milestones"), json!({ "title": "Above" })).await.expect(400);
+}
+
+async fn developers_write_and_whoever_sees_the_place_reads(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({ "visibility": "public" })).await;
+    let team = group(&root, "team", json!({ "visibility": "public" })).await;
+    for (number, place) in [format!("/projects/{work}"), format!("/groups/{team}")].iter().enumerate() {
+        let all = format!("{place}/milestones");
+        let reporter = server.person(&format!("reporter-{number}")).await;
+        let developer = server.person(&format!("developer-{number}")).await;
+        join(&root, place, reporter.id, 20).await;
+        join(&root, place, developer.id, 30).await;
+        let one = milestone(&developer.client, place, "v1").await;
+        let one = format!("{all}/{one}");
+        server.anonymous().get(&all).await.expect(200);
+        server.anonymous().get(&one).await.expect(200);
+        server.anonymous().post(&all, json!({ "title": "x" })).await.expect(401);
+        reporter.client.post(&all, json!({ "title": "x" })).await.expect(403);
+        reporter.client.put(&one, json!({ "title": "x" })).await.expect(403);
+        reporter.client.delete(&one).await.expect(403);
+    }
+    let off = json!({ "issues_access_level": "disabled", "merge_requests_access_level": "private" });
+    root.put(&format!("/projects/{work}"), off).await.expect(200);
+    server.anonymous().get(&format!("/projects/{work}/milestones")).await.expect(403);
+    let other = project(&root, "other", json!({})).await;
+    let one = milestone(&root, &format!("/projects/{other}"), "v1").await;
+    root.get(&format!("/projects/{work}/milestones/{one}")).await.expect(404);
+}
+
+async fn what_belongs_to_a_milestone_knows_when_it_is_due(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let one = milestone(&root, &format!("/projects/{work}"), "v1").await;
+    let issue = issue_of(&server, work, 1, one).await;
+    let request = server.bare_merge_request(work, 1, &[], Some(one)).await;
+    let one = format!("/projects/{work}/milestones/{one}");
+    let due = async || {
+        let of_request: Option<chrono::NaiveDate> = server.merge_request(request, "milestone_due_on").await;
+        let row = server.issue(issue).await;
+        assert_eq!(row.milestone_due_on, of_request);
+        (row.milestone_id.is_some(), of_request.map(|day| day.to_string()))
+    };
+    root.put(&one, json!({ "due_date": "2030-01-31" })).await.expect(200);
+    assert_eq!(due().await, (true, Some("2030-01-31".to_owned())));
+    root.put(&one, json!({ "title": "v2" })).await.expect(200);
+    assert_eq!(due().await, (true, Some("2030-01-31".to_owned())));
+    root.put(&one, json!({ "due_date": null })).await.expect(200);
+    assert_eq!(due().await, (true, None));
+    root.put(&one, json!({ "due_date": "2030-02-28" })).await.expect(200);
+    root.delete(&one).await.expect(204);
+    assert_eq!(due().await, (false, None));
+}
+
+async fn what_happens_to_milestones_of_projects_is_recorded(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let one = milestone(&root, &format!("/projects/{work}"), "v1").await;
+    let path = format!("/projects/{work}/milestones/{one}");
+    for event in ["close", "close", "activate"] {
+        root.put(&path, json!({ "state_event": event })).await.expect(200);
+    }
+    root.delete(&path).await.expect(204);
+    let events = root.get(&format!("/projects/{work}/events?target_type=milestone")).await.expect(200);
+    assert_eq!(events.json().as_array().expect("a list").len(), 4);
+    assert_eq!(events.pluck("target_title"), ["v1", "v1", "v1", "v1"]);
+    assert_eq!(events.pluck("target_iid"), [1, 1, 1, 1]);
+    for (action, number) in [("created", 1), ("closed", 1), ("reopened", 1), ("destroyed", 1)] {
+        let some =
+            root.get(&format!("/projects/{work}/events?target_type=milestone&action={action}")).await.expect(200);
+        assert_eq!(some.json().as_array().expect("a list").len(), number, "{action}");
+    }
+}
+
+async fn a_promoted_milestone_takes_those_of_the_same_title_with_it(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({})).await;
+    let work = project(&root, "work", json!({ "namespace_id": team })).await;
+    let other = project(&root, "other", json!({ "namespace_id": team })).await;
+    let outside = project(&root, "outside", json!({})).await;
+    let mut made = Vec::new();
+    for place in [work, other, outside] {
+        let one = milestone(&root, &format!("/projects/{place}"), "v1").await;
+        made.push((one, issue_of(&server, place, 1, one).await));
+    }
+    let path = format!("/projects/{work}/milestones/{}", made[0].0);
+    root.put(&path, json!({ "due_date": "2030-01-31", "state_event": "close" })).await.expect(200);
+    let ada = server.person("ada").await;
+    join(&root, &format!("/projects/{work}"), ada.id, 40).await;
+    ada.client.post(&format!("{path}/promote"), json!({})).await.expect(403);
+    let promoted = root.post(&format!("{path}/promote"), json!({})).await.expect(201).json();
+    assert_eq!((&promoted["group_id"], &promoted["iid"]), (&json!(team), &json!(1)));
+    assert_eq!((&promoted["due_date"], &promoted["state"]), (&json!("2030-01-31"), &json!("closed")));
+    let mut issues: Vec<issues::Model> = Vec::new();
+    for (_, issue) in &made {
+        issues.push(server.issue(*issue).await);
+    }
+    let belong: Vec<_> = issues.iter().map(|issue| json!(issue.milestone_id) == promoted["id"]).collect();
+    assert_eq!(belong, [true, true, false]);
+    assert_eq!(issues[1].milestone_due_on.map(|day| day.to_string()).as_deref(), Some("2030-01-31"));
+    let left = milestones::Entity::find().count(server.backend.database.read()).await.expect("milestones");
+    assert_eq!(left, 2);
+    root.post(&format!("{path}/promote"), json!({})).await.expect(404);
+    let alone = format!("/projects/{outside}/milestones/{}/promote", made[2].0);
+    root.post(&alone, json!({})).await.expect(400);
+}
+
+async fn milestones_made_at_the_same_time_have_numbers_of_their_own(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let place = format!("/projects/{work}");
+    let many = (0..6).map(|number| {
+        let (root, place) = (root.clone(), place.clone());
+        async move { milestone(&root, &place, &format!("m{number}")).await }
+    });
+    futures_util::future::join_all(many).await;
+    let mut iids: Vec<i64> = root
+        .get(&format!("{place}/milestones"))
+        .await
+        .expect(200)
+        .pluck("iid")
+        .iter()
+        .filter_map(Value::as_i64)
+        .collect();
+    iids.sort_unstable();
+    assert_eq!(iids, [1, 2, 3, 4, 5, 6]);
+}
+
+on_every_database![
+    milestones_are_made_read_changed_and_deleted_in_projects_and_groups,
+    what_no_milestone_may_be_is_refused_in_the_usual_words,
+    lists_are_filtered_and_reach_up_when_asked,
+    developers_write_and_whoever_sees_the_place_reads,
+    what_belongs_to_a_milestone_knows_when_it_is_due,
+    what_happens_to_milestones_of_projects_is_recorded,
+    a_promoted_milestone_takes_those_of_the_same_title_with_it,
+    milestones_made_at_the_same_time_have_numbers_of_their_own,
+];

@@ -3,69 +3,79 @@
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn each_caller_has_their_own_namespaces(server) {
-        let root = server.root();
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-        let inner = group(&root, "Inner", json!({"parent_id": engines})).await;
-        let mine = group(&ada.client, "mine", json!({})).await;
-        let names = async |client: &crate::support::Client, query: &str| {
-            client.get(&format!("/namespaces?{query}")).await.expect(200).pluck("full_path")
-        };
-        assert_eq!(names(&bob.client, "").await, ["bob"]);
-        assert_eq!(names(&root, "").await, ["root", "ada", "bob", "engines", "engines/Inner", "mine"]);
-        join(&root, &format!("/groups/{engines}"), ada.id, 10).await;
-        assert_eq!(names(&ada.client, "").await, ["ada", "engines", "engines/Inner", "mine"]);
-        assert_eq!(names(&ada.client, "search=INNER").await, ["engines/Inner"]);
-        assert_eq!(names(&ada.client, "search=gines%2Fin").await, ["engines/Inner"]);
-        assert_eq!(names(&ada.client, "search=%25").await, [] as [Value; 0]);
-        assert_eq!(names(&ada.client, "owned_only=true").await, ["ada", "mine"]);
-        assert_eq!(names(&ada.client, "top_level_only=true").await, ["ada", "engines", "mine"]);
-        let list = ada.client.get("/namespaces?per_page=1&page=2").await.expect(200);
-        assert_eq!((list.json(), list.header("x-total")), (json!([{
-            "id": engines, "name": "engines", "path": "engines", "kind": "group", "full_path": "engines",
-            "parent_id": null, "avatar_url": null, "web_url": format!("{}/groups/engines", server.base),
-        }]), "4"));
-        server.anonymous().get("/namespaces").await.expect(401);
-        assert_eq!(ada.client.get(&format!("/namespaces/{mine}")).await.expect(200).json()["path"], "mine");
-        let read = ada.client.get("/namespaces/engines%2Finner").await.expect(200).json();
-        assert_eq!((&read["id"], &read["parent_id"]), (&json!(inner), &json!(engines)));
-    }
-
-    async fn a_namespace_is_read_by_number_or_path_by_who_may_see_it(server) {
-        let root = server.root();
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        let hidden = group(&root, "hidden", json!({})).await;
-        let open = group(&root, "open", json!({"visibility": "public"})).await;
-        let own = ada.client.get("/namespaces/ADA").await.expect(200).json();
-        assert_eq!((&own["kind"], &own["web_url"]), (&json!("user"), &json!(format!("{}/ada", server.base))));
-        for name in ["ada".to_owned(), own["id"].to_string(), hidden.to_string(), "999999".to_owned()] {
-            let answer = bob.client.get(&format!("/namespaces/{name}")).await.expect(404);
-            assert_eq!(answer.message(), "404 Namespace Not Found");
-        }
-        bob.client.get(&format!("/namespaces/{open}")).await.expect(200);
-        root.get("/namespaces/ada").await.expect(200);
-        server.anonymous().get(&format!("/namespaces/{open}")).await.expect(401);
-    }
-
-    async fn a_page_costs_the_same_for_one_namespace_and_for_twenty(server) {
-        let root = server.root();
-        let cost = async || {
-            let before = server.statements();
-            root.get("/namespaces").await.expect(200);
-            server.statements() - before
-        };
-        // The first use of a token is noted.
-        cost().await;
-        let one = cost().await;
-        for number in 0..10 {
-            group(&root, &format!("g{number}"), json!({})).await;
-            server.person(&format!("p{number}")).await;
-        }
-        assert_eq!(cost().await, one);
-        assert!(one <= 6, "{one}");
-    }
+async fn each_caller_has_their_own_namespaces(server: TestServer) {
+    let root = server.root();
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+    let inner = group(&root, "Inner", json!({"parent_id": engines})).await;
+    let mine = group(&ada.client, "mine", json!({})).await;
+    let names = async |client: &crate::support::Client, query: &str| {
+        client.get(&format!("/namespaces?{query}")).await.expect(200).pluck("full_path")
+    };
+    assert_eq!(names(&bob.client, "").await, ["bob"]);
+    assert_eq!(names(&root, "").await, ["root", "ada", "bob", "engines", "engines/Inner", "mine"]);
+    join(&root, &format!("/groups/{engines}"), ada.id, 10).await;
+    assert_eq!(names(&ada.client, "").await, ["ada", "engines", "engines/Inner", "mine"]);
+    assert_eq!(names(&ada.client, "search=INNER").await, ["engines/Inner"]);
+    assert_eq!(names(&ada.client, "search=gines%2Fin").await, ["engines/Inner"]);
+    assert_eq!(names(&ada.client, "search=%25").await, [] as [Value; 0]);
+    assert_eq!(names(&ada.client, "owned_only=true").await, ["ada", "mine"]);
+    assert_eq!(names(&ada.client, "top_level_only=true").await, ["ada", "engines", "mine"]);
+    let list = ada.client.get("/namespaces?per_page=1&page=2").await.expect(200);
+    assert_eq!(
+        (list.json(), list.header("x-total")),
+        (
+            json!([{
+                "id": engines, "name": "engines", "path": "engines", "kind": "group", "full_path": "engines",
+                "parent_id": null, "avatar_url": null, "web_url": format!("{}/groups/engines", server.base),
+            }]),
+            "4"
+        )
+    );
+    server.anonymous().get("/namespaces").await.expect(401);
+    assert_eq!(ada.client.get(&format!("/namespaces/{mine}")).await.expect(200).json()["path"], "mine");
+    let read = ada.client.get("/namespaces/engines%2Finner").await.expect(200).json();
+    assert_eq!((&read["id"], &read["parent_id"]), (&json!(inner), &json!(engines)));
 }
+
+async fn a_namespace_is_read_by_number_or_path_by_who_may_see_it(server: TestServer) {
+    let root = server.root();
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let hidden = group(&root, "hidden", json!({})).await;
+    let open = group(&root, "open", json!({"visibility": "public"})).await;
+    let own = ada.client.get("/namespaces/ADA").await.expect(200).json();
+    assert_eq!((&own["kind"], &own["web_url"]), (&json!("user"), &json!(format!("{}/ada", server.base))));
+    for name in ["ada".to_owned(), own["id"].to_string(), hidden.to_string(), "999999".to_owned()] {
+        let answer = bob.client.get(&format!("/namespaces/{name}")).await.expect(404);
+        assert_eq!(answer.message(), "404 Namespace Not Found");
+    }
+    bob.client.get(&format!("/namespaces/{open}")).await.expect(200);
+    root.get("/namespaces/ada").await.expect(200);
+    server.anonymous().get(&format!("/namespaces/{open}")).await.expect(401);
+}
+
+async fn a_page_costs_the_same_for_one_namespace_and_for_twenty(server: TestServer) {
+    let root = server.root();
+    let cost = async || {
+        let before = server.statements();
+        root.get("/namespaces").await.expect(200);
+        server.statements() - before
+    };
+    // The first use of a token is noted.
+    cost().await;
+    let one = cost().await;
+    for number in 0..10 {
+        group(&root, &format!("g{number}"), json!({})).await;
+        server.person(&format!("p{number}")).await;
+    }
+    assert_eq!(cost().await, one);
+    assert!(one <= 6, "{one}");
+}
+
+on_every_database![
+    each_caller_has_their_own_namespaces,
+    a_namespace_is_read_by_number_or_path_by_who_may_see_it,
+    a_page_costs_the_same_for_one_namespace_and_for_twenty,
+];

@@ -6,137 +6,143 @@ use serde_json::json;
 use super::{bodies, issue, write};
 use crate::issues::open;
 use crate::support::places::project;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn nobody_and_strangers_are_turned_away(server) {
-        let root = server.root();
-        let (_, path) = issue(&server, "open").await;
-        let note = write(&root, &path, json!({"body": "open"})).await;
-        let (nobody, ann) = (server.anonymous(), server.person("ann").await);
-        let notes = format!("{path}/notes");
-        for answer in [
-            nobody.get(&notes).await,
-            nobody.get(&note).await,
-            nobody.post(&notes, json!({"body": "x"})).await,
-            nobody.put(&note, json!({"body": "x"})).await,
-            nobody.delete(&note).await,
-        ] {
-            assert_eq!(answer.expect(401).message(), "401 Unauthorized");
-        }
-        assert_eq!(bodies(&ann.client, &notes).await, ["open"]);
-        let id = project(&root, "hidden", json!({})).await;
-        let iid = open(&root, id, json!({"title": "t"})).await;
-        let hidden = format!("/projects/{id}/issues/{iid}");
-        let secret = write(&root, &hidden, json!({"body": "hush"})).await;
-        for answer in [
-            ann.client.get(&format!("{hidden}/notes")).await,
-            ann.client.get(&secret).await,
-            ann.client.post(&format!("{hidden}/notes"), json!({"body": "x"})).await,
-            ann.client.put(&secret, json!({"body": "x"})).await,
-            ann.client.delete(&secret).await,
-        ] {
-            assert_eq!(answer.expect(404).message(), "404 Project Not Found");
-        }
-        server.enrol(id, ann.id, AccessLevel::Guest).await;
-        write(&ann.client, &hidden, json!({"body": "me, too"})).await;
-        root.post(&format!("/projects/{id}/archive"), json!({})).await.expect(201);
-        root.post(&format!("{hidden}/notes"), json!({"body": "x"})).await.expect(403);
-        root.put(&secret, json!({"body": "x"})).await.expect(403);
-        root.delete(&secret).await.expect(403);
-        assert_eq!(bodies(&ann.client, &format!("{hidden}/notes")).await, ["me, too", "hush"]);
+async fn nobody_and_strangers_are_turned_away(server: TestServer) {
+    let root = server.root();
+    let (_, path) = issue(&server, "open").await;
+    let note = write(&root, &path, json!({"body": "open"})).await;
+    let (nobody, ann) = (server.anonymous(), server.person("ann").await);
+    let notes = format!("{path}/notes");
+    for answer in [
+        nobody.get(&notes).await,
+        nobody.get(&note).await,
+        nobody.post(&notes, json!({"body": "x"})).await,
+        nobody.put(&note, json!({"body": "x"})).await,
+        nobody.delete(&note).await,
+    ] {
+        assert_eq!(answer.expect(401).message(), "401 Unauthorized");
     }
-
-    async fn notes_on_confidential_issues_are_as_hidden_as_these(server) {
-        let root = server.root();
-        let (id, _) = issue(&server, "secret").await;
-        let (author, guest) = (server.person("author").await, server.person("guest").await);
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        let iid = open(&author.client, id, json!({"title": "hush", "confidential": true})).await;
-        let path = format!("/projects/{id}/issues/{iid}");
-        let note = write(&author.client, &path, json!({"body": "hush"})).await;
-        assert_eq!(bodies(&author.client, &format!("{path}/notes")).await, ["hush"]);
-        for answer in [
-            guest.client.get(&format!("{path}/notes")).await,
-            guest.client.get(&note).await,
-            guest.client.post(&format!("{path}/notes"), json!({"body": "x"})).await,
-            guest.client.put(&note, json!({"body": "x"})).await,
-            guest.client.delete(&note).await,
-        ] {
-            assert_eq!(answer.expect(404).message(), "404 Issue Not Found");
-        }
-        let seen = "?target_type=note";
-        for list in [format!("/projects/{id}/events{seen}"), format!("/users/{}/events{seen}", author.id)] {
-            assert_eq!(guest.client.get(&list).await.expect(200).json(), json!([]), "{list}");
-            assert_eq!(server.anonymous().get(&list).await.expect(200).json(), json!([]), "{list}");
-            assert_eq!(root.get(&list).await.expect(200).json()[0]["note"]["body"], "hush");
-        }
-        // Whoever wrote on what is hidden from them now cannot read it any more.
-        let (_, open_path) = issue(&server, "turned").await;
-        let note = write(&guest.client, &open_path, json!({"body": "mine"})).await;
-        root.put(&open_path, json!({"confidential": true})).await.expect(200);
-        guest.client.get(&note).await.expect(404);
-        assert_eq!(guest.client.get("/events?target_type=note").await.expect(200).json(), json!([]));
+    assert_eq!(bodies(&ann.client, &notes).await, ["open"]);
+    let id = project(&root, "hidden", json!({})).await;
+    let iid = open(&root, id, json!({"title": "t"})).await;
+    let hidden = format!("/projects/{id}/issues/{iid}");
+    let secret = write(&root, &hidden, json!({"body": "hush"})).await;
+    for answer in [
+        ann.client.get(&format!("{hidden}/notes")).await,
+        ann.client.get(&secret).await,
+        ann.client.post(&format!("{hidden}/notes"), json!({"body": "x"})).await,
+        ann.client.put(&secret, json!({"body": "x"})).await,
+        ann.client.delete(&secret).await,
+    ] {
+        assert_eq!(answer.expect(404).message(), "404 Project Not Found");
     }
+    server.enrol(id, ann.id, AccessLevel::Guest).await;
+    write(&ann.client, &hidden, json!({"body": "me, too"})).await;
+    root.post(&format!("/projects/{id}/archive"), json!({})).await.expect(201);
+    root.post(&format!("{hidden}/notes"), json!({"body": "x"})).await.expect(403);
+    root.put(&secret, json!({"body": "x"})).await.expect(403);
+    root.delete(&secret).await.expect(403);
+    assert_eq!(bodies(&ann.client, &format!("{hidden}/notes")).await, ["me, too", "hush"]);
+}
 
-    async fn confidential_notes_are_for_their_authors_and_reporters(server) {
-        let (id, path) = issue(&server, "few").await;
-        let (ann, guest) = (server.person("ann").await, server.person("guest").await);
-        let reporter = server.person("reporter").await;
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        server.enrol(id, reporter.id, AccessLevel::Reporter).await;
-        write(&ann.client, &path, json!({"body": "open"})).await;
-        let hidden = write(&ann.client, &path, json!({"body": "hush", "confidential": true})).await;
-        let list = format!("{path}/notes");
-        for few in [&ann, &reporter] {
-            assert_eq!(bodies(&few.client, &list).await, ["hush", "open"]);
-            assert_eq!(few.client.get(&hidden).await.expect(200).json()["confidential"], true);
-        }
-        let listed = guest.client.get(&list).await.expect(200);
-        assert_eq!((listed.pluck("body"), listed.header("X-Total")), (vec![json!("open")], "1"));
-        for answer in [
-            guest.client.get(&hidden).await,
-            guest.client.put(&hidden, json!({"body": "x"})).await,
-            guest.client.delete(&hidden).await,
-        ] {
-            assert_eq!(answer.expect(404).message(), "404 Not found");
-        }
-        assert_eq!(guest.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
-        let events = format!("/projects/{id}/events?target_type=note");
-        assert_eq!(guest.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(1));
-        for few in [&ann, &reporter] {
-            assert_eq!(few.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(2));
-        }
-        ann.client.delete(&hidden).await.expect(204);
-        assert_eq!(ann.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
+async fn notes_on_confidential_issues_are_as_hidden_as_these(server: TestServer) {
+    let root = server.root();
+    let (id, _) = issue(&server, "secret").await;
+    let (author, guest) = (server.person("author").await, server.person("guest").await);
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    let iid = open(&author.client, id, json!({"title": "hush", "confidential": true})).await;
+    let path = format!("/projects/{id}/issues/{iid}");
+    let note = write(&author.client, &path, json!({"body": "hush"})).await;
+    assert_eq!(bodies(&author.client, &format!("{path}/notes")).await, ["hush"]);
+    for answer in [
+        guest.client.get(&format!("{path}/notes")).await,
+        guest.client.get(&note).await,
+        guest.client.post(&format!("{path}/notes"), json!({"body": "x"})).await,
+        guest.client.put(&note, json!({"body": "x"})).await,
+        guest.client.delete(&note).await,
+    ] {
+        assert_eq!(answer.expect(404).message(), "404 Issue Not Found");
     }
-
-    async fn where_the_discussion_is_locked_members_write(server) {
-        let root = server.root();
-        let (id, path) = issue(&server, "locked").await;
-        let (ann, guest) = (server.person("ann").await, server.person("guest").await);
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        let note = write(&ann.client, &path, json!({"body": "before"})).await;
-        root.put(&path, json!({"discussion_locked": true})).await.expect(200);
-        for body in ["x", ":tada:"] {
-            ann.client.post(&format!("{path}/notes"), json!({"body": body})).await.expect(403);
-        }
-        ann.client.put(&note, json!({"body": "x"})).await.expect(403);
-        ann.client.delete(&note).await.expect(403);
-        ann.client.get(&note).await.expect(200);
-        write(&guest.client, &path, json!({"body": "after"})).await;
+    let seen = "?target_type=note";
+    for list in [format!("/projects/{id}/events{seen}"), format!("/users/{}/events{seen}", author.id)] {
+        assert_eq!(guest.client.get(&list).await.expect(200).json(), json!([]), "{list}");
+        assert_eq!(server.anonymous().get(&list).await.expect(200).json(), json!([]), "{list}");
+        assert_eq!(root.get(&list).await.expect(200).json()[0]["note"]["body"], "hush");
     }
+    // Whoever wrote on what is hidden from them now cannot read it any more.
+    let (_, open_path) = issue(&server, "turned").await;
+    let note = write(&guest.client, &open_path, json!({"body": "mine"})).await;
+    root.put(&open_path, json!({"confidential": true})).await.expect(200);
+    guest.client.get(&note).await.expect(404);
+    assert_eq!(guest.client.get("/events?target_type=note").await.expect(200).json(), json!([]));
+}
 
-    async fn only_owners_say_when_a_note_was_made(server) {
-        let (id, path) = issue(&server, "dated").await;
-        let (owner, maintainer) = (server.person("owner").await, server.person("maintainer").await);
-        server.enrol(id, owner.id, AccessLevel::Owner).await;
-        server.enrol(id, maintainer.id, AccessLevel::Maintainer).await;
-        let body = json!({"body": "old", "created_at": "2016-03-11T03:45:40Z"});
-        for (person, obeyed) in [(&owner, true), (&maintainer, false)] {
-            let made = person.client.post(&format!("{path}/notes"), body.clone()).await.expect(201).json();
-            assert_eq!(made["created_at"] == "2016-03-11T03:45:40.000Z", obeyed);
-            assert_eq!(made["created_at"], made["updated_at"]);
-        }
+async fn confidential_notes_are_for_their_authors_and_reporters(server: TestServer) {
+    let (id, path) = issue(&server, "few").await;
+    let (ann, guest) = (server.person("ann").await, server.person("guest").await);
+    let reporter = server.person("reporter").await;
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    server.enrol(id, reporter.id, AccessLevel::Reporter).await;
+    write(&ann.client, &path, json!({"body": "open"})).await;
+    let hidden = write(&ann.client, &path, json!({"body": "hush", "confidential": true})).await;
+    let list = format!("{path}/notes");
+    for few in [&ann, &reporter] {
+        assert_eq!(bodies(&few.client, &list).await, ["hush", "open"]);
+        assert_eq!(few.client.get(&hidden).await.expect(200).json()["confidential"], true);
+    }
+    let listed = guest.client.get(&list).await.expect(200);
+    assert_eq!((listed.pluck("body"), listed.header("X-Total")), (vec![json!("open")], "1"));
+    for answer in [
+        guest.client.get(&hidden).await,
+        guest.client.put(&hidden, json!({"body": "x"})).await,
+        guest.client.delete(&hidden).await,
+    ] {
+        assert_eq!(answer.expect(404).message(), "404 Not found");
+    }
+    assert_eq!(guest.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
+    let events = format!("/projects/{id}/events?target_type=note");
+    assert_eq!(guest.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(1));
+    for few in [&ann, &reporter] {
+        assert_eq!(few.client.get(&events).await.expect(200).json().as_array().map(Vec::len), Some(2));
+    }
+    ann.client.delete(&hidden).await.expect(204);
+    assert_eq!(ann.client.get(&path).await.expect(200).json()["user_notes_count"], 1);
+}
+
+async fn where_the_discussion_is_locked_members_write(server: TestServer) {
+    let root = server.root();
+    let (id, path) = issue(&server, "locked").await;
+    let (ann, guest) = (server.person("ann").await, server.person("guest").await);
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    let note = write(&ann.client, &path, json!({"body": "before"})).await;
+    root.put(&path, json!({"discussion_locked": true})).await.expect(200);
+    for body in ["x", ":tada:"] {
+        ann.client.post(&format!("{path}/notes"), json!({"body": body})).await.expect(403);
+    }
+    ann.client.put(&note, json!({"body": "x"})).await.expect(403);
+    ann.client.delete(&note).await.expect(403);
+    ann.client.get(&note).await.expect(200);
+    write(&guest.client, &path, json!({"body": "after"})).await;
+}
+
+async fn only_owners_say_when_a_note_was_made(server: TestServer) {
+    let (id, path) = issue(&server, "dated").await;
+    let (owner, maintainer) = (server.person("owner").await, server.person("maintainer").await);
+    server.enrol(id, owner.id, AccessLevel::Owner).await;
+    server.enrol(id, maintainer.id, AccessLevel::Maintainer).await;
+    let body = json!({"body": "old", "created_at": "2016-03-11T03:45:40Z"});
+    for (person, obeyed) in [(&owner, true), (&maintainer, false)] {
+        let made = person.client.post(&format!("{path}/notes"), body.clone()).await.expect(201).json();
+        assert_eq!(made["created_at"] == "2016-03-11T03:45:40.000Z", obeyed);
+        assert_eq!(made["created_at"], made["updated_at"]);
     }
 }
+
+on_every_database![
+    nobody_and_strangers_are_turned_away,
+    notes_on_confidential_issues_are_as_hidden_as_these,
+    confidential_notes_are_for_their_authors_and_reporters,
+    where_the_discussion_is_locked_members_write,
+    only_owners_say_when_a_note_was_made,
+];

@@ -3,49 +3,52 @@
 use serde_json::json;
 
 use super::{bodies, issue, write};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn notes_are_listed_in_each_order_and_ties_follow_it(server) {
-        let root = server.root();
-        let (_, path) = issue(&server, "ordered").await;
-        let (early, late) = ("2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z");
-        let mut notes = Vec::new();
-        for (body, at) in [("a", late), ("b", early), ("c", late), ("d", early)] {
-            notes.push(write(&root, &path, json!({"body": body, "created_at": at})).await);
-        }
-        let made = root.get(&notes[0]).await.expect(200).json();
-        assert_eq!((&made["created_at"], &made["updated_at"]), (&json!("2021-01-01T00:00:00.000Z"), &made["created_at"]));
-        root.put(&notes[1], json!({"body": "b"})).await.expect(200);
-        let list = format!("{path}/notes");
-        for (query, order) in [
-            ("", ["c", "a", "d", "b"]),
-            ("?sort=desc&order_by=created_at", ["c", "a", "d", "b"]),
-            ("?sort=asc", ["b", "d", "a", "c"]),
-            ("?order_by=updated_at", ["b", "c", "a", "d"]),
-            ("?order_by=updated_at&sort=asc", ["d", "a", "c", "b"]),
-        ] {
-            assert_eq!(bodies(&root, &format!("{list}{query}")).await, order, "{query}");
-        }
-        for name in ["sort", "order_by"] {
-            let refused = root.get(&format!("{list}?{name}=x")).await.expect(400);
-            assert_eq!(refused.message(), format!("{name} does not have a valid value"));
-        }
-        let page = root.get(&format!("{list}?per_page=3&page=2")).await.expect(200);
-        assert_eq!(page.pluck("body"), ["b"]);
-        assert_eq!((page.header("X-Total"), page.header("X-Total-Pages"), page.header("X-Prev-Page")), ("4", "2", "1"));
-        assert!(page.header("Link").contains("rel=\"first\""));
+async fn notes_are_listed_in_each_order_and_ties_follow_it(server: TestServer) {
+    let root = server.root();
+    let (_, path) = issue(&server, "ordered").await;
+    let (early, late) = ("2020-01-01T00:00:00Z", "2021-01-01T00:00:00Z");
+    let mut notes = Vec::new();
+    for (body, at) in [("a", late), ("b", early), ("c", late), ("d", early)] {
+        notes.push(write(&root, &path, json!({"body": body, "created_at": at})).await);
     }
-
-    async fn notes_of_the_system_are_listed_and_labels_make_none(server) {
-        let root = server.root();
-        let (_, path) = issue(&server, "told").await;
-        root.put(&path, json!({"add_labels": "bug"})).await.expect(200);
-        root.put(&path, json!({"state_event": "close"})).await.expect(200);
-        write(&root, &path, json!({"body": "why"})).await;
-        let listed = root.get(&format!("{path}/notes?sort=asc")).await.expect(200);
-        assert_eq!(listed.pluck("body"), ["closed", "why"]);
-        assert_eq!(listed.pluck("system"), [true, false]);
-        assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
+    let made = root.get(&notes[0]).await.expect(200).json();
+    assert_eq!((&made["created_at"], &made["updated_at"]), (&json!("2021-01-01T00:00:00.000Z"), &made["created_at"]));
+    root.put(&notes[1], json!({"body": "b"})).await.expect(200);
+    let list = format!("{path}/notes");
+    for (query, order) in [
+        ("", ["c", "a", "d", "b"]),
+        ("?sort=desc&order_by=created_at", ["c", "a", "d", "b"]),
+        ("?sort=asc", ["b", "d", "a", "c"]),
+        ("?order_by=updated_at", ["b", "c", "a", "d"]),
+        ("?order_by=updated_at&sort=asc", ["d", "a", "c", "b"]),
+    ] {
+        assert_eq!(bodies(&root, &format!("{list}{query}")).await, order, "{query}");
     }
+    for name in ["sort", "order_by"] {
+        let refused = root.get(&format!("{list}?{name}=x")).await.expect(400);
+        assert_eq!(refused.message(), format!("{name} does not have a valid value"));
+    }
+    let page = root.get(&format!("{list}?per_page=3&page=2")).await.expect(200);
+    assert_eq!(page.pluck("body"), ["b"]);
+    assert_eq!((page.header("X-Total"), page.header("X-Total-Pages"), page.header("X-Prev-Page")), ("4", "2", "1"));
+    assert!(page.header("Link").contains("rel=\"first\""));
 }
+
+async fn notes_of_the_system_are_listed_and_labels_make_none(server: TestServer) {
+    let root = server.root();
+    let (_, path) = issue(&server, "told").await;
+    root.put(&path, json!({"add_labels": "bug"})).await.expect(200);
+    root.put(&path, json!({"state_event": "close"})).await.expect(200);
+    write(&root, &path, json!({"body": "why"})).await;
+    let listed = root.get(&format!("{path}/notes?sort=asc")).await.expect(200);
+    assert_eq!(listed.pluck("body"), ["closed", "why"]);
+    assert_eq!(listed.pluck("system"), [true, false]);
+    assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 1);
+}
+
+on_every_database![
+    notes_are_listed_in_each_order_and_ties_follow_it,
+    notes_of_the_system_are_listed_and_labels_make_none,
+];

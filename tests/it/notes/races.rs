@@ -4,50 +4,54 @@ use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{bodies, issue, write};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn an_edit_and_a_removal_at_once_leave_one_outcome(server) {
-        let root = server.root();
-        let (_, path) = issue(&server, "torn").await;
-        for _ in 0..10 {
-            let note = write(&root, &path, json!({"body": "t"})).await;
-            let (edited, removed, again) =
-                tokio::join!(root.put(&note, json!({"body": "new"})), root.delete(&note), root.delete(&note));
-            assert!([200, 404].contains(&edited.status), "{edited:?}");
-            let mut removals = [removed.status, again.status];
-            removals.sort_unstable();
-            assert_eq!(removals, [204, 404]);
-            root.get(&note).await.expect(404);
-        }
-        assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 0);
+async fn an_edit_and_a_removal_at_once_leave_one_outcome(server: TestServer) {
+    let root = server.root();
+    let (_, path) = issue(&server, "torn").await;
+    for _ in 0..10 {
+        let note = write(&root, &path, json!({"body": "t"})).await;
+        let (edited, removed, again) =
+            tokio::join!(root.put(&note, json!({"body": "new"})), root.delete(&note), root.delete(&note));
+        assert!([200, 404].contains(&edited.status), "{edited:?}");
+        let mut removals = [removed.status, again.status];
+        removals.sort_unstable();
+        assert_eq!(removals, [204, 404]);
+        root.get(&note).await.expect(404);
     }
+    assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 0);
+}
 
-    async fn of_notes_at_once_each_counts_and_of_votes_one(server) {
-        let root = server.root();
-        let (_, path) = issue(&server, "busy").await;
+async fn of_notes_at_once_each_counts_and_of_votes_one(server: TestServer) {
+    let root = server.root();
+    let (_, path) = issue(&server, "busy").await;
+    let notes = format!("{path}/notes");
+    let made = join_all((0..20).map(|number| root.post(&notes, json!({"body": format!("{number}")})))).await;
+    assert!(made.iter().all(|answer| answer.status == 201));
+    assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 20);
+    assert_eq!(bodies(&root, &format!("{notes}?per_page=100")).await.len(), 20);
+    let votes = join_all((0..10).map(|_| root.post(&notes, json!({"body": ":+1:"})))).await;
+    assert!(votes.iter().all(|answer| [201, 404].contains(&answer.status)));
+    assert_eq!(votes.iter().filter(|answer| answer.status == 201).count(), 1);
+    assert_eq!(root.get(&path).await.expect(200).json()["upvotes"], 1);
+}
+
+async fn a_note_on_what_is_removed_at_once_is_written_or_not(server: TestServer) {
+    let root = server.root();
+    let (id, _) = issue(&server, "gone").await;
+    for _ in 0..10 {
+        let iid = crate::issues::open(&root, id, json!({"title": "t"})).await;
+        let path = format!("/projects/{id}/issues/{iid}");
         let notes = format!("{path}/notes");
-        let made = join_all((0..20).map(|number| root.post(&notes, json!({"body": format!("{number}")})))).await;
-        assert!(made.iter().all(|answer| answer.status == 201));
-        assert_eq!(root.get(&path).await.expect(200).json()["user_notes_count"], 20);
-        assert_eq!(bodies(&root, &format!("{notes}?per_page=100")).await.len(), 20);
-        let votes = join_all((0..10).map(|_| root.post(&notes, json!({"body": ":+1:"})))).await;
-        assert!(votes.iter().all(|answer| [201, 404].contains(&answer.status)));
-        assert_eq!(votes.iter().filter(|answer| answer.status == 201).count(), 1);
-        assert_eq!(root.get(&path).await.expect(200).json()["upvotes"], 1);
-    }
-
-    async fn a_note_on_what_is_removed_at_once_is_written_or_not(server) {
-        let root = server.root();
-        let (id, _) = issue(&server, "gone").await;
-        for _ in 0..10 {
-            let iid = crate::issues::open(&root, id, json!({"title": "t"})).await;
-            let path = format!("/projects/{id}/issues/{iid}");
-            let notes = format!("{path}/notes");
-            let (written, removed) = tokio::join!(root.post(&notes, json!({"body": "x"})), root.delete(&path));
-            assert!([201, 404].contains(&written.status), "{written:?}");
-            assert_eq!(removed.status, 204);
-            root.get(&notes).await.expect(404);
-        }
+        let (written, removed) = tokio::join!(root.post(&notes, json!({"body": "x"})), root.delete(&path));
+        assert!([201, 404].contains(&written.status), "{written:?}");
+        assert_eq!(removed.status, 204);
+        root.get(&notes).await.expect(404);
     }
 }
+
+on_every_database![
+    an_edit_and_a_removal_at_once_leave_one_outcome,
+    of_notes_at_once_each_counts_and_of_votes_one,
+    a_note_on_what_is_removed_at_once_is_written_or_not,
+];

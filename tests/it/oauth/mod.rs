@@ -35,20 +35,13 @@ fn challenge() -> String {
 impl<'a> Stage<'a> {
     async fn new(server: &'a TestServer, extra: Value) -> Self {
         let mut body = json!({ "name": "<App>", "redirect_uri": CALLBACK, "scopes": "api read_user sudo" });
-        body.as_object_mut()
-            .expect("an object")
-            .extend(extra.as_object().cloned().unwrap_or_default());
+        body.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
         let application = server.root().post("/applications", body).await.expect(201).json();
         let user = server.person("ada").await;
         server.give_password(&user).await;
         let mut browser = Browser::new(server);
         assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
-        Self {
-            server,
-            application,
-            user,
-            browser,
-        }
+        Self { server, application, user, browser }
     }
 
     fn uid(&self) -> &str {
@@ -61,12 +54,8 @@ impl<'a> Stage<'a> {
 
     /// The question's address; `extra` adds and replaces parameters, an empty value leaves one out.
     fn address(&self, extra: &[(&str, &str)]) -> String {
-        let mut pairs = vec![
-            ("client_id", self.uid()),
-            ("redirect_uri", CALLBACK),
-            ("response_type", "code"),
-            ("state", "s & t"),
-        ];
+        let mut pairs =
+            vec![("client_id", self.uid()), ("redirect_uri", CALLBACK), ("response_type", "code"), ("state", "s & t")];
         pairs.retain(|(name, _)| !extra.iter().any(|(other, _)| name == other));
         pairs.extend(extra.iter().filter(|(_, value)| !value.is_empty()));
         let url = Url::parse_with_params("http://h/oauth/authorize", pairs).expect("an address");
@@ -77,17 +66,11 @@ impl<'a> Stage<'a> {
     async fn answer(&mut self, address: &str, decision: &str) -> Seen {
         let page = self.browser.get(address).await;
         assert_eq!(page.status, 200, "{}", page.text);
-        let mut fields: Vec<(String, String)> = Url::parse(&format!("http://h{address}"))
-            .expect("an address")
-            .query_pairs()
-            .into_owned()
-            .collect();
+        let mut fields: Vec<(String, String)> =
+            Url::parse(&format!("http://h{address}")).expect("an address").query_pairs().into_owned().collect();
         fields.push(("authenticity_token".to_owned(), token(&page)));
         fields.push(("decision".to_owned(), decision.to_owned()));
-        let pairs: Vec<(&str, &str)> = fields
-            .iter()
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
+        let pairs: Vec<(&str, &str)> = fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         self.browser.post("/oauth/authorize", &pairs).await
     }
 
@@ -101,13 +84,7 @@ impl<'a> Stage<'a> {
     /// A request to one of the places where applications ask.
     async fn ask(&self, place: &str, pairs: &[(&str, &str)]) -> Answer {
         let client = self.server.anonymous();
-        client
-            .send(
-                client
-                    .request(reqwest::Method::POST, &format!("//oauth/{place}"))
-                    .form(pairs),
-            )
-            .await
+        client.send(client.request(reqwest::Method::POST, &format!("//oauth/{place}")).form(pairs)).await
     }
 
     async fn exchange(&self, code: &str, extra: &[(&str, &str)]) -> Answer {
@@ -143,12 +120,7 @@ impl<'a> Stage<'a> {
     /// What the API answers to an access token.
     async fn status(&self, access_token: &Value) -> u16 {
         let bearer = format!("Bearer {}", access_token.as_str().expect("a token"));
-        self.server
-            .anonymous()
-            .header("Authorization", &bearer)
-            .get("/user")
-            .await
-            .status
+        self.server.anonymous().header("Authorization", &bearer).get("/user").await.status
     }
 }
 

@@ -3,113 +3,127 @@
 use reqwest::Method;
 use serde_json::json;
 
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn an_administrator_makes_a_token_that_is_shown_once(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}/personal_access_tokens", ada.id);
-        let body = json!({ "name": "laptop", "scopes": ["read_user"], "expires_at": null });
-        let made = server.root().post(&path, body).await.expect(201).json();
-        let secret = made["token"].as_str().expect("a token").to_owned();
-        assert_eq!(made, json!({
+async fn an_administrator_makes_a_token_that_is_shown_once(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}/personal_access_tokens", ada.id);
+    let body = json!({ "name": "laptop", "scopes": ["read_user"], "expires_at": null });
+    let made = server.root().post(&path, body).await.expect(201).json();
+    let secret = made["token"].as_str().expect("a token").to_owned();
+    assert_eq!(
+        made,
+        json!({
             "id": made["id"], "name": "laptop", "revoked": false, "created_at": made["created_at"],
             "scopes": ["read_user"], "user_id": ada.id, "active": true, "expires_at": null, "last_used_at": null,
             "token": secret,
-        }));
-        let own = server.with_token(&secret).get("/personal_access_tokens/self").await.expect(200).json();
-        assert_eq!((&own["id"], own.get("token")), (&made["id"], None));
-        let listed = server.root().get(&format!("/personal_access_tokens?user_id={}", ada.id)).await.expect(200);
-        assert!(!listed.text().contains(&secret));
-        assert!(listed.json()[1]["last_used_at"].is_string());
-    }
-
-    async fn making_is_checked_like_any_other(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}/personal_access_tokens", ada.id);
-        let refused = server.root().post(&path, json!({ "name": "x" })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "scopes": ["can't be blank"] }));
-        let body = json!({ "name": "x", "scopes": ["api"] });
-        assert_eq!(server.anonymous().post(&path, body.clone()).await.status, 401);
-        assert_eq!(ada.client.post(&path, body.clone()).await.status, 403);
-        assert_eq!(server.root().post("/users/4711/personal_access_tokens", body).await.status, 404);
-        assert_eq!(server.root().post(&path, json!({ "name": "x".repeat(1_100_000) })).await.status, 413);
-    }
-
-    async fn callers_list_their_own_and_administrators_all(server) {
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        assert_eq!(ada.client.get("/personal_access_tokens").await.expect(200).pluck("user_id"), [ada.id]);
-        let own = format!("/personal_access_tokens?user_id={}", ada.id);
-        assert_eq!(ada.client.get(&own).await.expect(200).pluck("user_id"), [ada.id]);
-        let refused = ada.client.get(&format!("/personal_access_tokens?user_id={}", bob.id)).await.expect(401);
-        assert_eq!(refused.message(), "401 Unauthorized");
-        assert_eq!(server.root().get("/personal_access_tokens").await.pluck("user_id"), [1, ada.id, bob.id]);
-        assert_eq!(server.root().get(&own).await.pluck("user_id"), [ada.id]);
-        assert_eq!(server.root().get("/personal_access_tokens?user_id=4711").await.json(), json!([]));
-        server.root().post(&format!("/users/{}/impersonation_tokens", ada.id), json!({ "name": "x", "scopes": ["api"] }))
-            .await.expect(201);
-        assert_eq!(server.root().get(&own).await.pluck("user_id"), [ada.id]);
-        assert_eq!(server.anonymous().get(&own).await.status, 401);
-        assert_eq!(server.root().get("/personal_access_tokens?state=odd&user_id=x").await.status, 400);
-        assert_eq!(server.root().get("/personal_access_tokens?sudo=nobody").await.status, 404);
-        let token = server.token_of(ada.id, &["read_user"]).await;
-        assert_eq!(server.with_token(&token).get("/personal_access_tokens").await.status, 403);
-    }
-
-    async fn holders_revoke_their_own_tokens(server) {
-        let ada = server.person("ada").await;
-        let secret = server.token_of(ada.id, &["api"]).await;
-        let path = format!("/personal_access_tokens/{}", server.token_row(&secret).await.id);
-        let early = ada.client.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
-        assert_eq!(early.send(early.request(Method::DELETE, &path)).await.status, 412);
-        ada.client.delete(&path).await.expect(204);
-        assert_eq!(server.with_token(&secret).get("/user").await.status, 401);
-        let states = ada.client.get("/personal_access_tokens?state=inactive").await.expect(200);
-        assert_eq!(states.pluck("revoked"), [true]);
-        assert_eq!(ada.client.get("/personal_access_tokens?state=active").await.pluck("revoked"), [false]);
-    }
-
-    async fn others_do_not_revoke_but_administrators_do(server) {
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        let secret = server.token_of(ada.id, &["api"]).await;
-        let path = format!("/personal_access_tokens/{}", server.token_row(&secret).await.id);
-        let refused = bob.client.delete(&path).await.expect(400);
-        assert_eq!(refused.message(), "400 Bad request");
-        assert_eq!(server.anonymous().delete(&path).await.status, 401);
-        let narrow = server.token_of(ada.id, &["read_api"]).await;
-        assert_eq!(server.with_token(&narrow).delete(&path).await.status, 403);
-        server.with_token(&secret).get("/user").await.expect(200);
-        server.root().delete(&path).await.expect(204);
-        assert_eq!(server.root().delete("/personal_access_tokens/999999").await.status, 404);
-        assert_eq!(server.root().delete("/personal_access_tokens/first").await.status, 400);
-    }
-
-    async fn a_token_of_any_scope_may_look_at_itself(server) {
-        let ada = server.person("ada").await;
-        for scope in holdfast::policy::SCOPES {
-            let secret = server.token_of(ada.id, &[scope]).await;
-            let own = server.with_token(&secret).get("/personal_access_tokens/self").await.expect(200);
-            assert_eq!(own.json()["scopes"], json!([scope]));
-        }
-        assert_eq!(server.anonymous().get("/personal_access_tokens/self").await.status, 401);
-        assert_eq!(server.root().get("/personal_access_tokens/self?sudo=ada").await.status, 404);
-        assert_eq!(ada.client.get("/personal_access_tokens/self?sudo=root").await.status, 403);
-        assert_eq!(server.root().get("/personal_access_tokens/self?a=%FF").await.status, 400);
-    }
-
-    async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server) {
-        let root = server.root();
-        root.get("/personal_access_tokens").await.expect(200);
-        let count = async || {
-            let before = server.statements();
-            root.get("/personal_access_tokens").await.expect(200);
-            server.statements() - before
-        };
-        let one = count().await;
-        for _ in 0..20 {
-            server.token_of(1, &["api"]).await;
-        }
-        assert_eq!(count().await, one);
-        assert!(one <= 4, "{one}");
-    }
+        })
+    );
+    let own = server.with_token(&secret).get("/personal_access_tokens/self").await.expect(200).json();
+    assert_eq!((&own["id"], own.get("token")), (&made["id"], None));
+    let listed = server.root().get(&format!("/personal_access_tokens?user_id={}", ada.id)).await.expect(200);
+    assert!(!listed.text().contains(&secret));
+    assert!(listed.json()[1]["last_used_at"].is_string());
 }
+
+async fn making_is_checked_like_any_other(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}/personal_access_tokens", ada.id);
+    let refused = server.root().post(&path, json!({ "name": "x" })).await.expect(400);
+    assert_eq!(refused.json()["message"], json!({ "scopes": ["can't be blank"] }));
+    let body = json!({ "name": "x", "scopes": ["api"] });
+    assert_eq!(server.anonymous().post(&path, body.clone()).await.status, 401);
+    assert_eq!(ada.client.post(&path, body.clone()).await.status, 403);
+    assert_eq!(server.root().post("/users/4711/personal_access_tokens", body).await.status, 404);
+    assert_eq!(server.root().post(&path, json!({ "name": "x".repeat(1_100_000) })).await.status, 413);
+}
+
+async fn callers_list_their_own_and_administrators_all(server: TestServer) {
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    assert_eq!(ada.client.get("/personal_access_tokens").await.expect(200).pluck("user_id"), [ada.id]);
+    let own = format!("/personal_access_tokens?user_id={}", ada.id);
+    assert_eq!(ada.client.get(&own).await.expect(200).pluck("user_id"), [ada.id]);
+    let refused = ada.client.get(&format!("/personal_access_tokens?user_id={}", bob.id)).await.expect(401);
+    assert_eq!(refused.message(), "401 Unauthorized");
+    assert_eq!(server.root().get("/personal_access_tokens").await.pluck("user_id"), [1, ada.id, bob.id]);
+    assert_eq!(server.root().get(&own).await.pluck("user_id"), [ada.id]);
+    assert_eq!(server.root().get("/personal_access_tokens?user_id=4711").await.json(), json!([]));
+    server
+        .root()
+        .post(&format!("/users/{}/impersonation_tokens", ada.id), json!({ "name": "x", "scopes": ["api"] }))
+        .await
+        .expect(201);
+    assert_eq!(server.root().get(&own).await.pluck("user_id"), [ada.id]);
+    assert_eq!(server.anonymous().get(&own).await.status, 401);
+    assert_eq!(server.root().get("/personal_access_tokens?state=odd&user_id=x").await.status, 400);
+    assert_eq!(server.root().get("/personal_access_tokens?sudo=nobody").await.status, 404);
+    let token = server.token_of(ada.id, &["read_user"]).await;
+    assert_eq!(server.with_token(&token).get("/personal_access_tokens").await.status, 403);
+}
+
+async fn holders_revoke_their_own_tokens(server: TestServer) {
+    let ada = server.person("ada").await;
+    let secret = server.token_of(ada.id, &["api"]).await;
+    let path = format!("/personal_access_tokens/{}", server.token_row(&secret).await.id);
+    let early = ada.client.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
+    assert_eq!(early.send(early.request(Method::DELETE, &path)).await.status, 412);
+    ada.client.delete(&path).await.expect(204);
+    assert_eq!(server.with_token(&secret).get("/user").await.status, 401);
+    let states = ada.client.get("/personal_access_tokens?state=inactive").await.expect(200);
+    assert_eq!(states.pluck("revoked"), [true]);
+    assert_eq!(ada.client.get("/personal_access_tokens?state=active").await.pluck("revoked"), [false]);
+}
+
+async fn others_do_not_revoke_but_administrators_do(server: TestServer) {
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let secret = server.token_of(ada.id, &["api"]).await;
+    let path = format!("/personal_access_tokens/{}", server.token_row(&secret).await.id);
+    let refused = bob.client.delete(&path).await.expect(400);
+    assert_eq!(refused.message(), "400 Bad request");
+    assert_eq!(server.anonymous().delete(&path).await.status, 401);
+    let narrow = server.token_of(ada.id, &["read_api"]).await;
+    assert_eq!(server.with_token(&narrow).delete(&path).await.status, 403);
+    server.with_token(&secret).get("/user").await.expect(200);
+    server.root().delete(&path).await.expect(204);
+    assert_eq!(server.root().delete("/personal_access_tokens/999999").await.status, 404);
+    assert_eq!(server.root().delete("/personal_access_tokens/first").await.status, 400);
+}
+
+async fn a_token_of_any_scope_may_look_at_itself(server: TestServer) {
+    let ada = server.person("ada").await;
+    for scope in holdfast::policy::SCOPES {
+        let secret = server.token_of(ada.id, &[scope]).await;
+        let own = server.with_token(&secret).get("/personal_access_tokens/self").await.expect(200);
+        assert_eq!(own.json()["scopes"], json!([scope]));
+    }
+    assert_eq!(server.anonymous().get("/personal_access_tokens/self").await.status, 401);
+    assert_eq!(server.root().get("/personal_access_tokens/self?sudo=ada").await.status, 404);
+    assert_eq!(ada.client.get("/personal_access_tokens/self?sudo=root").await.status, 403);
+    assert_eq!(server.root().get("/personal_access_tokens/self?a=%FF").await.status, 400);
+}
+
+async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServer) {
+    let root = server.root();
+    root.get("/personal_access_tokens").await.expect(200);
+    let count = async || {
+        let before = server.statements();
+        root.get("/personal_access_tokens").await.expect(200);
+        server.statements() - before
+    };
+    let one = count().await;
+    for _ in 0..20 {
+        server.token_of(1, &["api"]).await;
+    }
+    assert_eq!(count().await, one);
+    assert!(one <= 4, "{one}");
+}
+
+on_every_database![
+    an_administrator_makes_a_token_that_is_shown_once,
+    making_is_checked_like_any_other,
+    callers_list_their_own_and_administrators_all,
+    holders_revoke_their_own_tokens,
+    others_do_not_revoke_but_administrators_do,
+    a_token_of_any_scope_may_look_at_itself,
+    a_list_takes_as_many_statements_for_twenty_as_for_one,
+];

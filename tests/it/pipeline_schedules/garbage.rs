@@ -9,15 +9,14 @@ use serde_json::{Value, json};
 use super::{schedule, time};
 use crate::freeze_periods::freeze_period;
 use crate::support::code::Project;
-use crate::support::{Answer, Client, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 const SEED: u64 = 0x5eed_c207;
 
 /// Texts that look a little like `model`.
 fn garbage(random: &mut StdRng, model: &str) -> String {
-    let letters: Vec<char> = "0123456789*/,- \t\n\0LW#?@%'\"\\{}<>;sunJan_\u{e4}\u{661}\u{202e}\u{1f4a5}"
-        .chars()
-        .collect();
+    let letters: Vec<char> =
+        "0123456789*/,- \t\n\0LW#?@%'\"\\{}<>;sunJan_\u{e4}\u{661}\u{202e}\u{1f4a5}".chars().collect();
     let mut text: Vec<char> = match random.random_range(0..6) {
         0 => Vec::new(),
         1 => model.repeat(random.random_range(1..3)).chars().collect(),
@@ -54,32 +53,35 @@ async fn kept(client: &Client, one: &str, answer: Answer, name: &str, sent: &str
     }
 }
 
-scenario! {
-    async fn garbage_is_refused_by_name_and_changes_nothing(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "garbage", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let schedule = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
-        let freeze = format!("{place}/freeze_periods/{}", freeze_period(&root, &place).await);
-        let mut random = StdRng::seed_from_u64(SEED);
-        let (mut sound, mut refused) = (0, 0);
-        for round in 0..120 {
-            let (one, name, model) = [
-                (&schedule, "cron", "5,10 */2 1-15 * mon-fri"), (&schedule, "cron_timezone", "Europe/Istanbul"),
-                (&freeze, "freeze_start", "0 23 * * 5"), (&freeze, "freeze_end", "0 7 * jan-jun 1"), (&freeze, "cron_timezone", "Wellington"),
-            ][round % 5];
-            let text = garbage(&mut random, model);
-            let before = root.get(one).await.expect(200).json();
-            let answer = root.put(one, json!({ name: text })).await;
-            if kept(&root, one, answer, name, &text).await {
-                sound += 1;
-            } else {
-                assert_eq!(root.get(one).await.expect(200).json(), before);
-                refused += 1;
-            }
-            let next = time(&root.get(&schedule).await.expect(200).json()["next_run_at"]);
-            assert!(next > Utc::now() - chrono::TimeDelta::minutes(2), "{text:?}");
+async fn garbage_is_refused_by_name_and_changes_nothing(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "garbage", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let schedule = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
+    let freeze = format!("{place}/freeze_periods/{}", freeze_period(&root, &place).await);
+    let mut random = StdRng::seed_from_u64(SEED);
+    let (mut sound, mut refused) = (0, 0);
+    for round in 0..120 {
+        let (one, name, model) = [
+            (&schedule, "cron", "5,10 */2 1-15 * mon-fri"),
+            (&schedule, "cron_timezone", "Europe/Istanbul"),
+            (&freeze, "freeze_start", "0 23 * * 5"),
+            (&freeze, "freeze_end", "0 7 * jan-jun 1"),
+            (&freeze, "cron_timezone", "Wellington"),
+        ][round % 5];
+        let text = garbage(&mut random, model);
+        let before = root.get(one).await.expect(200).json();
+        let answer = root.put(one, json!({ name: text })).await;
+        if kept(&root, one, answer, name, &text).await {
+            sound += 1;
+        } else {
+            assert_eq!(root.get(one).await.expect(200).json(), before);
+            refused += 1;
         }
-        assert!(sound > 15 && refused > 60, "{sound} and {refused}");
+        let next = time(&root.get(&schedule).await.expect(200).json()["next_run_at"]);
+        assert!(next > Utc::now() - chrono::TimeDelta::minutes(2), "{text:?}");
     }
+    assert!(sound > 15 && refused > 60, "{sound} and {refused}");
 }
+
+on_every_database![garbage_is_refused_by_name_and_changes_nothing,];

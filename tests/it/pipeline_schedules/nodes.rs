@@ -33,9 +33,7 @@ async fn each_runs_once_on_three_nodes_of_which_one_is_killed() {
     let project = id(&client.get("/projects/root%2Fp").await.expect(200).json());
     first.stop().await;
     // They came due while no server was there; the limit of a project is no matter of the database.
-    let db = Database::connect(&site.database_url(), &Options::default())
-        .await
-        .expect("a database");
+    let db = Database::connect(&site.database_url(), &Options::default()).await.expect("a database");
     let due = now() - TimeDelta::minutes(1);
     let schedules = (0..MANY).map(|number| rows::ActiveModel {
         project_id: Set(project),
@@ -50,9 +48,7 @@ async fn each_runs_once_on_three_nodes_of_which_one_is_killed() {
         updated_at: Set(due),
         ..Default::default()
     });
-    let inserted = rows::Entity::insert_many(schedules)
-        .exec_without_returning(db.write())
-        .await;
+    let inserted = rows::Entity::insert_many(schedules).exec_without_returning(db.write()).await;
     inserted.expect("schedules");
     let made = async || pipelines::Entity::find().all(db.read()).await.expect("pipelines");
     let (doomed, second, third) = tokio::join!(site.serve(&[]), site.serve(&[]), site.serve(&[]));
@@ -70,34 +66,19 @@ async fn each_runs_once_on_three_nodes_of_which_one_is_killed() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, finished)
-        .await
-        .expect("all that is due");
+    tokio::time::timeout(PATIENCE, finished).await.expect("all that is due");
     let mut runs: HashMap<Option<i64>, usize> = HashMap::new();
     for pipeline in made().await {
-        assert_eq!(
-            (pipeline.scheduled_for, pipeline.user_id),
-            (Some(due), Some(owner))
-        );
+        assert_eq!((pipeline.scheduled_for, pipeline.user_id), (Some(due), Some(owner)));
         *runs.entry(pipeline.schedule_id).or_default() += 1;
     }
-    assert_eq!(
-        (runs.len() as i64, runs.values().max()),
-        (MANY, Some(&1)),
-        "killed after {killed_at}"
-    );
+    assert_eq!((runs.len() as i64, runs.values().max()), (MANY, Some(&1)), "killed after {killed_at}");
     // A restart finds nothing more to do.
     second.stop().await;
     let again = site.serve(&[]).await;
     let client = Client::new(&again.base, Some(TOKEN));
-    let list = client
-        .get("/projects/root%2Fp/pipelines?per_page=1")
-        .await
-        .expect(200);
-    assert_eq!(
-        (list.header("x-total"), list.json()[0]["ref"].clone()),
-        ("200", json!("main"))
-    );
+    let list = client.get("/projects/root%2Fp/pipelines?per_page=1").await.expect(200);
+    assert_eq!((list.header("x-total"), list.json()[0]["ref"].clone()), ("200", json!("main")));
     again.stop().await;
     third.stop().await;
     db.close().await.expect("a close");

@@ -9,18 +9,12 @@ use serde_json::{Value, json};
 use super::{schedule, time};
 use crate::support::code::Project;
 use crate::support::places::id;
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// Lets a schedule be due since an instant.
 async fn due_since(server: &TestServer, id: i64, instant: DateTime<Utc>) {
-    let row = rows::ActiveModel {
-        id: Set(id),
-        next_run_at: Set(instant),
-        ..Default::default()
-    };
-    row.update(server.backend.database.write())
-        .await
-        .expect("a change");
+    let row = rows::ActiveModel { id: Set(id), next_run_at: Set(instant), ..Default::default() };
+    row.update(server.backend.database.write()).await.expect("a change");
 }
 
 /// What every node does every few seconds, and what follows from it; gives how many were due.
@@ -39,171 +33,181 @@ fn minutes_ago(count: i64) -> DateTime<Utc> {
     holdfast::entities::now() - TimeDelta::minutes(count)
 }
 
-scenario! {
-    async fn a_schedule_that_is_due_makes_one_pipeline_with_its_variables(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "due", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let number = schedule(&root, &place).await;
-        let one = format!("{place}/pipeline_schedules/{number}");
-        for (key, kind) in [("A", "env_var"), ("B", "file")] {
-            let body = json!({ "key": key, "value": "x", "variable_type": kind });
-            root.post(&format!("{one}/variables"), body).await.expect(201);
-        }
-        let before = root.get(&one).await.expect(200).json();
-        assert_eq!(tick(&server).await, 0);
-        assert_eq!(all_pipelines(&server).await, []);
-        due_since(&server, number, minutes_ago(7)).await;
-        assert_eq!(tick(&server).await, 1);
-        assert_eq!(tick(&server).await, 0);
-        let after = root.get(&one).await.expect(200).json();
-        // However often it would have run meanwhile, it runs once, and the next time is after now.
-        assert_eq!(after["next_run_at"], before["next_run_at"]);
-        let made = root.get(&format!("{place}/pipelines")).await.expect(200).json();
-        assert_eq!((&after["last_pipeline"], made.as_array().map(Vec::len)), (&made[0], Some(1)));
-        assert_eq!((&made[0]["sha"], &made[0]["ref"]), (&json!(project.id("main")), &json!("main")));
-        let variables = root.get(&format!("{place}/pipelines/{}/variables", made[0]["id"])).await.expect(200).json();
-        assert_eq!(variables, after["variables"]);
-        // One that is not active is not run, however long it is due.
-        root.put(&one, json!({ "active": false })).await.expect(200);
-        due_since(&server, number, minutes_ago(7)).await;
-        assert_eq!(tick(&server).await, 0);
-        run_due(&server.backend, number).await.expect("nothing to do");
-        assert_eq!(all_pipelines(&server).await.len(), 1);
+async fn a_schedule_that_is_due_makes_one_pipeline_with_its_variables(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "due", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let number = schedule(&root, &place).await;
+    let one = format!("{place}/pipeline_schedules/{number}");
+    for (key, kind) in [("A", "env_var"), ("B", "file")] {
+        let body = json!({ "key": key, "value": "x", "variable_type": kind });
+        root.post(&format!("{one}/variables"), body).await.expect(201);
     }
+    let before = root.get(&one).await.expect(200).json();
+    assert_eq!(tick(&server).await, 0);
+    assert_eq!(all_pipelines(&server).await, []);
+    due_since(&server, number, minutes_ago(7)).await;
+    assert_eq!(tick(&server).await, 1);
+    assert_eq!(tick(&server).await, 0);
+    let after = root.get(&one).await.expect(200).json();
+    // However often it would have run meanwhile, it runs once, and the next time is after now.
+    assert_eq!(after["next_run_at"], before["next_run_at"]);
+    let made = root.get(&format!("{place}/pipelines")).await.expect(200).json();
+    assert_eq!((&after["last_pipeline"], made.as_array().map(Vec::len)), (&made[0], Some(1)));
+    assert_eq!((&made[0]["sha"], &made[0]["ref"]), (&json!(project.id("main")), &json!("main")));
+    let variables = root.get(&format!("{place}/pipelines/{}/variables", made[0]["id"])).await.expect(200).json();
+    assert_eq!(variables, after["variables"]);
+    // One that is not active is not run, however long it is due.
+    root.put(&one, json!({ "active": false })).await.expect(200);
+    due_since(&server, number, minutes_ago(7)).await;
+    assert_eq!(tick(&server).await, 0);
+    run_due(&server.backend, number).await.expect("nothing to do");
+    assert_eq!(all_pipelines(&server).await.len(), 1);
+}
 
-    async fn however_many_run_it_at_once_it_runs_once(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "once", Visibility::Private).await;
-        let number = schedule(&root, &format!("/projects/{}", project.id)).await;
-        for round in 1..=3 {
-            due_since(&server, number, minutes_ago(round)).await;
-            let runs = futures_util::future::join_all((0..8).map(|_| run_due(&server.backend, number))).await;
-            assert!(runs.iter().all(Result::is_ok), "{runs:?}");
-            assert_eq!(all_pipelines(&server).await.len() as i64, round);
-        }
-    }
-
-    async fn playing_makes_a_pipeline_of_the_callers_and_leaves_the_next_time(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "played", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let all = format!("{place}/pipeline_schedules");
-        let developer = project.member("developer", AccessLevel::Developer).await;
-        let body = json!({ "description": "x", "ref": "feature/x", "cron": "0 1 * * *", "active": false });
-        let one = format!("{all}/{}", id(&root.post(&all, body).await.expect(201).json()));
-        root.post(&format!("{one}/variables"), json!({ "key": "A", "value": "1" })).await.expect(201);
-        let before = root.get(&one).await.expect(200).json();
-        let answer = developer.post(&format!("{one}/play"), json!({})).await.expect(201).json();
-        assert_eq!(answer, json!({ "message": "201 Created" }));
-        let after = root.get(&one).await.expect(200).json();
-        for field in ["next_run_at", "updated_at", "active", "owner"] {
-            assert_eq!(after[field], before[field], "{field}");
-        }
-        let made = root.get(&format!("{place}/pipelines/{}", after["last_pipeline"]["id"])).await.expect(200).json();
-        assert_eq!((&made["user"]["username"], &made["ref"], &made["status"]), (&json!("developer"), &json!("feature/x"), &json!("pending")));
-        let variables = root.get(&format!("{place}/pipelines/{}/variables", made["id"])).await.expect(200);
-        assert_eq!(variables.pluck("key"), [json!("A")]);
-        // As often as wanted.
-        developer.post(&format!("{one}/play"), json!({})).await.expect(201);
-        assert_eq!(all_pipelines(&server).await.len(), 2);
-        root.put(&one, json!({ "ref": "main" })).await.expect(200);
-        developer.post(&format!("{one}/play"), json!({})).await.expect(403);
-        root.put(&one, json!({ "ref": "nowhere" })).await.expect(200);
-        let unknown = developer.post(&format!("{one}/play"), json!({})).await.expect(400);
-        assert_eq!(unknown.json()["message"], json!({ "base": ["Reference not found"] }));
-        root.delete(&one).await.expect(200);
-        assert_eq!(all_pipelines(&server).await.len(), 2);
-    }
-
-    async fn what_cannot_run_is_left_out_and_tried_the_next_time(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "skipped", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let ann = server.person("ann").await;
-        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
-        let number = schedule(&ann.client, &place).await;
-        let one = format!("{place}/pipeline_schedules/{number}");
-        let runs = async || {
-            let before = all_pipelines(&server).await.len();
-            due_since(&server, number, minutes_ago(1)).await;
-            assert_eq!(tick(&server).await, 1);
-            let found = root.get(&one).await.expect(200).json();
-            assert!(found["active"] == true && time(&found["next_run_at"]) > Utc::now());
-            all_pipelines(&server).await.len() - before
-        };
-        assert_eq!(runs().await, 1);
-        let member = format!("{place}/members/{}", ann.id);
-        // `main` is protected: Developers neither push nor merge.
-        for level in [30, 20] {
-            root.put(&member, json!({ "access_level": level })).await.expect(200);
-            assert_eq!(runs().await, 0, "{level}");
-        }
-        root.delete(&member).await.expect(204);
-        assert_eq!(runs().await, 0);
-        root.post(&format!("{place}/members"), json!({ "user_id": ann.id, "access_level": 40 })).await.expect(201);
-        assert_eq!(runs().await, 1);
-        root.put(&one, json!({ "ref": "nowhere" })).await.expect(200);
-        assert_eq!(runs().await, 0);
-        root.put(&one, json!({ "ref": "main" })).await.expect(200);
-        root.post(&format!("{place}/archive"), json!({})).await.expect(201);
-        assert_eq!(runs().await, 0);
-        root.post(&format!("{place}/unarchive"), json!({})).await.expect(201);
-        assert_eq!(runs().await, 1);
-    }
-
-    async fn the_schedules_of_who_is_shut_out_or_gone_end(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "ended", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let ann = server.person("ann").await;
-        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
-        let number = schedule(&ann.client, &place).await;
-        let one = format!("{place}/pipeline_schedules/{number}");
-        let active = async || root.get(&one).await.expect(200).json()["active"].clone();
-        root.post(&format!("/users/{}/block", ann.id), json!({})).await.expect(201);
-        assert_eq!(active().await, false);
-        // Also one that somebody switched on since.
-        root.put(&one, json!({ "active": true })).await.expect(200);
-        due_since(&server, number, minutes_ago(1)).await;
-        assert_eq!(tick(&server).await, 1);
-        assert_eq!((active().await, all_pipelines(&server).await.len()), (json!(false), 0));
-        root.post(&format!("/users/{}/unblock", ann.id), json!({})).await.expect(201);
-        assert_eq!(active().await, false);
-        root.put(&one, json!({ "active": true })).await.expect(200);
-        root.delete(&format!("/users/{}", ann.id)).await.expect(204);
-        server.finish_jobs().await;
-        let found = root.get(&one).await.expect(200).json();
-        assert_eq!((&found["owner"]["username"], &found["owner"]["id"]), (&json!("ghost"), &json!(0)));
-        due_since(&server, number, minutes_ago(1)).await;
-        tick(&server).await;
-        assert_eq!((active().await, all_pipelines(&server).await.len()), (json!(false), 0));
-        // Whoever takes it over lets it run again.
-        root.post(&format!("{one}/take_ownership"), json!({})).await.expect(201);
-        root.put(&one, json!({ "active": true })).await.expect(200);
-        due_since(&server, number, minutes_ago(1)).await;
-        tick(&server).await;
-        assert_eq!(all_pipelines(&server).await.len(), 1);
-    }
-
-    async fn a_change_while_it_is_due_is_what_runs(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "changed", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let number = schedule(&root, &place).await;
-        due_since(&server, number, minutes_ago(1)).await;
-        enqueue_due(&server.backend).await.expect("a look");
-        // The change finds anew when it runs next, so it is not due any more.
-        root.put(&format!("{place}/pipeline_schedules/{number}"), json!({ "ref": "feature/x" })).await.expect(200);
-        server.finish_jobs().await;
-        assert_eq!(all_pipelines(&server).await, []);
-        due_since(&server, number, minutes_ago(1)).await;
-        enqueue_due(&server.backend).await.expect("a look");
-        enqueue_due(&server.backend).await.expect("another look");
-        root.delete(&format!("{place}/pipeline_schedules/{number}")).await.expect(200);
-        server.finish_jobs().await;
-        assert_eq!(all_pipelines(&server).await, []);
-        let list = root.get(&format!("{place}/pipeline_schedules")).await.expect(200).json();
-        assert_eq!(list, Value::Array(Vec::new()));
+async fn however_many_run_it_at_once_it_runs_once(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "once", Visibility::Private).await;
+    let number = schedule(&root, &format!("/projects/{}", project.id)).await;
+    for round in 1..=3 {
+        due_since(&server, number, minutes_ago(round)).await;
+        let runs = futures_util::future::join_all((0..8).map(|_| run_due(&server.backend, number))).await;
+        assert!(runs.iter().all(Result::is_ok), "{runs:?}");
+        assert_eq!(all_pipelines(&server).await.len() as i64, round);
     }
 }
+
+async fn playing_makes_a_pipeline_of_the_callers_and_leaves_the_next_time(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "played", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let all = format!("{place}/pipeline_schedules");
+    let developer = project.member("developer", AccessLevel::Developer).await;
+    let body = json!({ "description": "x", "ref": "feature/x", "cron": "0 1 * * *", "active": false });
+    let one = format!("{all}/{}", id(&root.post(&all, body).await.expect(201).json()));
+    root.post(&format!("{one}/variables"), json!({ "key": "A", "value": "1" })).await.expect(201);
+    let before = root.get(&one).await.expect(200).json();
+    let answer = developer.post(&format!("{one}/play"), json!({})).await.expect(201).json();
+    assert_eq!(answer, json!({ "message": "201 Created" }));
+    let after = root.get(&one).await.expect(200).json();
+    for field in ["next_run_at", "updated_at", "active", "owner"] {
+        assert_eq!(after[field], before[field], "{field}");
+    }
+    let made = root.get(&format!("{place}/pipelines/{}", after["last_pipeline"]["id"])).await.expect(200).json();
+    assert_eq!(
+        (&made["user"]["username"], &made["ref"], &made["status"]),
+        (&json!("developer"), &json!("feature/x"), &json!("pending"))
+    );
+    let variables = root.get(&format!("{place}/pipelines/{}/variables", made["id"])).await.expect(200);
+    assert_eq!(variables.pluck("key"), [json!("A")]);
+    // As often as wanted.
+    developer.post(&format!("{one}/play"), json!({})).await.expect(201);
+    assert_eq!(all_pipelines(&server).await.len(), 2);
+    root.put(&one, json!({ "ref": "main" })).await.expect(200);
+    developer.post(&format!("{one}/play"), json!({})).await.expect(403);
+    root.put(&one, json!({ "ref": "nowhere" })).await.expect(200);
+    let unknown = developer.post(&format!("{one}/play"), json!({})).await.expect(400);
+    assert_eq!(unknown.json()["message"], json!({ "base": ["Reference not found"] }));
+    root.delete(&one).await.expect(200);
+    assert_eq!(all_pipelines(&server).await.len(), 2);
+}
+
+async fn what_cannot_run_is_left_out_and_tried_the_next_time(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "skipped", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let ann = server.person("ann").await;
+    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let number = schedule(&ann.client, &place).await;
+    let one = format!("{place}/pipeline_schedules/{number}");
+    let runs = async || {
+        let before = all_pipelines(&server).await.len();
+        due_since(&server, number, minutes_ago(1)).await;
+        assert_eq!(tick(&server).await, 1);
+        let found = root.get(&one).await.expect(200).json();
+        assert!(found["active"] == true && time(&found["next_run_at"]) > Utc::now());
+        all_pipelines(&server).await.len() - before
+    };
+    assert_eq!(runs().await, 1);
+    let member = format!("{place}/members/{}", ann.id);
+    // `main` is protected: Developers neither push nor merge.
+    for level in [30, 20] {
+        root.put(&member, json!({ "access_level": level })).await.expect(200);
+        assert_eq!(runs().await, 0, "{level}");
+    }
+    root.delete(&member).await.expect(204);
+    assert_eq!(runs().await, 0);
+    root.post(&format!("{place}/members"), json!({ "user_id": ann.id, "access_level": 40 })).await.expect(201);
+    assert_eq!(runs().await, 1);
+    root.put(&one, json!({ "ref": "nowhere" })).await.expect(200);
+    assert_eq!(runs().await, 0);
+    root.put(&one, json!({ "ref": "main" })).await.expect(200);
+    root.post(&format!("{place}/archive"), json!({})).await.expect(201);
+    assert_eq!(runs().await, 0);
+    root.post(&format!("{place}/unarchive"), json!({})).await.expect(201);
+    assert_eq!(runs().await, 1);
+}
+
+async fn the_schedules_of_who_is_shut_out_or_gone_end(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "ended", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let ann = server.person("ann").await;
+    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let number = schedule(&ann.client, &place).await;
+    let one = format!("{place}/pipeline_schedules/{number}");
+    let active = async || root.get(&one).await.expect(200).json()["active"].clone();
+    root.post(&format!("/users/{}/block", ann.id), json!({})).await.expect(201);
+    assert_eq!(active().await, false);
+    // Also one that somebody switched on since.
+    root.put(&one, json!({ "active": true })).await.expect(200);
+    due_since(&server, number, minutes_ago(1)).await;
+    assert_eq!(tick(&server).await, 1);
+    assert_eq!((active().await, all_pipelines(&server).await.len()), (json!(false), 0));
+    root.post(&format!("/users/{}/unblock", ann.id), json!({})).await.expect(201);
+    assert_eq!(active().await, false);
+    root.put(&one, json!({ "active": true })).await.expect(200);
+    root.delete(&format!("/users/{}", ann.id)).await.expect(204);
+    server.finish_jobs().await;
+    let found = root.get(&one).await.expect(200).json();
+    assert_eq!((&found["owner"]["username"], &found["owner"]["id"]), (&json!("ghost"), &json!(0)));
+    due_since(&server, number, minutes_ago(1)).await;
+    tick(&server).await;
+    assert_eq!((active().await, all_pipelines(&server).await.len()), (json!(false), 0));
+    // Whoever takes it over lets it run again.
+    root.post(&format!("{one}/take_ownership"), json!({})).await.expect(201);
+    root.put(&one, json!({ "active": true })).await.expect(200);
+    due_since(&server, number, minutes_ago(1)).await;
+    tick(&server).await;
+    assert_eq!(all_pipelines(&server).await.len(), 1);
+}
+
+async fn a_change_while_it_is_due_is_what_runs(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "changed", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let number = schedule(&root, &place).await;
+    due_since(&server, number, minutes_ago(1)).await;
+    enqueue_due(&server.backend).await.expect("a look");
+    // The change finds anew when it runs next, so it is not due any more.
+    root.put(&format!("{place}/pipeline_schedules/{number}"), json!({ "ref": "feature/x" })).await.expect(200);
+    server.finish_jobs().await;
+    assert_eq!(all_pipelines(&server).await, []);
+    due_since(&server, number, minutes_ago(1)).await;
+    enqueue_due(&server.backend).await.expect("a look");
+    enqueue_due(&server.backend).await.expect("another look");
+    root.delete(&format!("{place}/pipeline_schedules/{number}")).await.expect(200);
+    server.finish_jobs().await;
+    assert_eq!(all_pipelines(&server).await, []);
+    let list = root.get(&format!("{place}/pipeline_schedules")).await.expect(200).json();
+    assert_eq!(list, Value::Array(Vec::new()));
+}
+
+on_every_database![
+    a_schedule_that_is_due_makes_one_pipeline_with_its_variables,
+    however_many_run_it_at_once_it_runs_once,
+    playing_makes_a_pipeline_of_the_callers_and_leaves_the_next_time,
+    what_cannot_run_is_left_out_and_tried_the_next_time,
+    the_schedules_of_who_is_shut_out_or_gone_end,
+    a_change_while_it_is_due_is_what_runs,
+];

@@ -6,67 +6,75 @@ use serde_json::{Value, json};
 
 use super::schedule;
 use crate::support::code::Project;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn variables_are_made_changed_and_removed(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "vars", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let one = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
-        let all = format!("{one}/variables");
-        let made = root.post(&all, json!({ "key": "TOKEN", "value": "rather-secret" })).await.expect(201).json();
-        assert_eq!(made, json!({ "variable_type": "env_var", "key": "TOKEN", "value": "rather-secret" }));
-        let file = json!({ "key": "token", "value": "", "variable_type": "file" });
-        assert_eq!(root.post(&all, file.clone()).await.expect(201).json(), file);
-        assert_eq!(root.get(&one).await.expect(200).json()["variables"], json!([made, file]));
-        let rows = pipeline_schedule_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
-        assert!(rows.iter().all(|row| !row.value_encrypted.contains("rather-secret")));
-        let changed = root.put(&format!("{all}/TOKEN"), json!({ "key": "X", "value": "new" })).await.expect(200).json();
-        assert_eq!(changed, json!({ "variable_type": "env_var", "key": "TOKEN", "value": "new" }));
-        let changed = root.put(&format!("{all}/TOKEN"), json!({ "value": "newer", "variable_type": "file" })).await.expect(200).json();
-        assert_eq!(changed, json!({ "variable_type": "file", "key": "TOKEN", "value": "newer" }));
-        let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        early.delete(&format!("{all}/TOKEN")).await.expect(412);
-        assert_eq!(root.delete(&format!("{all}/TOKEN")).await.expect(202).json(), changed);
-        for answer in [
-            root.delete(&format!("{all}/TOKEN")).await, root.put(&format!("{all}/TOKEN"), json!({ "value": "x" })).await,
-            root.delete(&format!("{all}/Token")).await,
-        ] {
-            assert_eq!((answer.status, answer.message()), (404, "404 Pipeline Schedule Variable Not Found".to_owned()));
-        }
-        assert_eq!(root.get(&one).await.expect(200).json()["variables"], json!([file]));
-        root.delete(&one).await.expect(200);
-        let left = pipeline_schedule_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
-        assert_eq!(left, []);
+async fn variables_are_made_changed_and_removed(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "vars", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let one = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
+    let all = format!("{one}/variables");
+    let made = root.post(&all, json!({ "key": "TOKEN", "value": "rather-secret" })).await.expect(201).json();
+    assert_eq!(made, json!({ "variable_type": "env_var", "key": "TOKEN", "value": "rather-secret" }));
+    let file = json!({ "key": "token", "value": "", "variable_type": "file" });
+    assert_eq!(root.post(&all, file.clone()).await.expect(201).json(), file);
+    assert_eq!(root.get(&one).await.expect(200).json()["variables"], json!([made, file]));
+    let rows = pipeline_schedule_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    assert!(rows.iter().all(|row| !row.value_encrypted.contains("rather-secret")));
+    let changed = root.put(&format!("{all}/TOKEN"), json!({ "key": "X", "value": "new" })).await.expect(200).json();
+    assert_eq!(changed, json!({ "variable_type": "env_var", "key": "TOKEN", "value": "new" }));
+    let changed = root
+        .put(&format!("{all}/TOKEN"), json!({ "value": "newer", "variable_type": "file" }))
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(changed, json!({ "variable_type": "file", "key": "TOKEN", "value": "newer" }));
+    let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    early.delete(&format!("{all}/TOKEN")).await.expect(412);
+    assert_eq!(root.delete(&format!("{all}/TOKEN")).await.expect(202).json(), changed);
+    for answer in [
+        root.delete(&format!("{all}/TOKEN")).await,
+        root.put(&format!("{all}/TOKEN"), json!({ "value": "x" })).await,
+        root.delete(&format!("{all}/Token")).await,
+    ] {
+        assert_eq!((answer.status, answer.message()), (404, "404 Pipeline Schedule Variable Not Found".to_owned()));
     }
-
-    async fn what_breaks_a_rule_is_refused_by_name(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "rules", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let one = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
-        let all = format!("{one}/variables");
-        let fault = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
-        let characters = "can contain only letters, digits and '_'.";
-        for key in ["a-b", "a b", "ä", "a\n", "$(x)"] {
-            assert_eq!(fault(json!({ "key": key, "value": "v" })).await, json!({ "key": [characters] }), "{key}");
-        }
-        assert_eq!(fault(json!({ "key": "", "value": "v" })).await, json!({ "key": ["can't be blank", characters] }));
-        let long = json!({ "key": ["is too long (maximum is 255 characters)"] });
-        assert_eq!(fault(json!({ "key": "k".repeat(256), "value": "v" })).await, long);
-        root.post(&all, json!({ "key": "k".repeat(255), "value": "v" })).await.expect(201);
-        assert_eq!(fault(json!({ "key": "k".repeat(255), "value": "w" })).await, json!({ "key": ["has already been taken"] }));
-        assert_eq!(fault(json!({})).await, "key is missing, value is missing");
-        let kind = fault(json!({ "key": "K", "value": "v", "variable_type": "x" })).await;
-        assert_eq!(kind, "variable_type does not have a valid value");
-        assert!(fault(json!({ "key": "K", "value": "v".repeat(10_001) })).await["value"].is_array());
-        root.post(&all, json!({ "key": "K", "value": "v".repeat(10_000) })).await.expect(201);
-        assert_eq!(root.put(&format!("{all}/K"), json!({})).await.expect(400).message(), "value is missing");
-        root.put(&format!("{all}/K"), json!({ "value": "v".repeat(10_001) })).await.expect(400);
-        let answers = (0..8).map(|_| root.post(&all, json!({ "key": "ONCE", "value": "v" })));
-        let answers = futures_util::future::join_all(answers).await;
-        assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 1);
-        assert!(answers.iter().all(|answer| [201, 400].contains(&answer.status)));
-    }
+    assert_eq!(root.get(&one).await.expect(200).json()["variables"], json!([file]));
+    root.delete(&one).await.expect(200);
+    let left = pipeline_schedule_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    assert_eq!(left, []);
 }
+
+async fn what_breaks_a_rule_is_refused_by_name(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "rules", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let one = format!("{place}/pipeline_schedules/{}", schedule(&root, &place).await);
+    let all = format!("{one}/variables");
+    let fault = async |body: Value| root.post(&all, body).await.expect(400).json()["message"].clone();
+    let characters = "can contain only letters, digits and '_'.";
+    for key in ["a-b", "a b", "ä", "a\n", "$(x)"] {
+        assert_eq!(fault(json!({ "key": key, "value": "v" })).await, json!({ "key": [characters] }), "{key}");
+    }
+    assert_eq!(fault(json!({ "key": "", "value": "v" })).await, json!({ "key": ["can't be blank", characters] }));
+    let long = json!({ "key": ["is too long (maximum is 255 characters)"] });
+    assert_eq!(fault(json!({ "key": "k".repeat(256), "value": "v" })).await, long);
+    root.post(&all, json!({ "key": "k".repeat(255), "value": "v" })).await.expect(201);
+    assert_eq!(
+        fault(json!({ "key": "k".repeat(255), "value": "w" })).await,
+        json!({ "key": ["has already been taken"] })
+    );
+    assert_eq!(fault(json!({})).await, "key is missing, value is missing");
+    let kind = fault(json!({ "key": "K", "value": "v", "variable_type": "x" })).await;
+    assert_eq!(kind, "variable_type does not have a valid value");
+    assert!(fault(json!({ "key": "K", "value": "v".repeat(10_001) })).await["value"].is_array());
+    root.post(&all, json!({ "key": "K", "value": "v".repeat(10_000) })).await.expect(201);
+    assert_eq!(root.put(&format!("{all}/K"), json!({})).await.expect(400).message(), "value is missing");
+    root.put(&format!("{all}/K"), json!({ "value": "v".repeat(10_001) })).await.expect(400);
+    let answers = (0..8).map(|_| root.post(&all, json!({ "key": "ONCE", "value": "v" })));
+    let answers = futures_util::future::join_all(answers).await;
+    assert_eq!(answers.iter().filter(|answer| answer.status == 201).count(), 1);
+    assert!(answers.iter().all(|answer| [201, 400].contains(&answer.status)));
+}
+
+on_every_database![variables_are_made_changed_and_removed, what_breaks_a_rule_is_refused_by_name,];

@@ -6,196 +6,214 @@ use serde_json::{Value, json};
 
 use crate::support::code::Project;
 use crate::support::places::{id, join, project};
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Makes a trigger below `/projects/:id` and gives its id and its token.
 pub async fn trigger(client: &Client, place: &str) -> (i64, String) {
     let body = json!({ "description": "nightly" });
-    let made = client
-        .post(&format!("{place}/triggers"), body)
-        .await
-        .expect(201)
-        .json();
+    let made = client.post(&format!("{place}/triggers"), body).await.expect(201).json();
     (id(&made), made["token"].as_str().expect("a token").to_owned())
 }
 
-scenario! {
-    async fn triggers_are_made_read_changed_and_removed(server) {
-        let root = server.root();
-        let work = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let all = format!("{work}/triggers");
-        assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
-        let made = root.post(&all, json!({ "description": "nightly" })).await.expect(201).json();
-        assert_eq!(made, json!({
+async fn triggers_are_made_read_changed_and_removed(server: TestServer) {
+    let root = server.root();
+    let work = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let all = format!("{work}/triggers");
+    assert_eq!(root.get(&all).await.expect(200).json(), json!([]));
+    let made = root.post(&all, json!({ "description": "nightly" })).await.expect(201).json();
+    assert_eq!(
+        made,
+        json!({
             "id": made["id"], "token": made["token"], "description": "nightly", "created_at": made["created_at"],
             "updated_at": made["updated_at"], "last_used": null, "owner": made["owner"],
-        }));
-        let token = made["token"].as_str().expect("a token");
-        assert!(token.starts_with("hftrig-") && token.len() == 39 && made["owner"]["username"] == "root");
-        let one = format!("{all}/{}", made["id"]);
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
-        let (second, _) = trigger(&root, &work).await;
-        assert_eq!(root.get(&all).await.expect(200).pluck("id"), [made["id"].clone(), json!(second)]);
-        assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).pluck("id"), [json!(second)]);
-        let changed = root.put(&one, json!({ "description": "hourly" })).await.expect(200).json();
-        assert_eq!((&changed["description"], &changed["token"]), (&json!("hourly"), &made["token"]));
-        assert_eq!(root.put(&one, json!({})).await.expect(200).json()["description"], "hourly");
-        // What is kept gives nobody the token.
-        let rows = pipeline_triggers::Entity::find().all(server.backend.database.read()).await.expect("rows");
-        assert!(rows.iter().all(|row| !format!("{row:?}").contains(token)));
-        for body in [json!({ "description": "" }), json!({ "description": " " })] {
-            for answer in [root.post(&all, body.clone()).await, root.put(&one, body.clone()).await] {
-                assert_eq!(answer.expect(400).json()["message"], json!({ "description": ["can't be blank"] }));
-            }
-        }
-        assert_eq!(root.post(&all, json!({})).await.expect(400).message(), "description is missing");
-        root.post(&all, json!({ "description": "x".repeat(256) })).await.expect(400);
-        let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        early.delete(&one).await.expect(412);
-        root.delete(&one).await.expect(204);
-        for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({ "description": "x" })).await] {
-            assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
+        })
+    );
+    let token = made["token"].as_str().expect("a token");
+    assert!(token.starts_with("hftrig-") && token.len() == 39 && made["owner"]["username"] == "root");
+    let one = format!("{all}/{}", made["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    let (second, _) = trigger(&root, &work).await;
+    assert_eq!(root.get(&all).await.expect(200).pluck("id"), [made["id"].clone(), json!(second)]);
+    assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).pluck("id"), [json!(second)]);
+    let changed = root.put(&one, json!({ "description": "hourly" })).await.expect(200).json();
+    assert_eq!((&changed["description"], &changed["token"]), (&json!("hourly"), &made["token"]));
+    assert_eq!(root.put(&one, json!({})).await.expect(200).json()["description"], "hourly");
+    // What is kept gives nobody the token.
+    let rows = pipeline_triggers::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    assert!(rows.iter().all(|row| !format!("{row:?}").contains(token)));
+    for body in [json!({ "description": "" }), json!({ "description": " " })] {
+        for answer in [root.post(&all, body.clone()).await, root.put(&one, body.clone()).await] {
+            assert_eq!(answer.expect(400).json()["message"], json!({ "description": ["can't be blank"] }));
         }
     }
-
-    async fn only_its_owner_is_shown_the_token(server) {
-        let root = server.root();
-        let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
-        let (ann, developer) = (server.person("ann").await, server.person("developer").await);
-        join(&root, &work, ann.id, 40).await;
-        join(&root, &work, developer.id, 30).await;
-        let (number, token) = trigger(&ann.client, &work).await;
-        let one = format!("{work}/triggers/{number}");
-        assert_eq!(ann.client.get(&one).await.expect(200).json()["token"], token);
-        let shown = root.get(&one).await.expect(200).json()["token"].clone();
-        assert_eq!(shown, token[..11]);
-        assert_eq!(root.get(&format!("{work}/triggers")).await.expect(200).pluck("token"), std::slice::from_ref(&shown));
-        assert_eq!(root.put(&one, json!({ "description": "x" })).await.expect(200).json()["token"], shown);
-        let stranger = server.person("stranger").await.client;
-        for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
-            client.get(&format!("{work}/triggers")).await.expect(status);
-            client.post(&format!("{work}/triggers"), json!({ "description": "x" })).await.expect(status);
-            client.get(&one).await.expect(status);
-            client.put(&one, json!({ "description": "x" })).await.expect(status);
-            client.delete(&one).await.expect(status);
-        }
-        let other = format!("/projects/{}", project(&root, "other", json!({})).await);
-        root.get(&one.replace(&work, &other)).await.expect(404);
-        root.delete(&one.replace(&work, &other)).await.expect(404);
-    }
-
-    async fn a_token_starts_a_pipeline_with_variables_and_nothing_else(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "started", Visibility::Private).await;
-        project.git(&["tag", "v1", "main~1"]);
-        let place = format!("/projects/{}", project.id);
-        let (number, token) = trigger(&root, &place).await;
-        let nobody = server.anonymous();
-        let run = format!("{place}/trigger/pipeline");
-        let body = json!({ "token": token, "ref": "main", "variables": { "A": "1", "B": "x y" } });
-        let made = nobody.post(&run, body).await.expect(201).json();
-        assert_eq!((&made["ref"], &made["sha"], &made["status"]), (&json!("main"), &json!(project.id("main")), &json!("pending")));
-        assert_eq!(made["user"]["username"], "root");
-        assert_eq!(made["web_url"], format!("{}/root/started/-/pipelines/{}", server.base, made["id"]));
-        let variables = async |number: &Value| root.get(&format!("{place}/pipelines/{number}/variables")).await.expect(200);
-        let given = variables(&made["id"]).await;
-        assert_eq!((given.pluck("key"), given.pluck("value")), (vec![json!("A"), json!("B")], vec![json!("1"), json!("x y")]));
-        assert_eq!(root.get(&format!("{place}/pipelines/{}", made["id"])).await.expect(200).json(), made);
-        assert!(root.get(&format!("{place}/triggers/{number}")).await.expect(200).json()["last_used"].is_string());
-        // As a form, by the path of the project, and with the reference in the path.
-        let form = [("token", token.as_str()), ("ref", "v1"), ("variables[A]", "2")];
-        let made = nobody.post_form("/projects/root%2Fstarted/trigger/pipeline", &form).await.expect(201).json();
-        assert_eq!((&made["ref"], &made["tag"]), (&json!("v1"), &json!(true)));
-        assert_eq!(variables(&made["id"]).await.pluck("value"), [json!("2")]);
-        let made = nobody.post(&format!("{place}/ref/feature%2Fx/trigger/pipeline?token={token}"), json!({})).await.expect(201).json();
-        assert_eq!(made["ref"], "feature/x");
-        // It opens nothing else.
-        server.with_token(&token).get(&place).await.expect(401);
-        nobody.get(&format!("{place}/pipelines")).await.expect(404);
-    }
-
-    async fn what_does_not_do_starts_nothing(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "refused", Visibility::Private).await;
-        let other = Project::filled(&server, "other", Visibility::Public).await;
-        let (place, elsewhere) = (format!("/projects/{}", project.id), format!("/projects/{}", other.id));
-        let (_, token) = trigger(&root, &place).await;
-        let nobody = server.anonymous();
-        let run = format!("{place}/trigger/pipeline");
-        let hidden = nobody.post(&run, json!({ "token": "hftrig-unknown", "ref": "main" })).await.expect(404);
-        for (path, sent) in [
-            (format!("{elsewhere}/trigger/pipeline"), token.as_str()),
-            ("/projects/4711/trigger/pipeline".to_owned(), token.as_str()),
-            ("/projects/4711/trigger/pipeline".to_owned(), "x"),
-            (run.clone(), ""),
-            (run.clone(), &token[..30]),
-            (run.clone(), "hftrig-' or 1=1"),
-        ] {
-            let answer = nobody.post(&path, json!({ "token": sent, "ref": "main" })).await.expect(404);
-            assert_eq!(answer.body, hidden.body, "{path} {sent}");
-        }
-        for (body, text) in [
-            (json!({}), "token is missing, ref is missing"),
-            (json!({ "token": token }), "ref is missing"),
-            (json!({ "token": token, "ref": "" }), "ref is empty"),
-        ] {
-            assert_eq!(nobody.post(&run, body).await.expect(400).message(), text);
-        }
-        let unknown = nobody.post(&run, json!({ "token": token, "ref": "nowhere" })).await.expect(400);
-        assert_eq!(unknown.json()["message"], json!({ "base": ["Reference not found"] }));
-        for variables in [json!("x"), json!(["x"]), json!({ "a": { "b": "c" } }), json!({ "a-b": "c" }), json!({ "": "c" })] {
-            let body = json!({ "token": token, "ref": "main", "variables": variables });
-            nobody.post(&run, body).await.expect(400);
-        }
-        assert_eq!(root.get(&format!("{place}/pipelines")).await.expect(200).json(), json!([]));
-    }
-
-    async fn a_trigger_may_do_what_its_owner_may(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "owners", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let ann = server.person("ann").await;
-        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
-        let (_, token) = trigger(&ann.client, &place).await;
-        let nobody = server.anonymous();
-        let run = async |name: &str| {
-            let body = json!({ "token": token, "ref": name });
-            nobody.post(&format!("{place}/trigger/pipeline"), body).await.status
-        };
-        assert_eq!([run("main").await, run("feature/x").await], [201, 201]);
-        let member = format!("{place}/members/{}", ann.id);
-        root.put(&member, json!({ "access_level": 30 })).await.expect(200);
-        assert_eq!([run("main").await, run("feature/x").await], [403, 201]);
-        root.put(&member, json!({ "access_level": 20 })).await.expect(200);
-        assert_eq!(run("feature/x").await, 403);
-        root.delete(&member).await.expect(204);
-        assert_eq!(run("feature/x").await, 403);
-        join(&root, &place, ann.id, 40).await;
-        root.put(&place, json!({ "builds_access_level": "disabled" })).await.expect(200);
-        assert_eq!(run("feature/x").await, 403);
-        root.put(&place, json!({ "builds_access_level": "enabled" })).await.expect(200);
-        root.post(&format!("/users/{}/block", ann.id), json!({})).await.expect(201);
-        assert_eq!(run("feature/x").await, 403);
-        root.post(&format!("/users/{}/unblock", ann.id), json!({})).await.expect(201);
-        assert_eq!(run("feature/x").await, 201);
-        root.post(&format!("{place}/archive"), json!({})).await.expect(201);
-        assert_eq!(run("feature/x").await, 403);
-        root.post(&format!("{place}/unarchive"), json!({})).await.expect(201);
-        root.delete(&format!("/users/{}", ann.id)).await.expect(204);
-        server.finish_jobs().await;
-        assert_eq!(run("feature/x").await, 404);
-    }
-
-    async fn a_project_has_at_most_a_hundred(server) {
-        let root = server.root();
-        let work = format!("/projects/{}", project(&root, "work", json!({})).await);
-        for _ in 0..99 {
-            trigger(&root, &work).await;
-        }
-        let all = format!("{work}/triggers");
-        let last = (0..3).map(|_| root.post(&all, json!({ "description": "x" })));
-        let mut statuses: Vec<u16> = futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
-        statuses.sort_unstable();
-        assert_eq!(statuses, [201, 400, 400]);
+    assert_eq!(root.post(&all, json!({})).await.expect(400).message(), "description is missing");
+    root.post(&all, json!({ "description": "x".repeat(256) })).await.expect(400);
+    let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    early.delete(&one).await.expect(412);
+    root.delete(&one).await.expect(204);
+    for answer in [root.get(&one).await, root.delete(&one).await, root.put(&one, json!({ "description": "x" })).await] {
+        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
 }
+
+async fn only_its_owner_is_shown_the_token(server: TestServer) {
+    let root = server.root();
+    let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
+    let (ann, developer) = (server.person("ann").await, server.person("developer").await);
+    join(&root, &work, ann.id, 40).await;
+    join(&root, &work, developer.id, 30).await;
+    let (number, token) = trigger(&ann.client, &work).await;
+    let one = format!("{work}/triggers/{number}");
+    assert_eq!(ann.client.get(&one).await.expect(200).json()["token"], token);
+    let shown = root.get(&one).await.expect(200).json()["token"].clone();
+    assert_eq!(shown, token[..11]);
+    assert_eq!(root.get(&format!("{work}/triggers")).await.expect(200).pluck("token"), std::slice::from_ref(&shown));
+    assert_eq!(root.put(&one, json!({ "description": "x" })).await.expect(200).json()["token"], shown);
+    let stranger = server.person("stranger").await.client;
+    for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&developer.client, 403)] {
+        client.get(&format!("{work}/triggers")).await.expect(status);
+        client.post(&format!("{work}/triggers"), json!({ "description": "x" })).await.expect(status);
+        client.get(&one).await.expect(status);
+        client.put(&one, json!({ "description": "x" })).await.expect(status);
+        client.delete(&one).await.expect(status);
+    }
+    let other = format!("/projects/{}", project(&root, "other", json!({})).await);
+    root.get(&one.replace(&work, &other)).await.expect(404);
+    root.delete(&one.replace(&work, &other)).await.expect(404);
+}
+
+async fn a_token_starts_a_pipeline_with_variables_and_nothing_else(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "started", Visibility::Private).await;
+    project.git(&["tag", "v1", "main~1"]);
+    let place = format!("/projects/{}", project.id);
+    let (number, token) = trigger(&root, &place).await;
+    let nobody = server.anonymous();
+    let run = format!("{place}/trigger/pipeline");
+    let body = json!({ "token": token, "ref": "main", "variables": { "A": "1", "B": "x y" } });
+    let made = nobody.post(&run, body).await.expect(201).json();
+    assert_eq!(
+        (&made["ref"], &made["sha"], &made["status"]),
+        (&json!("main"), &json!(project.id("main")), &json!("pending"))
+    );
+    assert_eq!(made["user"]["username"], "root");
+    assert_eq!(made["web_url"], format!("{}/root/started/-/pipelines/{}", server.base, made["id"]));
+    let variables = async |number: &Value| root.get(&format!("{place}/pipelines/{number}/variables")).await.expect(200);
+    let given = variables(&made["id"]).await;
+    assert_eq!(
+        (given.pluck("key"), given.pluck("value")),
+        (vec![json!("A"), json!("B")], vec![json!("1"), json!("x y")])
+    );
+    assert_eq!(root.get(&format!("{place}/pipelines/{}", made["id"])).await.expect(200).json(), made);
+    assert!(root.get(&format!("{place}/triggers/{number}")).await.expect(200).json()["last_used"].is_string());
+    // As a form, by the path of the project, and with the reference in the path.
+    let form = [("token", token.as_str()), ("ref", "v1"), ("variables[A]", "2")];
+    let made = nobody.post_form("/projects/root%2Fstarted/trigger/pipeline", &form).await.expect(201).json();
+    assert_eq!((&made["ref"], &made["tag"]), (&json!("v1"), &json!(true)));
+    assert_eq!(variables(&made["id"]).await.pluck("value"), [json!("2")]);
+    let made = nobody
+        .post(&format!("{place}/ref/feature%2Fx/trigger/pipeline?token={token}"), json!({}))
+        .await
+        .expect(201)
+        .json();
+    assert_eq!(made["ref"], "feature/x");
+    // It opens nothing else.
+    server.with_token(&token).get(&place).await.expect(401);
+    nobody.get(&format!("{place}/pipelines")).await.expect(404);
+}
+
+async fn what_does_not_do_starts_nothing(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "refused", Visibility::Private).await;
+    let other = Project::filled(&server, "other", Visibility::Public).await;
+    let (place, elsewhere) = (format!("/projects/{}", project.id), format!("/projects/{}", other.id));
+    let (_, token) = trigger(&root, &place).await;
+    let nobody = server.anonymous();
+    let run = format!("{place}/trigger/pipeline");
+    let hidden = nobody.post(&run, json!({ "token": "hftrig-unknown", "ref": "main" })).await.expect(404);
+    for (path, sent) in [
+        (format!("{elsewhere}/trigger/pipeline"), token.as_str()),
+        ("/projects/4711/trigger/pipeline".to_owned(), token.as_str()),
+        ("/projects/4711/trigger/pipeline".to_owned(), "x"),
+        (run.clone(), ""),
+        (run.clone(), &token[..30]),
+        (run.clone(), "hftrig-' or 1=1"),
+    ] {
+        let answer = nobody.post(&path, json!({ "token": sent, "ref": "main" })).await.expect(404);
+        assert_eq!(answer.body, hidden.body, "{path} {sent}");
+    }
+    for (body, text) in [
+        (json!({}), "token is missing, ref is missing"),
+        (json!({ "token": token }), "ref is missing"),
+        (json!({ "token": token, "ref": "" }), "ref is empty"),
+    ] {
+        assert_eq!(nobody.post(&run, body).await.expect(400).message(), text);
+    }
+    let unknown = nobody.post(&run, json!({ "token": token, "ref": "nowhere" })).await.expect(400);
+    assert_eq!(unknown.json()["message"], json!({ "base": ["Reference not found"] }));
+    for variables in [json!("x"), json!(["x"]), json!({ "a": { "b": "c" } }), json!({ "a-b": "c" }), json!({ "": "c" })]
+    {
+        let body = json!({ "token": token, "ref": "main", "variables": variables });
+        nobody.post(&run, body).await.expect(400);
+    }
+    assert_eq!(root.get(&format!("{place}/pipelines")).await.expect(200).json(), json!([]));
+}
+
+async fn a_trigger_may_do_what_its_owner_may(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "owners", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let ann = server.person("ann").await;
+    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let (_, token) = trigger(&ann.client, &place).await;
+    let nobody = server.anonymous();
+    let run = async |name: &str| {
+        let body = json!({ "token": token, "ref": name });
+        nobody.post(&format!("{place}/trigger/pipeline"), body).await.status
+    };
+    assert_eq!([run("main").await, run("feature/x").await], [201, 201]);
+    let member = format!("{place}/members/{}", ann.id);
+    root.put(&member, json!({ "access_level": 30 })).await.expect(200);
+    assert_eq!([run("main").await, run("feature/x").await], [403, 201]);
+    root.put(&member, json!({ "access_level": 20 })).await.expect(200);
+    assert_eq!(run("feature/x").await, 403);
+    root.delete(&member).await.expect(204);
+    assert_eq!(run("feature/x").await, 403);
+    join(&root, &place, ann.id, 40).await;
+    root.put(&place, json!({ "builds_access_level": "disabled" })).await.expect(200);
+    assert_eq!(run("feature/x").await, 403);
+    root.put(&place, json!({ "builds_access_level": "enabled" })).await.expect(200);
+    root.post(&format!("/users/{}/block", ann.id), json!({})).await.expect(201);
+    assert_eq!(run("feature/x").await, 403);
+    root.post(&format!("/users/{}/unblock", ann.id), json!({})).await.expect(201);
+    assert_eq!(run("feature/x").await, 201);
+    root.post(&format!("{place}/archive"), json!({})).await.expect(201);
+    assert_eq!(run("feature/x").await, 403);
+    root.post(&format!("{place}/unarchive"), json!({})).await.expect(201);
+    root.delete(&format!("/users/{}", ann.id)).await.expect(204);
+    server.finish_jobs().await;
+    assert_eq!(run("feature/x").await, 404);
+}
+
+async fn a_project_has_at_most_a_hundred(server: TestServer) {
+    let root = server.root();
+    let work = format!("/projects/{}", project(&root, "work", json!({})).await);
+    for _ in 0..99 {
+        trigger(&root, &work).await;
+    }
+    let all = format!("{work}/triggers");
+    let last = (0..3).map(|_| root.post(&all, json!({ "description": "x" })));
+    let mut statuses: Vec<u16> =
+        futures_util::future::join_all(last).await.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 400, 400]);
+}
+
+on_every_database![
+    triggers_are_made_read_changed_and_removed,
+    only_its_owner_is_shown_the_token,
+    a_token_starts_a_pipeline_with_variables_and_nothing_else,
+    what_does_not_do_starts_nothing,
+    a_trigger_may_do_what_its_owner_may,
+    a_project_has_at_most_a_hundred,
+];

@@ -10,16 +10,12 @@ use serde_json::{Value, json};
 use crate::commit_statuses::report;
 use crate::support::code::Project;
 use crate::support::places::id;
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// Makes a pipeline for a branch or tag of a project, and gives its id.
 pub async fn pipeline(client: &Client, project: i64, name: &str) -> i64 {
     let body = json!({ "ref": name, "variables": [{ "key": "A", "value": "1" }] });
-    id(&client
-        .post(&format!("/projects/{project}/pipeline"), body)
-        .await
-        .expect(201)
-        .json())
+    id(&client.post(&format!("/projects/{project}/pipeline"), body).await.expect(201).json())
 }
 
 /// The ids in a list, in its order.
@@ -28,18 +24,19 @@ async fn ids(client: &Client, path: &str) -> Vec<i64> {
     list.iter().map(|id| id.as_i64().expect("an id")).collect()
 }
 
-scenario! {
-    async fn pipelines_are_made_read_and_removed(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "piped", Visibility::Public).await;
-        let place = format!("/projects/{}", project.id);
-        let body = json!({ "ref": "main", "variables": [
-            { "key": "DEPLOY", "value": "staging" }, { "key": "NOTES", "value": "x\ny", "variable_type": "file" },
-        ] });
-        let made = root.post(&format!("{place}/pipeline"), body).await.expect(201).json();
-        let number = id(&made);
-        let web_url = format!("{}/root/piped/-/pipelines/{number}", server.base);
-        assert_eq!(made, json!({
+async fn pipelines_are_made_read_and_removed(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "piped", Visibility::Public).await;
+    let place = format!("/projects/{}", project.id);
+    let body = json!({ "ref": "main", "variables": [
+        { "key": "DEPLOY", "value": "staging" }, { "key": "NOTES", "value": "x\ny", "variable_type": "file" },
+    ] });
+    let made = root.post(&format!("{place}/pipeline"), body).await.expect(201).json();
+    let number = id(&made);
+    let web_url = format!("{}/root/piped/-/pipelines/{number}", server.base);
+    assert_eq!(
+        made,
+        json!({
             "id": number, "sha": project.id("main"), "ref": "main", "status": "pending", "created_at": made["created_at"],
             "updated_at": made["updated_at"], "web_url": web_url, "before_sha": "0".repeat(40), "tag": false, "yaml_errors": null,
             "user": made["user"], "started_at": null, "finished_at": null, "committed_at": null, "duration": null, "coverage": null,
@@ -48,296 +45,334 @@ scenario! {
                 "has_details": true, "details_path": format!("/root/piped/-/pipelines/{number}"), "illustration": null,
                 "favicon": "/favicon_status_pending.png",
             },
-        }));
-        assert_eq!(made["user"]["username"], "root");
-        let one = format!("{place}/pipelines/{number}");
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
-        assert_eq!(root.get(&format!("{place}/pipelines")).await.expect(200).json(), json!([{
+        })
+    );
+    assert_eq!(made["user"]["username"], "root");
+    let one = format!("{place}/pipelines/{number}");
+    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    assert_eq!(
+        root.get(&format!("{place}/pipelines")).await.expect(200).json(),
+        json!([{
             "id": number, "sha": made["sha"], "ref": "main", "status": "pending", "created_at": made["created_at"],
             "updated_at": made["updated_at"], "web_url": web_url,
-        }]));
-        assert_eq!(root.get(&format!("{one}/variables")).await.expect(200).json(), json!([
+        }])
+    );
+    assert_eq!(
+        root.get(&format!("{one}/variables")).await.expect(200).json(),
+        json!([
             { "variable_type": "env_var", "key": "DEPLOY", "value": "staging" },
             { "variable_type": "file", "key": "NOTES", "value": "x\ny" },
-        ]));
-        let second = root.get(&format!("{one}/variables?per_page=1&page=2")).await.expect(200);
-        assert_eq!((second.pluck("key"), second.header("x-total")), (vec![json!("NOTES")], "2"));
-        // What is kept tells nobody.
-        let rows = pipeline_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
-        assert!(rows.iter().all(|row| !row.value_encrypted.contains("staging")));
-        let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        early.delete(&one).await.expect(412);
-        root.delete(&one).await.expect(204);
-        for answer in [
-            root.get(&one).await, root.delete(&one).await, root.get(&format!("{one}/variables")).await,
-            root.post(&format!("{one}/cancel"), json!({})).await, root.post(&format!("{one}/retry"), json!({})).await,
-        ] {
-            assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
-        }
-        let db = server.backend.database.read();
-        assert_eq!(pipeline_variables::Entity::find().all(db).await.expect("rows"), []);
+        ])
+    );
+    let second = root.get(&format!("{one}/variables?per_page=1&page=2")).await.expect(200);
+    assert_eq!((second.pluck("key"), second.header("x-total")), (vec![json!("NOTES")], "2"));
+    // What is kept tells nobody.
+    let rows = pipeline_variables::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    assert!(rows.iter().all(|row| !row.value_encrypted.contains("staging")));
+    let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    early.delete(&one).await.expect(412);
+    root.delete(&one).await.expect(204);
+    for answer in [
+        root.get(&one).await,
+        root.delete(&one).await,
+        root.get(&format!("{one}/variables")).await,
+        root.post(&format!("{one}/cancel"), json!({})).await,
+        root.post(&format!("{one}/retry"), json!({})).await,
+    ] {
+        assert_eq!((answer.status, answer.message()), (404, "404 Not found".to_owned()));
     }
+    let db = server.backend.database.read();
+    assert_eq!(pipeline_variables::Entity::find().all(db).await.expect("rows"), []);
+}
 
-    async fn a_pipeline_is_for_a_branch_or_a_tag_that_is_there(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "refs", Visibility::Private).await;
-        project.git(&["tag", "v1", "main~1"]);
-        project.git(&["tag", "main", "main~1"]);
-        let all = format!("/projects/{}/pipeline", project.id);
-        for (name, shown, tag, revision) in [
-            ("v1", "v1", true, "refs/heads/main~1"),
-            ("feature/x", "feature/x", false, "feature/x"),
-            ("main", "main", false, "refs/heads/main"),
-            ("refs/heads/main", "main", false, "refs/heads/main"),
-            ("refs/tags/main", "main", true, "refs/tags/main"),
-        ] {
-            let made = root.post(&all, json!({ "ref": name })).await.expect(201).json();
-            assert_eq!(
-                (&made["ref"], &made["tag"], &made["sha"]),
-                (&json!(shown), &json!(tag), &json!(project.id(revision))), "{name}"
-            );
-        }
-        let unknown = json!({ "base": ["Reference not found"] });
-        let sha = project.id("refs/heads/main~1");
-        for name in ["nowhere", "HEAD", "main~1", "refs/heads/v1", "..", "a b", "-", "refs/notes/x", sha.as_str(), &"x".repeat(1024)] {
-            let refused = root.post(&all, json!({ "ref": name })).await.expect(400);
-            assert_eq!(refused.json()["message"], unknown, "{name}");
-        }
-        assert_eq!(root.post(&all, json!({})).await.expect(400).message(), "ref is missing");
-        for name in ["", " "] {
-            assert_eq!(root.post(&all, json!({ "ref": name })).await.expect(400).message(), "ref is empty");
-        }
-        let empty = Project::empty(&server, "empty", Visibility::Private).await;
-        root.post(&format!("/projects/{}/pipeline", empty.id), json!({ "ref": "main" })).await.expect(400);
+async fn a_pipeline_is_for_a_branch_or_a_tag_that_is_there(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "refs", Visibility::Private).await;
+    project.git(&["tag", "v1", "main~1"]);
+    project.git(&["tag", "main", "main~1"]);
+    let all = format!("/projects/{}/pipeline", project.id);
+    for (name, shown, tag, revision) in [
+        ("v1", "v1", true, "refs/heads/main~1"),
+        ("feature/x", "feature/x", false, "feature/x"),
+        ("main", "main", false, "refs/heads/main"),
+        ("refs/heads/main", "main", false, "refs/heads/main"),
+        ("refs/tags/main", "main", true, "refs/tags/main"),
+    ] {
+        let made = root.post(&all, json!({ "ref": name })).await.expect(201).json();
+        assert_eq!(
+            (&made["ref"], &made["tag"], &made["sha"]),
+            (&json!(shown), &json!(tag), &json!(project.id(revision))),
+            "{name}"
+        );
     }
-
-    async fn variables_that_break_a_rule_are_refused_by_name(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "vars", Visibility::Private).await;
-        let all = format!("/projects/{}/pipeline", project.id);
-        let send = async |variables: Value| root.post(&all, json!({ "ref": "main", "variables": variables })).await;
-        let fault = async |variables: Value| send(variables).await.expect(400).json()["message"].clone();
-        let characters = json!({ "key": ["can contain only letters, digits and '_'."] });
-        for key in ["a-b", "a b", "$A", "a\n", "ä"] {
-            assert_eq!(fault(json!([{ "key": key, "value": "secret" }])).await, characters, "{key}");
-        }
-        let long = json!({ "key": ["is too long (maximum is 255 characters)"] });
-        assert_eq!(fault(json!([{ "key": "k".repeat(256), "value": "" }])).await, long);
-        send(json!([{ "key": "k".repeat(255), "value": "" }])).await.expect(201);
-        send(json!([{ "key": "K", "value": "v".repeat(10_000) }])).await.expect(201);
-        assert!(fault(json!([{ "key": "K", "value": "v".repeat(10_001) }])).await["value"].is_array());
-        let twice = json!([{ "key": "K", "value": "1" }, { "key": "K", "value": "2" }]);
-        assert_eq!(fault(twice).await, json!({ "variables": ["have duplicate values (K)"] }));
-        send(json!([{ "key": "K", "value": "1" }, { "key": "k", "value": "2" }])).await.expect(201);
-        let many: Vec<Value> = (0..201).map(|number| json!({ "key": format!("K{number}"), "value": "" })).collect();
-        send(json!(many)).await.expect(400);
-        send(json!(many[..200])).await.expect(201);
-        for bad in [json!("x"), json!({ "K": "v" }), json!([{ "key": "K" }]), json!([{ "value": "v" }]), json!([7])] {
-            send(bad).await.expect(400);
-        }
-        send(json!([{ "key": "K", "value": "", "variable_type": "secret" }])).await.expect(400);
-        assert_eq!(pipelines::Entity::find().all(server.backend.database.read()).await.expect("rows").len(), 4);
+    let unknown = json!({ "base": ["Reference not found"] });
+    let sha = project.id("refs/heads/main~1");
+    for name in [
+        "nowhere",
+        "HEAD",
+        "main~1",
+        "refs/heads/v1",
+        "..",
+        "a b",
+        "-",
+        "refs/notes/x",
+        sha.as_str(),
+        &"x".repeat(1024),
+    ] {
+        let refused = root.post(&all, json!({ "ref": name })).await.expect(400);
+        assert_eq!(refused.json()["message"], unknown, "{name}");
     }
-
-    async fn roles_decide_who_reads_and_who_makes(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "roles", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let number = pipeline(&root, project.id, "main").await;
-        let one = format!("{place}/pipelines/{number}");
-        let mut clients = vec![(server.person("stranger").await.client, [404; 5])];
-        for (name, role, statuses) in [
-            ("guest", AccessLevel::Guest, [403; 5]),
-            ("reporter", AccessLevel::Reporter, [200, 403, 403, 403, 403]),
-            ("developer", AccessLevel::Developer, [200, 200, 201, 403, 403]),
-            ("maintainer", AccessLevel::Maintainer, [200, 200, 201, 201, 403]),
-        ] {
-            clients.push((project.member(name, role).await, statuses));
-        }
-        for (client, [read, variables, feature, main, removal]) in &clients {
-            client.get(&one).await.expect(*read);
-            client.get(&format!("{place}/pipelines")).await.expect(*read);
-            client.get(&format!("{one}/variables")).await.expect(*variables);
-            client.post(&format!("{place}/pipeline"), json!({ "ref": "feature/x" })).await.expect(*feature);
-            // `main` is protected: Maintainers push and merge.
-            client.post(&format!("{place}/pipeline"), json!({ "ref": "main" })).await.expect(*main);
-            let cancel = client.post(&format!("{one}/cancel"), json!({})).await;
-            assert_eq!(cancel.status, if *main == 201 { 200 } else { *main });
-            client.post(&format!("{one}/retry"), json!({})).await.expect(*main);
-            client.delete(&one).await.expect(*removal);
-        }
-        for path in [&one, &format!("{place}/pipelines")] {
-            server.anonymous().get(path).await.expect(404);
-        }
-        server.anonymous().post(&format!("{place}/pipeline"), json!({ "ref": "main" })).await.expect(401);
-        let other = Project::filled(&server, "other", Visibility::Private).await;
-        root.get(&one.replace(&place, &format!("/projects/{}", other.id))).await.expect(404);
-        project.archive().await;
-        root.get(&one).await.expect(200);
-        root.post(&format!("{place}/pipeline"), json!({ "ref": "feature/x" })).await.expect(403);
-        root.delete(&one).await.expect(403);
+    assert_eq!(root.post(&all, json!({})).await.expect(400).message(), "ref is missing");
+    for name in ["", " "] {
+        assert_eq!(root.post(&all, json!({ "ref": name })).await.expect(400).message(), "ref is empty");
     }
+    let empty = Project::empty(&server, "empty", Visibility::Private).await;
+    root.post(&format!("/projects/{}/pipeline", empty.id), json!({ "ref": "main" })).await.expect(400);
+}
 
-    async fn an_open_project_shows_its_pipelines_unless_it_keeps_its_jobs_to_itself(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "open", Visibility::Public).await;
-        let place = format!("/projects/{}", project.id);
-        let one = format!("{place}/pipelines/{}", pipeline(&root, project.id, "main").await);
-        let (nobody, stranger) = (server.anonymous(), server.person("stranger").await.client);
-        let reporter = project.member("reporter", AccessLevel::Reporter).await;
-        let reads = async |client: &Client| {
-            let listed = client.get(&format!("{place}/pipelines")).await.status;
-            assert_eq!(client.get(&one).await.status, listed);
-            listed
-        };
-        for client in [&nobody, &stranger, &reporter] {
-            assert_eq!(reads(client).await, 200);
-            client.get(&format!("{one}/variables")).await.expect(if client.get("/user").await.status == 401 { 401 } else { 403 });
-        }
-        let commit = format!("{place}/repository/commits/main");
-        assert_eq!(nobody.get(&commit).await.expect(200).json()["status"], "pending");
-        root.put(&place, json!({ "public_jobs": false })).await.expect(200);
-        assert_eq!([reads(&nobody).await, reads(&stranger).await, reads(&reporter).await], [403, 403, 200]);
-        let told = nobody.get(&commit).await.expect(200).json();
-        assert_eq!((&told["status"], &told["last_pipeline"]), (&Value::Null, &Value::Null));
-        root.put(&place, json!({ "public_jobs": true, "builds_access_level": "disabled" })).await.expect(200);
-        assert_eq!([reads(&nobody).await, reads(&reporter).await, reads(&root).await], [403, 403, 403]);
-        root.post(&format!("{place}/pipeline"), json!({ "ref": "main" })).await.expect(403);
+async fn variables_that_break_a_rule_are_refused_by_name(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "vars", Visibility::Private).await;
+    let all = format!("/projects/{}/pipeline", project.id);
+    let send = async |variables: Value| root.post(&all, json!({ "ref": "main", "variables": variables })).await;
+    let fault = async |variables: Value| send(variables).await.expect(400).json()["message"].clone();
+    let characters = json!({ "key": ["can contain only letters, digits and '_'."] });
+    for key in ["a-b", "a b", "$A", "a\n", "ä"] {
+        assert_eq!(fault(json!([{ "key": key, "value": "secret" }])).await, characters, "{key}");
     }
-
-    async fn lists_have_filters_and_orders(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "lists", Visibility::Private).await;
-        project.git(&["tag", "v1", "main~1"]);
-        let ann = server.person("ann").await;
-        server.enrol(project.id, ann.id, AccessLevel::Developer).await;
-        let all = format!("/projects/{}/pipelines", project.id);
-        let first = pipeline(&root, project.id, "main").await;
-        let second = pipeline(&ann.client, project.id, "feature/x").await;
-        let third = pipeline(&root, project.id, "v1").await;
-        let fourth = pipeline(&root, project.id, "main").await;
-        report(&root, project.id, &project.id("main"), json!({ "state": "running", "pipeline_id": first })).await;
-        report(&root, project.id, &project.id("v1"), json!({ "state": "success", "pipeline_id": third })).await;
-        for (query, found) in [
-            ("", vec![fourth, third, second, first]),
-            ("?sort=asc", vec![first, second, third, fourth]),
-            ("?scope=running", vec![first]),
-            ("?scope=pending", vec![fourth, second]),
-            ("?scope=finished", vec![third]),
-            ("?scope=branches", vec![fourth, second]),
-            ("?scope=tags", vec![third]),
-            ("?status=success", vec![third]),
-            ("?status=manual", vec![]),
-            ("?ref=main", vec![fourth, first]),
-            ("?ref=main&status=running", vec![first]),
-            (&format!("?sha={}", project.id("feature/x")), vec![second]),
-            (&format!("?sha={}", project.id("main").to_uppercase()), vec![fourth, first]),
-            ("?yaml_errors=true", vec![]),
-            ("?yaml_errors=false", vec![fourth, third, second, first]),
-            ("?username=ANN", vec![second]),
-            ("?username=nobody", vec![]),
-            ("?name=no", vec![]),
-            ("?order_by=ref&sort=asc", vec![second, first, fourth, third]),
-            ("?order_by=status&sort=asc", vec![second, fourth, first, third]),
-            ("?order_by=user_id", vec![second, fourth, third, first]),
-            ("?order_by=updated_at", vec![third, first, fourth, second]),
-            ("?updated_after=2000-01-01T00:00:00Z", vec![fourth, third, second, first]),
-            ("?updated_before=2000-01-01T00:00:00Z", vec![]),
-            ("?per_page=2&page=2", vec![second, first]),
-        ] {
-            assert_eq!(ids(&root, &format!("{all}{query}")).await, found, "{query}");
-        }
-        for bad in ["scope=all", "status=x", "order_by=name", "sort=up", "updated_after=x", "yaml_errors=x"] {
-            root.get(&format!("{all}?{bad}")).await.expect(400);
-        }
+    let long = json!({ "key": ["is too long (maximum is 255 characters)"] });
+    assert_eq!(fault(json!([{ "key": "k".repeat(256), "value": "" }])).await, long);
+    send(json!([{ "key": "k".repeat(255), "value": "" }])).await.expect(201);
+    send(json!([{ "key": "K", "value": "v".repeat(10_000) }])).await.expect(201);
+    assert!(fault(json!([{ "key": "K", "value": "v".repeat(10_001) }])).await["value"].is_array());
+    let twice = json!([{ "key": "K", "value": "1" }, { "key": "K", "value": "2" }]);
+    assert_eq!(fault(twice).await, json!({ "variables": ["have duplicate values (K)"] }));
+    send(json!([{ "key": "K", "value": "1" }, { "key": "k", "value": "2" }])).await.expect(201);
+    let many: Vec<Value> = (0..201).map(|number| json!({ "key": format!("K{number}"), "value": "" })).collect();
+    send(json!(many)).await.expect(400);
+    send(json!(many[..200])).await.expect(201);
+    for bad in [json!("x"), json!({ "K": "v" }), json!([{ "key": "K" }]), json!([{ "value": "v" }]), json!([7])] {
+        send(bad).await.expect(400);
     }
+    send(json!([{ "key": "K", "value": "", "variable_type": "secret" }])).await.expect(400);
+    assert_eq!(pipelines::Entity::find().all(server.backend.database.read()).await.expect("rows").len(), 4);
+}
 
-    async fn pipelines_are_stopped_and_wait_again(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "stopped", Visibility::Private).await;
-        let number = pipeline(&root, project.id, "main").await;
-        let one = format!("/projects/{}/pipelines/{number}", project.id);
-        let step = async |word: &str| {
-            let status = if word == "cancel" { 200 } else { 201 };
-            let answer = root.post(&format!("{one}/{word}"), json!({})).await.expect(status).json();
-            assert_eq!(answer, root.get(&one).await.expect(200).json());
-            answer
-        };
-        // Without jobs.
-        assert_eq!(step("retry").await["status"], "pending");
-        let canceled = step("cancel").await;
-        assert!(canceled["status"] == "canceled" && canceled["finished_at"].is_string());
-        assert_eq!(step("cancel").await, canceled);
-        let again = step("retry").await;
-        assert_eq!((&again["status"], &again["finished_at"]), (&json!("pending"), &Value::Null));
-        // With them.
-        let sha = project.id("main");
-        for (name, state) in [("good", "success"), ("bad", "failed"), ("slow", "running")] {
-            report(&root, project.id, &sha, json!({ "state": state, "name": name, "ref": "main" })).await;
-        }
-        assert_eq!(root.get(&one).await.expect(200).json()["status"], "running");
-        assert_eq!(step("cancel").await["status"], "failed");
-        let statuses = format!("/projects/{}/repository/commits/{sha}/statuses", project.id);
-        let told = root.get(&statuses).await.expect(200);
-        assert_eq!(told.pluck("status"), [json!("success"), json!("failed"), json!("canceled")]);
-        assert_eq!(step("retry").await["status"], "running");
-        let told = root.get(&statuses).await.expect(200);
-        assert_eq!((told.pluck("name"), told.pluck("status")), (
-            vec![json!("good"), json!("bad"), json!("slow")], vec![json!("success"), json!("pending"), json!("pending")],
-        ));
-        assert_eq!(ids(&root, &format!("{statuses}?all=true")).await.len(), 5);
-        for name in ["bad", "slow"] {
-            report(&root, project.id, &sha, json!({ "state": "success", "name": name, "ref": "main" })).await;
-        }
-        assert_eq!(root.get(&one).await.expect(200).json()["status"], "success");
-        assert_eq!(step("cancel").await["status"], "success");
-        assert_eq!(step("retry").await["status"], "success");
-        root.delete(&one).await.expect(204);
-        assert_eq!(ci_jobs::Entity::find().all(server.backend.database.read()).await.expect("rows"), []);
+async fn roles_decide_who_reads_and_who_makes(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "roles", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let number = pipeline(&root, project.id, "main").await;
+    let one = format!("{place}/pipelines/{number}");
+    let mut clients = vec![(server.person("stranger").await.client, [404; 5])];
+    for (name, role, statuses) in [
+        ("guest", AccessLevel::Guest, [403; 5]),
+        ("reporter", AccessLevel::Reporter, [200, 403, 403, 403, 403]),
+        ("developer", AccessLevel::Developer, [200, 200, 201, 403, 403]),
+        ("maintainer", AccessLevel::Maintainer, [200, 200, 201, 201, 403]),
+    ] {
+        clients.push((project.member(name, role).await, statuses));
     }
-
-    async fn a_pipeline_of_a_frozen_project_says_so(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "frozen", Visibility::Private).await;
-        let place = format!("/projects/{}", project.id);
-        let variables = async |body: Value| {
-            let made = root.post(&format!("{place}/pipeline"), body).await.expect(201).json();
-            root.get(&format!("{place}/pipelines/{}/variables", made["id"])).await.expect(200).json()
-        };
-        assert_eq!(variables(json!({ "ref": "main" })).await, json!([]));
-        // It freezes every minute, and was free again on a day of February that seldom comes.
-        let period = json!({ "freeze_start": "* * * * *", "freeze_end": "0 0 29 2 *" });
-        root.post(&format!("{place}/freeze_periods"), period).await.expect(201);
-        let frozen = json!({ "variable_type": "env_var", "key": "CI_DEPLOY_FREEZE", "value": "true" });
-        assert_eq!(variables(json!({ "ref": "main" })).await, json!([frozen]));
-        let pretended = json!({ "ref": "main", "variables": [
-            { "key": "CI_DEPLOY_FREEZE", "value": "false" }, { "key": "A", "value": "1" },
-        ] });
-        let kept = json!({ "variable_type": "env_var", "key": "A", "value": "1" });
-        assert_eq!(variables(pretended).await, json!([kept, frozen]));
+    for (client, [read, variables, feature, main, removal]) in &clients {
+        client.get(&one).await.expect(*read);
+        client.get(&format!("{place}/pipelines")).await.expect(*read);
+        client.get(&format!("{one}/variables")).await.expect(*variables);
+        client.post(&format!("{place}/pipeline"), json!({ "ref": "feature/x" })).await.expect(*feature);
+        // `main` is protected: Maintainers push and merge.
+        client.post(&format!("{place}/pipeline"), json!({ "ref": "main" })).await.expect(*main);
+        let cancel = client.post(&format!("{one}/cancel"), json!({})).await;
+        assert_eq!(cancel.status, if *main == 201 { 200 } else { *main });
+        client.post(&format!("{one}/retry"), json!({})).await.expect(*main);
+        client.delete(&one).await.expect(*removal);
     }
+    for path in [&one, &format!("{place}/pipelines")] {
+        server.anonymous().get(path).await.expect(404);
+    }
+    server.anonymous().post(&format!("{place}/pipeline"), json!({ "ref": "main" })).await.expect(401);
+    let other = Project::filled(&server, "other", Visibility::Private).await;
+    root.get(&one.replace(&place, &format!("/projects/{}", other.id))).await.expect(404);
+    project.archive().await;
+    root.get(&one).await.expect(200);
+    root.post(&format!("{place}/pipeline"), json!({ "ref": "feature/x" })).await.expect(403);
+    root.delete(&one).await.expect(403);
+}
 
-    async fn commits_tell_their_last_pipeline(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "commits", Visibility::Private).await;
-        let commits = project.url("/commits");
-        let statuses = async || root.get(&commits).await.expect(200).pluck("status");
-        assert_eq!(statuses().await, [Value::Null, Value::Null]);
-        pipeline(&root, project.id, "main").await;
-        let last = pipeline(&root, project.id, "main").await;
-        let one = root.get(&format!("{commits}/main")).await.expect(200).json();
-        let listed = root.get(&format!("/projects/{}/pipelines", project.id)).await.expect(200).json();
-        assert_eq!((&one["status"], &one["last_pipeline"]), (&json!("pending"), &listed[0]));
-        assert_eq!(listed[0]["id"], last);
-        assert_eq!(statuses().await, [json!("pending"), Value::Null]);
-        let older = project.id("main~1");
-        report(&root, project.id, &older, json!({ "state": "failed", "ref": "merged" })).await;
-        assert_eq!(statuses().await, [json!("pending"), json!("failed")]);
-        let before = server.statements();
-        root.get(&commits).await.expect(200);
-        let few = server.statements() - before;
-        let before = server.statements();
-        root.get(&format!("{commits}?per_page=1")).await.expect(200);
-        assert_eq!(server.statements() - before, few);
+async fn an_open_project_shows_its_pipelines_unless_it_keeps_its_jobs_to_itself(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "open", Visibility::Public).await;
+    let place = format!("/projects/{}", project.id);
+    let one = format!("{place}/pipelines/{}", pipeline(&root, project.id, "main").await);
+    let (nobody, stranger) = (server.anonymous(), server.person("stranger").await.client);
+    let reporter = project.member("reporter", AccessLevel::Reporter).await;
+    let reads = async |client: &Client| {
+        let listed = client.get(&format!("{place}/pipelines")).await.status;
+        assert_eq!(client.get(&one).await.status, listed);
+        listed
+    };
+    for client in [&nobody, &stranger, &reporter] {
+        assert_eq!(reads(client).await, 200);
+        client.get(&format!("{one}/variables")).await.expect(if client.get("/user").await.status == 401 {
+            401
+        } else {
+            403
+        });
+    }
+    let commit = format!("{place}/repository/commits/main");
+    assert_eq!(nobody.get(&commit).await.expect(200).json()["status"], "pending");
+    root.put(&place, json!({ "public_jobs": false })).await.expect(200);
+    assert_eq!([reads(&nobody).await, reads(&stranger).await, reads(&reporter).await], [403, 403, 200]);
+    let told = nobody.get(&commit).await.expect(200).json();
+    assert_eq!((&told["status"], &told["last_pipeline"]), (&Value::Null, &Value::Null));
+    root.put(&place, json!({ "public_jobs": true, "builds_access_level": "disabled" })).await.expect(200);
+    assert_eq!([reads(&nobody).await, reads(&reporter).await, reads(&root).await], [403, 403, 403]);
+    root.post(&format!("{place}/pipeline"), json!({ "ref": "main" })).await.expect(403);
+}
+
+async fn lists_have_filters_and_orders(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "lists", Visibility::Private).await;
+    project.git(&["tag", "v1", "main~1"]);
+    let ann = server.person("ann").await;
+    server.enrol(project.id, ann.id, AccessLevel::Developer).await;
+    let all = format!("/projects/{}/pipelines", project.id);
+    let first = pipeline(&root, project.id, "main").await;
+    let second = pipeline(&ann.client, project.id, "feature/x").await;
+    let third = pipeline(&root, project.id, "v1").await;
+    let fourth = pipeline(&root, project.id, "main").await;
+    report(&root, project.id, &project.id("main"), json!({ "state": "running", "pipeline_id": first })).await;
+    report(&root, project.id, &project.id("v1"), json!({ "state": "success", "pipeline_id": third })).await;
+    for (query, found) in [
+        ("", vec![fourth, third, second, first]),
+        ("?sort=asc", vec![first, second, third, fourth]),
+        ("?scope=running", vec![first]),
+        ("?scope=pending", vec![fourth, second]),
+        ("?scope=finished", vec![third]),
+        ("?scope=branches", vec![fourth, second]),
+        ("?scope=tags", vec![third]),
+        ("?status=success", vec![third]),
+        ("?status=manual", vec![]),
+        ("?ref=main", vec![fourth, first]),
+        ("?ref=main&status=running", vec![first]),
+        (&format!("?sha={}", project.id("feature/x")), vec![second]),
+        (&format!("?sha={}", project.id("main").to_uppercase()), vec![fourth, first]),
+        ("?yaml_errors=true", vec![]),
+        ("?yaml_errors=false", vec![fourth, third, second, first]),
+        ("?username=ANN", vec![second]),
+        ("?username=nobody", vec![]),
+        ("?name=no", vec![]),
+        ("?order_by=ref&sort=asc", vec![second, first, fourth, third]),
+        ("?order_by=status&sort=asc", vec![second, fourth, first, third]),
+        ("?order_by=user_id", vec![second, fourth, third, first]),
+        ("?order_by=updated_at", vec![third, first, fourth, second]),
+        ("?updated_after=2000-01-01T00:00:00Z", vec![fourth, third, second, first]),
+        ("?updated_before=2000-01-01T00:00:00Z", vec![]),
+        ("?per_page=2&page=2", vec![second, first]),
+    ] {
+        assert_eq!(ids(&root, &format!("{all}{query}")).await, found, "{query}");
+    }
+    for bad in ["scope=all", "status=x", "order_by=name", "sort=up", "updated_after=x", "yaml_errors=x"] {
+        root.get(&format!("{all}?{bad}")).await.expect(400);
     }
 }
+
+async fn pipelines_are_stopped_and_wait_again(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "stopped", Visibility::Private).await;
+    let number = pipeline(&root, project.id, "main").await;
+    let one = format!("/projects/{}/pipelines/{number}", project.id);
+    let step = async |word: &str| {
+        let status = if word == "cancel" { 200 } else { 201 };
+        let answer = root.post(&format!("{one}/{word}"), json!({})).await.expect(status).json();
+        assert_eq!(answer, root.get(&one).await.expect(200).json());
+        answer
+    };
+    // Without jobs.
+    assert_eq!(step("retry").await["status"], "pending");
+    let canceled = step("cancel").await;
+    assert!(canceled["status"] == "canceled" && canceled["finished_at"].is_string());
+    assert_eq!(step("cancel").await, canceled);
+    let again = step("retry").await;
+    assert_eq!((&again["status"], &again["finished_at"]), (&json!("pending"), &Value::Null));
+    // With them.
+    let sha = project.id("main");
+    for (name, state) in [("good", "success"), ("bad", "failed"), ("slow", "running")] {
+        report(&root, project.id, &sha, json!({ "state": state, "name": name, "ref": "main" })).await;
+    }
+    assert_eq!(root.get(&one).await.expect(200).json()["status"], "running");
+    assert_eq!(step("cancel").await["status"], "failed");
+    let statuses = format!("/projects/{}/repository/commits/{sha}/statuses", project.id);
+    let told = root.get(&statuses).await.expect(200);
+    assert_eq!(told.pluck("status"), [json!("success"), json!("failed"), json!("canceled")]);
+    assert_eq!(step("retry").await["status"], "running");
+    let told = root.get(&statuses).await.expect(200);
+    assert_eq!(
+        (told.pluck("name"), told.pluck("status")),
+        (vec![json!("good"), json!("bad"), json!("slow")], vec![json!("success"), json!("pending"), json!("pending")],)
+    );
+    assert_eq!(ids(&root, &format!("{statuses}?all=true")).await.len(), 5);
+    for name in ["bad", "slow"] {
+        report(&root, project.id, &sha, json!({ "state": "success", "name": name, "ref": "main" })).await;
+    }
+    assert_eq!(root.get(&one).await.expect(200).json()["status"], "success");
+    assert_eq!(step("cancel").await["status"], "success");
+    assert_eq!(step("retry").await["status"], "success");
+    root.delete(&one).await.expect(204);
+    assert_eq!(ci_jobs::Entity::find().all(server.backend.database.read()).await.expect("rows"), []);
+}
+
+async fn a_pipeline_of_a_frozen_project_says_so(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "frozen", Visibility::Private).await;
+    let place = format!("/projects/{}", project.id);
+    let variables = async |body: Value| {
+        let made = root.post(&format!("{place}/pipeline"), body).await.expect(201).json();
+        root.get(&format!("{place}/pipelines/{}/variables", made["id"])).await.expect(200).json()
+    };
+    assert_eq!(variables(json!({ "ref": "main" })).await, json!([]));
+    // It freezes every minute, and was free again on a day of February that seldom comes.
+    let period = json!({ "freeze_start": "* * * * *", "freeze_end": "0 0 29 2 *" });
+    root.post(&format!("{place}/freeze_periods"), period).await.expect(201);
+    let frozen = json!({ "variable_type": "env_var", "key": "CI_DEPLOY_FREEZE", "value": "true" });
+    assert_eq!(variables(json!({ "ref": "main" })).await, json!([frozen]));
+    let pretended = json!({ "ref": "main", "variables": [
+        { "key": "CI_DEPLOY_FREEZE", "value": "false" }, { "key": "A", "value": "1" },
+    ] });
+    let kept = json!({ "variable_type": "env_var", "key": "A", "value": "1" });
+    assert_eq!(variables(pretended).await, json!([kept, frozen]));
+}
+
+async fn commits_tell_their_last_pipeline(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "commits", Visibility::Private).await;
+    let commits = project.url("/commits");
+    let statuses = async || root.get(&commits).await.expect(200).pluck("status");
+    assert_eq!(statuses().await, [Value::Null, Value::Null]);
+    pipeline(&root, project.id, "main").await;
+    let last = pipeline(&root, project.id, "main").await;
+    let one = root.get(&format!("{commits}/main")).await.expect(200).json();
+    let listed = root.get(&format!("/projects/{}/pipelines", project.id)).await.expect(200).json();
+    assert_eq!((&one["status"], &one["last_pipeline"]), (&json!("pending"), &listed[0]));
+    assert_eq!(listed[0]["id"], last);
+    assert_eq!(statuses().await, [json!("pending"), Value::Null]);
+    let older = project.id("main~1");
+    report(&root, project.id, &older, json!({ "state": "failed", "ref": "merged" })).await;
+    assert_eq!(statuses().await, [json!("pending"), json!("failed")]);
+    let before = server.statements();
+    root.get(&commits).await.expect(200);
+    let few = server.statements() - before;
+    let before = server.statements();
+    root.get(&format!("{commits}?per_page=1")).await.expect(200);
+    assert_eq!(server.statements() - before, few);
+}
+
+on_every_database![
+    pipelines_are_made_read_and_removed,
+    a_pipeline_is_for_a_branch_or_a_tag_that_is_there,
+    variables_that_break_a_rule_are_refused_by_name,
+    roles_decide_who_reads_and_who_makes,
+    an_open_project_shows_its_pipelines_unless_it_keeps_its_jobs_to_itself,
+    lists_have_filters_and_orders,
+    pipelines_are_stopped_and_wait_again,
+    a_pipeline_of_a_frozen_project_says_so,
+    commits_tell_their_last_pipeline,
+];

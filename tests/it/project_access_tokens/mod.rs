@@ -8,219 +8,219 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
-use crate::support::{Client, Kind, TestServer, scenario};
+use crate::support::{Client, Kind, TestServer, on_every_database};
 
 async fn make(client: &Client, project: i64, extra: Value) -> Value {
     let mut body = json!({ "name": "release script", "scopes": ["api"] });
-    body.as_object_mut()
-        .expect("an object")
-        .extend(extra.as_object().cloned().unwrap_or_default());
-    client
-        .post(&format!("/projects/{project}/access_tokens"), body)
-        .await
-        .expect(201)
-        .json()
+    body.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
+    client.post(&format!("/projects/{project}/access_tokens"), body).await.expect(201).json()
 }
 
 /// A project of the administrator that no job waits for.
 async fn bare(server: &TestServer) -> i64 {
     let space = server.personal_namespace(1).await;
-    server
-        .bare_project(space.id, "work", Visibility::Private)
-        .await
-        .id
+    server.bare_project(space.id, "work", Visibility::Private).await.id
 }
 
 fn caller(server: &TestServer, made: &Value) -> Client {
     server.with_token(made["token"].as_str().expect("a token"))
 }
 
-scenario! {
-    async fn a_token_acts_as_a_bot_that_maintains_the_project(server) {
-        let ada = server.person("ada").await.client;
-        let work = project(&ada, "work", json!({})).await;
-        let made = make(&ada, work, json!({ "expires_at": "2099-01-31" })).await;
-        let secret = made["token"].clone();
-        assert_eq!(made, json!({
+async fn a_token_acts_as_a_bot_that_maintains_the_project(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let work = project(&ada, "work", json!({})).await;
+    let made = make(&ada, work, json!({ "expires_at": "2099-01-31" })).await;
+    let secret = made["token"].clone();
+    assert_eq!(
+        made,
+        json!({
             "id": made["id"], "name": "release script", "revoked": false, "created_at": made["created_at"],
             "scopes": ["api"], "user_id": made["user_id"], "active": true, "expires_at": "2099-01-31",
             "last_used_at": null, "access_level": 40, "token": secret,
-        }));
-        let bot = caller(&server, &made);
-        let account = bot.get("/user").await.expect(200).json();
-        assert_eq!((&account["id"], &account["name"]), (&made["user_id"], &json!("release script")));
-        assert_eq!((&account["external"], &account["can_create_group"]), (&json!(true), &json!(false)));
-        assert!(account["username"].as_str().expect("a name").starts_with(&format!("project_{work}_bot_")));
-        bot.put(&format!("/projects/{work}"), json!({ "description": "by a bot" })).await.expect(200);
-        let members = ada.get(&format!("/projects/{work}/members")).await.expect(200).json();
-        assert_eq!(members[1]["access_level"], 40);
-        let mut shown = made.clone();
-        shown.as_object_mut().expect("an object").remove("token");
-        let listed = ada.get(&format!("/projects/{work}/access_tokens")).await.expect(200).json();
-        shown["last_used_at"] = listed[0]["last_used_at"].clone();
-        assert_eq!(listed, json!([shown]));
-        assert_eq!(ada.get(&format!("/projects/{work}/access_tokens/{}", made["id"])).await.expect(200).json(), shown);
-        assert_ne!(json!(server.token_row(secret.as_str().expect("a token")).await.digest), secret);
-    }
+        })
+    );
+    let bot = caller(&server, &made);
+    let account = bot.get("/user").await.expect(200).json();
+    assert_eq!((&account["id"], &account["name"]), (&made["user_id"], &json!("release script")));
+    assert_eq!((&account["external"], &account["can_create_group"]), (&json!(true), &json!(false)));
+    assert!(account["username"].as_str().expect("a name").starts_with(&format!("project_{work}_bot_")));
+    bot.put(&format!("/projects/{work}"), json!({ "description": "by a bot" })).await.expect(200);
+    let members = ada.get(&format!("/projects/{work}/members")).await.expect(200).json();
+    assert_eq!(members[1]["access_level"], 40);
+    let mut shown = made.clone();
+    shown.as_object_mut().expect("an object").remove("token");
+    let listed = ada.get(&format!("/projects/{work}/access_tokens")).await.expect(200).json();
+    shown["last_used_at"] = listed[0]["last_used_at"].clone();
+    assert_eq!(listed, json!([shown]));
+    assert_eq!(ada.get(&format!("/projects/{work}/access_tokens/{}", made["id"])).await.expect(200).json(), shown);
+    assert_ne!(json!(server.token_row(secret.as_str().expect("a token")).await.digest), secret);
+}
 
-    async fn the_bot_reaches_nothing_but_its_project(server) {
-        let ada = server.person("ada").await.client;
-        let work = project(&ada, "work", json!({})).await;
-        let other = project(&ada, "other", json!({ "visibility": "internal" })).await;
-        let team = group(&ada, "team", json!({})).await;
-        let made = make(&ada, work, json!({})).await;
-        let bot = caller(&server, &made);
-        bot.get(&format!("/projects/{other}")).await.expect(404);
-        bot.post("/groups", json!({ "name": "g", "path": "g" })).await.expect(403);
-        bot.post("/projects", json!({ "path": "p" })).await.expect(400);
-        let refused = bot.post(&format!("/projects/{work}/access_tokens"), json!({ "name": "x", "scopes": ["api"] }))
-            .await.expect(403);
-        assert_eq!(refused.message(), "403 Forbidden - A project access token cannot make others");
-        for place in [format!("/projects/{other}"), format!("/groups/{team}")] {
-            let body = json!({ "user_id": made["user_id"], "access_level": 30 });
-            let refused = ada.post(&format!("{place}/members"), body).await.expect(400);
-            assert_eq!(refused.json()["message"],
-                json!({ "user": ["project bots cannot be added to other groups / projects"] }));
-        }
-        // At home it may come back.
-        let home = format!("/projects/{work}/members");
-        ada.delete(&format!("{home}/{}", made["user_id"])).await.expect(204);
-        bot.get(&format!("/projects/{work}")).await.expect(404);
-        assert_eq!(ada.get(&format!("/projects/{work}/access_tokens")).await.pluck("access_level"), [0]);
-        ada.post(&home, json!({ "user_id": made["user_id"], "access_level": 20 })).await.expect(201);
-        assert_eq!(ada.get(&format!("/projects/{work}/access_tokens")).await.pluck("access_level"), [20]);
+async fn the_bot_reaches_nothing_but_its_project(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let work = project(&ada, "work", json!({})).await;
+    let other = project(&ada, "other", json!({ "visibility": "internal" })).await;
+    let team = group(&ada, "team", json!({})).await;
+    let made = make(&ada, work, json!({})).await;
+    let bot = caller(&server, &made);
+    bot.get(&format!("/projects/{other}")).await.expect(404);
+    bot.post("/groups", json!({ "name": "g", "path": "g" })).await.expect(403);
+    bot.post("/projects", json!({ "path": "p" })).await.expect(400);
+    let refused = bot
+        .post(&format!("/projects/{work}/access_tokens"), json!({ "name": "x", "scopes": ["api"] }))
+        .await
+        .expect(403);
+    assert_eq!(refused.message(), "403 Forbidden - A project access token cannot make others");
+    for place in [format!("/projects/{other}"), format!("/groups/{team}")] {
+        let body = json!({ "user_id": made["user_id"], "access_level": 30 });
+        let refused = ada.post(&format!("{place}/members"), body).await.expect(400);
+        assert_eq!(
+            refused.json()["message"],
+            json!({ "user": ["project bots cannot be added to other groups / projects"] })
+        );
     }
+    // At home it may come back.
+    let home = format!("/projects/{work}/members");
+    ada.delete(&format!("{home}/{}", made["user_id"])).await.expect(204);
+    bot.get(&format!("/projects/{work}")).await.expect(404);
+    assert_eq!(ada.get(&format!("/projects/{work}/access_tokens")).await.pluck("access_level"), [0]);
+    ada.post(&home, json!({ "user_id": made["user_id"], "access_level": 20 })).await.expect(201);
+    assert_eq!(ada.get(&format!("/projects/{work}/access_tokens")).await.pluck("access_level"), [20]);
+}
 
-    async fn revoking_ends_the_token_at_once_and_its_bot(server) {
-        let (ada, work) = (server.root(), bare(&server).await);
-        let made = make(&ada, work, json!({})).await;
-        let (one, bot) = (format!("/projects/{work}/access_tokens/{}", made["id"]), caller(&server, &made));
-        bot.get("/user").await.expect(200);
-        let late = ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
-        late.send(late.request(Method::DELETE, &one)).await.expect(412);
-        ada.delete(&one).await.expect(204);
-        assert_eq!(bot.get("/user").await.status, 401);
-        for answer in [ada.get(&one).await, ada.delete(&one).await] {
-            assert_eq!((answer.status, answer.message()), (404, "404 Project Access Token Not Found".to_owned()));
-        }
-        let user = made["user_id"].as_i64().expect("an id");
-        assert_eq!(ada.get(&format!("/users/{user}")).await.status, 404);
-        assert_eq!(ada.get(&format!("/projects/{work}/members")).await.json(), json!([]));
-        server.finish_jobs().await;
-        assert!(!server.has_user_row(user).await);
+async fn revoking_ends_the_token_at_once_and_its_bot(server: TestServer) {
+    let (ada, work) = (server.root(), bare(&server).await);
+    let made = make(&ada, work, json!({})).await;
+    let (one, bot) = (format!("/projects/{work}/access_tokens/{}", made["id"]), caller(&server, &made));
+    bot.get("/user").await.expect(200);
+    let late = ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
+    late.send(late.request(Method::DELETE, &one)).await.expect(412);
+    ada.delete(&one).await.expect(204);
+    assert_eq!(bot.get("/user").await.status, 401);
+    for answer in [ada.get(&one).await, ada.delete(&one).await] {
+        assert_eq!((answer.status, answer.message()), (404, "404 Project Access Token Not Found".to_owned()));
     }
+    let user = made["user_id"].as_i64().expect("an id");
+    assert_eq!(ada.get(&format!("/users/{user}")).await.status, 404);
+    assert_eq!(ada.get(&format!("/projects/{work}/members")).await.json(), json!([]));
+    server.finish_jobs().await;
+    assert!(!server.has_user_row(user).await);
+}
 
-    async fn an_expired_token_opens_nothing_and_is_inactive(server) {
-        let ada = server.person("ada").await.client;
-        let work = project(&ada, "work", json!({})).await;
-        let made = make(&ada, work, json!({ "name": "old" })).await;
-        make(&ada, work, json!({ "name": "new" })).await;
-        let row = server.token_row(made["token"].as_str().expect("a token")).await;
-        let mut row: access_tokens::ActiveModel = row.into_active_model();
-        row.expires_at = Set(Some(now().date_naive() - Days::new(1)));
-        row.update(server.backend.database.write()).await.expect("an update");
-        let refused = caller(&server, &made).get("/user").await.expect(401);
-        assert_eq!(refused.json()["error"], "invalid_token");
-        let path = format!("/projects/{work}/access_tokens");
-        for (query, wanted) in [("", vec!["old", "new"]), ("state=active", vec!["new"]), ("state=inactive", vec!["old"])] {
-            assert_eq!(ada.get(&format!("{path}?{query}")).await.expect(200).pluck("name"), wanted, "{query}");
-        }
-    }
-
-    async fn only_maintainers_keep_tokens(server) {
-        let root = server.root();
-        let team = group(&root, "team", json!({ "visibility": "public" })).await;
-        let work = project(&root, "work", json!({ "namespace_id": team, "visibility": "public" })).await;
-        let path = format!("/projects/{work}/access_tokens");
-        for (level, person) in server.cast(&root, team).await {
-            let body = json!({ "name": "x", "scopes": ["api"] });
-            let (read, made) = (person.client.get(&path).await, person.client.post(&path, body).await);
-            let wanted = if level >= 40 { (200, 201) } else { (403, 403) };
-            assert_eq!((read.status, made.status), wanted, "{level}");
-        }
-        assert_eq!(server.anonymous().get(&path).await.status, 401);
-        assert_eq!(root.get("/projects/4711/access_tokens").await.message(), "404 Project Not Found");
-    }
-
-    async fn a_new_token_is_checked(server) {
-        let ada = server.person("ada").await.client;
-        let work = project(&ada, "work", json!({})).await;
-        let path = format!("/projects/{work}/access_tokens");
-        for (extra, field, text) in [
-            (json!({}), "scopes", "can't be blank"),
-            (json!({ "scopes": ["sudo"] }), "scopes", "can only contain available scopes"),
-            (json!({ "scopes": ["api", "x"] }), "scopes", "can only contain available scopes"),
-            (json!({ "scopes": ["api"], "access_level": 50 }), "access_level", "is not included in the list"),
-            (json!({ "scopes": ["api"], "access_level": 35 }), "access_level", "is not included in the list"),
-        ] {
-            let mut body = json!({ "name": "x" });
-            body.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
-            let refused = ada.post(&path, body).await.expect(400);
-            assert_eq!(refused.json()["message"], json!({ field: [text] }));
-        }
-        assert_eq!(ada.get(&path).await.json(), json!([]));
-        assert_eq!(make(&ada, work, json!({ "access_level": 10 })).await["access_level"], 10);
-        ada.post(&path, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
-    }
-
-    async fn bots_go_with_their_project(server) {
-        let (ada, work) = (server.root(), bare(&server).await);
-        let made = make(&ada, work, json!({})).await;
-        server.root().put("/application/settings", json!({ "deletion_adjourned_period": 0 })).await.expect(200);
-        ada.delete(&format!("/projects/{work}")).await.expect(202);
-        server.finish_jobs().await;
-        assert_eq!(caller(&server, &made).get("/user").await.status, 401);
-        assert!(!server.has_user_row(made["user_id"].as_i64().expect("an id")).await);
-    }
-
-    async fn tokens_of_other_projects_are_not_found(server) {
-        let ada = server.person("ada").await.client;
-        let (work, other) = (project(&ada, "work", json!({})).await, project(&ada, "other", json!({})).await);
-        let made = make(&ada, work, json!({})).await;
-        let path = format!("/projects/{other}/access_tokens/{}", made["id"]);
-        assert_eq!((ada.get(&path).await.status, ada.delete(&path).await.status), (404, 404));
-        caller(&server, &made).get("/user").await.expect(200);
-        let bob = server.person("bob").await;
-        join(&ada, &format!("/projects/{work}"), bob.id, 30).await;
-        assert_eq!(bob.client.get(&format!("/projects/{work}/access_tokens/{}", made["id"])).await.status, 403);
-    }
-
-    async fn a_list_takes_as_many_statements_for_ten_as_for_one(server) {
-        let ada = server.person("ada").await.client;
-        let work = project(&ada, "work", json!({})).await;
-        let path = format!("/projects/{work}/access_tokens");
-        make(&ada, work, json!({})).await;
-        ada.get(&path).await.expect(200);
-        let count = async || {
-            let before = server.statements();
-            ada.get(&path).await.expect(200);
-            server.statements() - before
-        };
-        let one = count().await;
-        for _ in 0..9 {
-            make(&ada, work, json!({})).await;
-        }
-        assert_eq!(count().await, one);
-        assert!(one <= 7, "{one}");
+async fn an_expired_token_opens_nothing_and_is_inactive(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let work = project(&ada, "work", json!({})).await;
+    let made = make(&ada, work, json!({ "name": "old" })).await;
+    make(&ada, work, json!({ "name": "new" })).await;
+    let row = server.token_row(made["token"].as_str().expect("a token")).await;
+    let mut row: access_tokens::ActiveModel = row.into_active_model();
+    row.expires_at = Set(Some(now().date_naive() - Days::new(1)));
+    row.update(server.backend.database.write()).await.expect("an update");
+    let refused = caller(&server, &made).get("/user").await.expect(401);
+    assert_eq!(refused.json()["error"], "invalid_token");
+    let path = format!("/projects/{work}/access_tokens");
+    for (query, wanted) in [("", vec!["old", "new"]), ("state=active", vec!["new"]), ("state=inactive", vec!["old"])] {
+        assert_eq!(ada.get(&format!("{path}?{query}")).await.expect(200).pluck("name"), wanted, "{query}");
     }
 }
 
+async fn only_maintainers_keep_tokens(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({ "visibility": "public" })).await;
+    let work = project(&root, "work", json!({ "namespace_id": team, "visibility": "public" })).await;
+    let path = format!("/projects/{work}/access_tokens");
+    for (level, person) in server.cast(&root, team).await {
+        let body = json!({ "name": "x", "scopes": ["api"] });
+        let (read, made) = (person.client.get(&path).await, person.client.post(&path, body).await);
+        let wanted = if level >= 40 { (200, 201) } else { (403, 403) };
+        assert_eq!((read.status, made.status), wanted, "{level}");
+    }
+    assert_eq!(server.anonymous().get(&path).await.status, 401);
+    assert_eq!(root.get("/projects/4711/access_tokens").await.message(), "404 Project Not Found");
+}
+
+async fn a_new_token_is_checked(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let work = project(&ada, "work", json!({})).await;
+    let path = format!("/projects/{work}/access_tokens");
+    for (extra, field, text) in [
+        (json!({}), "scopes", "can't be blank"),
+        (json!({ "scopes": ["sudo"] }), "scopes", "can only contain available scopes"),
+        (json!({ "scopes": ["api", "x"] }), "scopes", "can only contain available scopes"),
+        (json!({ "scopes": ["api"], "access_level": 50 }), "access_level", "is not included in the list"),
+        (json!({ "scopes": ["api"], "access_level": 35 }), "access_level", "is not included in the list"),
+    ] {
+        let mut body = json!({ "name": "x" });
+        body.as_object_mut().expect("an object").extend(extra.as_object().cloned().unwrap_or_default());
+        let refused = ada.post(&path, body).await.expect(400);
+        assert_eq!(refused.json()["message"], json!({ field: [text] }));
+    }
+    assert_eq!(ada.get(&path).await.json(), json!([]));
+    assert_eq!(make(&ada, work, json!({ "access_level": 10 })).await["access_level"], 10);
+    ada.post(&path, json!({ "name": "x".repeat(1_100_000) })).await.expect(413);
+}
+
+async fn bots_go_with_their_project(server: TestServer) {
+    let (ada, work) = (server.root(), bare(&server).await);
+    let made = make(&ada, work, json!({})).await;
+    server.root().put("/application/settings", json!({ "deletion_adjourned_period": 0 })).await.expect(200);
+    ada.delete(&format!("/projects/{work}")).await.expect(202);
+    server.finish_jobs().await;
+    assert_eq!(caller(&server, &made).get("/user").await.status, 401);
+    assert!(!server.has_user_row(made["user_id"].as_i64().expect("an id")).await);
+}
+
+async fn tokens_of_other_projects_are_not_found(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let (work, other) = (project(&ada, "work", json!({})).await, project(&ada, "other", json!({})).await);
+    let made = make(&ada, work, json!({})).await;
+    let path = format!("/projects/{other}/access_tokens/{}", made["id"]);
+    assert_eq!((ada.get(&path).await.status, ada.delete(&path).await.status), (404, 404));
+    caller(&server, &made).get("/user").await.expect(200);
+    let bob = server.person("bob").await;
+    join(&ada, &format!("/projects/{work}"), bob.id, 30).await;
+    assert_eq!(bob.client.get(&format!("/projects/{work}/access_tokens/{}", made["id"])).await.status, 403);
+}
+
+async fn a_list_takes_as_many_statements_for_ten_as_for_one(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let work = project(&ada, "work", json!({})).await;
+    let path = format!("/projects/{work}/access_tokens");
+    make(&ada, work, json!({})).await;
+    ada.get(&path).await.expect(200);
+    let count = async || {
+        let before = server.statements();
+        ada.get(&path).await.expect(200);
+        server.statements() - before
+    };
+    let one = count().await;
+    for _ in 0..9 {
+        make(&ada, work, json!({})).await;
+    }
+    assert_eq!(count().await, one);
+    assert!(one <= 7, "{one}");
+}
+
+on_every_database![
+    a_token_acts_as_a_bot_that_maintains_the_project,
+    the_bot_reaches_nothing_but_its_project,
+    revoking_ends_the_token_at_once_and_its_bot,
+    an_expired_token_opens_nothing_and_is_inactive,
+    only_maintainers_keep_tokens,
+    a_new_token_is_checked,
+    bots_go_with_their_project,
+    tokens_of_other_projects_are_not_found,
+    a_list_takes_as_many_statements_for_ten_as_for_one,
+];
+
 #[tokio::test]
 async fn the_free_plan_has_none() {
-    let options = Options {
-        plan: Some("free".to_owned()),
-        ..Options::default()
-    };
+    let options = Options { plan: Some("free".to_owned()), ..Options::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let path = format!("/projects/{work}/access_tokens");
     assert_eq!(root.get(&path).await.status, 403);
-    assert_eq!(
-        root.post(&path, json!({ "name": "x", "scopes": ["api"] }))
-            .await
-            .status,
-        403
-    );
+    assert_eq!(root.post(&path, json!({ "name": "x", "scopes": ["api"] })).await.status, 403);
     server.stop().await;
 }

@@ -10,7 +10,7 @@ use serde_json::json;
 use super::{commit, hook};
 use crate::support::code::Project;
 use crate::support::receiver::{Receiver, Reply, nowhere, relay, take};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// The states of all deliveries, in order.
 async fn states(server: &TestServer) -> Vec<(hook_deliveries::State, i32)> {
@@ -24,34 +24,34 @@ async fn states(server: &TestServer) -> Vec<(hook_deliveries::State, i32)> {
 
 use hook_deliveries::State::{Delivered, Failed, Pending};
 
-scenario! {
-    async fn a_failed_delivery_is_tried_again_before_the_next_one(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 500 } else { 200 })).await;
-        hook(&server.root(), project.id, &receiver.url, json!({})).await;
-        let first = commit(&server.root(), project.id, "main", "a").await;
-        let second = commit(&server.root(), project.id, "main", "b").await;
-        server.finish_jobs().await;
-        let told = receiver.rest();
-        let after: Vec<_> = told.iter().map(|one| one.body["after"].as_str().unwrap()).collect();
-        assert_eq!(after, [first.as_str(), &first, &second]);
-        let ids: Vec<_> = told.iter().map(|one| one.header("x-service-event-uuid")).collect();
-        assert!(ids[0] == ids[1] && ids[1] != ids[2], "{ids:?}");
-        assert_eq!(states(&server).await, [(Delivered, 2), (Delivered, 1)]);
-        let row = project_hooks::Entity::find().one(server.backend.database.read()).await.unwrap().unwrap();
-        assert_eq!((row.failures, row.failing_since), (0, None));
-    }
+async fn a_failed_delivery_is_tried_again_before_the_next_one(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 500 } else { 200 })).await;
+    hook(&server.root(), project.id, &receiver.url, json!({})).await;
+    let first = commit(&server.root(), project.id, "main", "a").await;
+    let second = commit(&server.root(), project.id, "main", "b").await;
+    server.finish_jobs().await;
+    let told = receiver.rest();
+    let after: Vec<_> = told.iter().map(|one| one.body["after"].as_str().unwrap()).collect();
+    assert_eq!(after, [first.as_str(), &first, &second]);
+    let ids: Vec<_> = told.iter().map(|one| one.header("x-service-event-uuid")).collect();
+    assert!(ids[0] == ids[1] && ids[1] != ids[2], "{ids:?}");
+    assert_eq!(states(&server).await, [(Delivered, 2), (Delivered, 1)]);
+    let row = project_hooks::Entity::find().one(server.backend.database.read()).await.unwrap().unwrap();
+    assert_eq!((row.failures, row.failing_since), (0, None));
+}
 
-    async fn a_receiver_that_is_down_for_a_while_loses_nothing(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let address = nowhere().await;
-        let hook = hook(&server.root(), project.id, &address, json!({})).await;
-        let mut pushed = Vec::new();
-        for name in ["a", "b", "c"] {
-            pushed.push(commit(&server.root(), project.id, "main", name).await);
-        }
-        let log = format!("/projects/{}/hooks/{hook}/events", project.id);
-        let arrived = server.run_jobs_while(async {
+async fn a_receiver_that_is_down_for_a_while_loses_nothing(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let address = nowhere().await;
+    let hook = hook(&server.root(), project.id, &address, json!({})).await;
+    let mut pushed = Vec::new();
+    for name in ["a", "b", "c"] {
+        pushed.push(commit(&server.root(), project.id, "main", name).await);
+    }
+    let log = format!("/projects/{}/hooks/{hook}/events", project.id);
+    let arrived = server
+        .run_jobs_while(async {
             loop {
                 let page = server.root().get(&log).await.expect(200);
                 if page.json()[2]["attempts"].as_i64() > Some(0) {
@@ -66,34 +66,36 @@ scenario! {
                 arrived.push(take(&listener).await.body["after"].as_str().unwrap().to_owned());
             }
             arrived
-        }).await;
-        assert_eq!(arrived, pushed);
-    }
+        })
+        .await;
+    assert_eq!(arrived, pushed);
+}
 
-    async fn what_the_receiver_refuses_is_not_sent_again(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 404 } else { 204 })).await;
-        let hook = hook(&server.root(), project.id, &receiver.url, json!({})).await;
-        commit(&server.root(), project.id, "main", "a").await;
-        commit(&server.root(), project.id, "main", "b").await;
-        server.finish_jobs().await;
-        assert_eq!(receiver.rest().len(), 2);
-        assert_eq!(states(&server).await, [(Failed, 1), (Delivered, 1)]);
-        let shown = server.root().get(&format!("/projects/{}/hooks/{hook}", project.id)).await.expect(200).json();
-        assert_eq!((&shown["alert_status"], &shown["failing_since"]), (&json!("executable"), &json!(null)));
-    }
+async fn what_the_receiver_refuses_is_not_sent_again(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 404 } else { 204 })).await;
+    let hook = hook(&server.root(), project.id, &receiver.url, json!({})).await;
+    commit(&server.root(), project.id, "main", "a").await;
+    commit(&server.root(), project.id, "main", "b").await;
+    server.finish_jobs().await;
+    assert_eq!(receiver.rest().len(), 2);
+    assert_eq!(states(&server).await, [(Failed, 1), (Delivered, 1)]);
+    let shown = server.root().get(&format!("/projects/{}/hooks/{hook}", project.id)).await.expect(200).json();
+    assert_eq!((&shown["alert_status"], &shown["failing_since"]), (&json!("executable"), &json!(null)));
+}
 
-    async fn receivers_that_hang_or_never_end_hold_up_nobody(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receivers = Vec::new();
-        for reply in [Reply::Hang, Reply::Hang, Reply::Hang, Reply::Hang, Reply::Hang, Reply::Endless, Reply::Close] {
-            let receiver = Receiver::with(move |_| reply.clone()).await;
-            hook(&server.root(), project.id, &receiver.url, json!({})).await;
-            receivers.push(receiver);
-        }
-        let mut sound = Receiver::start().await;
-        hook(&server.root(), project.id, &sound.url, json!({})).await;
-        server.run_jobs_while(async {
+async fn receivers_that_hang_or_never_end_hold_up_nobody(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receivers = Vec::new();
+    for reply in [Reply::Hang, Reply::Hang, Reply::Hang, Reply::Hang, Reply::Hang, Reply::Endless, Reply::Close] {
+        let receiver = Receiver::with(move |_| reply.clone()).await;
+        hook(&server.root(), project.id, &receiver.url, json!({})).await;
+        receivers.push(receiver);
+    }
+    let mut sound = Receiver::start().await;
+    hook(&server.root(), project.id, &sound.url, json!({})).await;
+    server
+        .run_jobs_while(async {
             for name in ["a", "b", "c"] {
                 let made = commit(&server.root(), project.id, "main", name).await;
                 let begun = std::time::Instant::now();
@@ -105,99 +107,117 @@ scenario! {
             for _ in 0..3 {
                 receivers[5].next().await;
             }
-        }).await;
-        let kept = hook_deliveries::Entity::find()
-            .filter(hook_deliveries::Column::State.eq(Delivered))
-            .filter(hook_deliveries::Column::ResponseBody.contains("xxx"))
-            .all(server.backend.database.read()).await.unwrap();
-        assert!(!kept.is_empty());
-        assert!(kept.iter().all(|row| row.response_body.as_ref().is_some_and(|body| body.len() == 8192)));
-    }
+        })
+        .await;
+    let kept = hook_deliveries::Entity::find()
+        .filter(hook_deliveries::Column::State.eq(Delivered))
+        .filter(hook_deliveries::Column::ResponseBody.contains("xxx"))
+        .all(server.backend.database.read())
+        .await
+        .unwrap();
+    assert!(!kept.is_empty());
+    assert!(kept.iter().all(|row| row.response_body.as_ref().is_some_and(|body| body.len() == 8192)));
+}
 
-    async fn a_hook_that_fails_for_days_is_switched_off_and_on_again(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 503 } else { 200 })).await;
-        let root = server.root();
-        let hook = hook(&root, project.id, &receiver.url, json!({})).await;
-        let long_ago = project_hooks::Entity::update_many()
-            .col_expr(project_hooks::Column::Failures, Expr::value(9))
-            .col_expr(project_hooks::Column::FailingSince, Expr::value(now() - TimeDelta::days(3)));
-        long_ago.exec(server.backend.database.write()).await.unwrap();
-        commit(&root, project.id, "main", "a").await;
-        server.finish_jobs().await;
-        let url = format!("/projects/{}/hooks/{hook}", project.id);
-        let shown = root.get(&url).await.expect(200).json();
-        assert_eq!(shown["alert_status"], "disabled");
-        assert!(shown["disabled_at"].is_string());
-        // It goes on being written down, and is not sent.
-        commit(&root, project.id, "main", "b").await;
-        server.finish_jobs().await;
-        assert_eq!((receiver.rest().len(), states(&server).await), (1, vec![(Pending, 1), (Pending, 0)]));
-        let shown = root.put(&url, json!({ "url": receiver.url })).await.expect(200).json();
-        assert_eq!((&shown["alert_status"], &shown["disabled_at"]), (&json!("executable"), &json!(null)));
-        server.finish_jobs().await;
-        assert_eq!((receiver.rest().len(), states(&server).await), (2, vec![(Delivered, 2), (Delivered, 1)]));
-    }
+async fn a_hook_that_fails_for_days_is_switched_off_and_on_again(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::with(|number| Reply::Status(if number == 0 { 503 } else { 200 })).await;
+    let root = server.root();
+    let hook = hook(&root, project.id, &receiver.url, json!({})).await;
+    let long_ago = project_hooks::Entity::update_many()
+        .col_expr(project_hooks::Column::Failures, Expr::value(9))
+        .col_expr(project_hooks::Column::FailingSince, Expr::value(now() - TimeDelta::days(3)));
+    long_ago.exec(server.backend.database.write()).await.unwrap();
+    commit(&root, project.id, "main", "a").await;
+    server.finish_jobs().await;
+    let url = format!("/projects/{}/hooks/{hook}", project.id);
+    let shown = root.get(&url).await.expect(200).json();
+    assert_eq!(shown["alert_status"], "disabled");
+    assert!(shown["disabled_at"].is_string());
+    // It goes on being written down, and is not sent.
+    commit(&root, project.id, "main", "b").await;
+    server.finish_jobs().await;
+    assert_eq!((receiver.rest().len(), states(&server).await), (1, vec![(Pending, 1), (Pending, 0)]));
+    let shown = root.put(&url, json!({ "url": receiver.url })).await.expect(200).json();
+    assert_eq!((&shown["alert_status"], &shown["disabled_at"]), (&json!("executable"), &json!(null)));
+    server.finish_jobs().await;
+    assert_eq!((receiver.rest().len(), states(&server).await), (2, vec![(Delivered, 2), (Delivered, 1)]));
+}
 
-    async fn a_success_out_of_turn_switches_a_hook_on_again(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::start().await;
-        let root = server.root();
-        let hook = hook(&root, project.id, &receiver.url, json!({})).await;
-        let off = project_hooks::Entity::update_many()
-            .col_expr(project_hooks::Column::Failures, Expr::value(10))
-            .col_expr(project_hooks::Column::DisabledAt, Expr::value(now()));
-        off.exec(server.backend.database.write()).await.unwrap();
-        let made = commit(&root, project.id, "main", "a").await;
-        server.finish_jobs().await;
-        assert_eq!(receiver.rest().len(), 0);
-        let url = format!("/projects/{}/hooks/{hook}", project.id);
-        root.post(&format!("{url}/test/push_events"), json!({})).await.expect(201);
-        server.finish_jobs().await;
-        let told = receiver.rest();
-        assert_eq!(told.len(), 2);
-        assert_eq!(told[1].body["after"], made);
-        assert_eq!(root.get(&url).await.json()["alert_status"], "executable");
-    }
+async fn a_success_out_of_turn_switches_a_hook_on_again(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    let root = server.root();
+    let hook = hook(&root, project.id, &receiver.url, json!({})).await;
+    let off = project_hooks::Entity::update_many()
+        .col_expr(project_hooks::Column::Failures, Expr::value(10))
+        .col_expr(project_hooks::Column::DisabledAt, Expr::value(now()));
+    off.exec(server.backend.database.write()).await.unwrap();
+    let made = commit(&root, project.id, "main", "a").await;
+    server.finish_jobs().await;
+    assert_eq!(receiver.rest().len(), 0);
+    let url = format!("/projects/{}/hooks/{hook}", project.id);
+    root.post(&format!("{url}/test/push_events"), json!({})).await.expect(201);
+    server.finish_jobs().await;
+    let told = receiver.rest();
+    assert_eq!(told.len(), 2);
+    assert_eq!(told[1].body["after"], made);
+    assert_eq!(root.get(&url).await.json()["alert_status"], "executable");
+}
 
-    async fn the_compatible_mode_repeats_the_headers(server with Options { compat: Some(true), ..Options::default() }) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::start().await;
-        hook(&server.root(), project.id, &receiver.url, json!({ "token": "t" })).await;
-        commit(&server.root(), project.id, "main", "a").await;
-        server.finish_jobs().await;
-        let told = receiver.next().await;
-        for (name, repeated) in [
-            ("x-service-event", "x-gitlab-event"),
-            ("x-service-token", "x-gitlab-token"),
-            ("x-service-event-uuid", "x-gitlab-event-uuid"),
-        ] {
-            assert!(!told.header(name).is_empty(), "{name}");
-            assert_eq!(told.header(name), told.header(repeated));
-        }
-    }
-
-    async fn two_runners_never_deliver_to_a_hook_at_the_same_time(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::start().await;
-        hook(&server.root(), project.id, &receiver.url, json!({})).await;
-        let mut pushed = Vec::new();
-        for number in 0..8 {
-            pushed.push(commit(&server.root(), project.id, "main", &format!("f{number}")).await);
-        }
-        tokio::join!(server.finish_jobs(), server.finish_jobs(), server.finish_jobs());
-        let told: Vec<_> = receiver.rest().iter().map(|one| one.body["after"].as_str().unwrap().to_owned()).collect();
-        assert_eq!(told, pushed);
-    }
-
-    async fn a_deleted_hook_or_project_is_told_nothing_more(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::start().await;
-        let root = server.root();
-        let hook = hook(&root, project.id, &receiver.url, json!({})).await;
-        commit(&root, project.id, "main", "a").await;
-        root.delete(&format!("/projects/{}/hooks/{hook}", project.id)).await.expect(204);
-        server.finish_jobs().await;
-        assert_eq!((receiver.rest().len(), states(&server).await), (0, vec![]));
+async fn the_compatible_mode_repeats_the_headers(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    hook(&server.root(), project.id, &receiver.url, json!({ "token": "t" })).await;
+    commit(&server.root(), project.id, "main", "a").await;
+    server.finish_jobs().await;
+    let told = receiver.next().await;
+    for (name, repeated) in [
+        ("x-service-event", "x-gitlab-event"),
+        ("x-service-token", "x-gitlab-token"),
+        ("x-service-event-uuid", "x-gitlab-event-uuid"),
+    ] {
+        assert!(!told.header(name).is_empty(), "{name}");
+        assert_eq!(told.header(name), told.header(repeated));
     }
 }
+
+async fn two_runners_never_deliver_to_a_hook_at_the_same_time(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    hook(&server.root(), project.id, &receiver.url, json!({})).await;
+    let mut pushed = Vec::new();
+    for number in 0..8 {
+        pushed.push(commit(&server.root(), project.id, "main", &format!("f{number}")).await);
+    }
+    tokio::join!(server.finish_jobs(), server.finish_jobs(), server.finish_jobs());
+    let told: Vec<_> = receiver.rest().iter().map(|one| one.body["after"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(told, pushed);
+}
+
+async fn a_deleted_hook_or_project_is_told_nothing_more(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    let root = server.root();
+    let hook = hook(&root, project.id, &receiver.url, json!({})).await;
+    commit(&root, project.id, "main", "a").await;
+    root.delete(&format!("/projects/{}/hooks/{hook}", project.id)).await.expect(204);
+    server.finish_jobs().await;
+    assert_eq!((receiver.rest().len(), states(&server).await), (0, vec![]));
+}
+
+fn the_compatible_mode_repeats_the_headers_options() -> Options {
+    Options { compat: Some(true), ..Options::default() }
+}
+
+on_every_database![
+    a_failed_delivery_is_tried_again_before_the_next_one,
+    a_receiver_that_is_down_for_a_while_loses_nothing,
+    what_the_receiver_refuses_is_not_sent_again,
+    receivers_that_hang_or_never_end_hold_up_nobody,
+    a_hook_that_fails_for_days_is_switched_off_and_on_again,
+    a_success_out_of_turn_switches_a_hook_on_again,
+    the_compatible_mode_repeats_the_headers with the_compatible_mode_repeats_the_headers_options(),
+    two_runners_never_deliver_to_a_hook_at_the_same_time,
+    a_deleted_hook_or_project_is_told_nothing_more,
+];

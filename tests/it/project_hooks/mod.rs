@@ -15,15 +15,9 @@ use crate::support::places::id;
 /// Makes a webhook of a project; `extra` adds attributes.
 async fn hook(client: &Client, project: i64, url: &str, extra: Value) -> i64 {
     let mut body = json!({ "url": url });
-    let Value::Object(extra) = extra else {
-        panic!("an object")
-    };
+    let Value::Object(extra) = extra else { panic!("an object") };
     body.as_object_mut().expect("an object").extend(extra);
-    id(&client
-        .post(&format!("/projects/{project}/hooks"), body)
-        .await
-        .expect(201)
-        .json())
+    id(&client.post(&format!("/projects/{project}/hooks"), body).await.expect(201).json())
 }
 
 /// Commits a file through the interface; answers the commit's id.
@@ -32,9 +26,6 @@ async fn commit(client: &Client, project: i64, branch: &str, file: &str) -> Stri
         "branch": branch, "commit_message": format!("Add {file}\n\nFor a test."),
         "actions": [{ "action": "create", "file_path": file, "content": "x" }],
     });
-    let made = client
-        .post(&format!("/projects/{project}/repository/commits"), body)
-        .await
-        .expect(201);
+    let made = client.post(&format!("/projects/{project}/repository/commits"), body).await.expect(201);
     made.json()["id"].as_str().expect("an id").to_owned()
 }

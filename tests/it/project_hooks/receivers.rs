@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{commit, hook};
 use crate::support::code::Project;
 use crate::support::receiver::{Receiver, Reply};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// Tries a hook that sends to this address; answers what the log says.
 async fn tried(server: &TestServer, project: &Project<'_>, url: &str, extra: Value) -> Value {
@@ -20,123 +20,147 @@ async fn tried(server: &TestServer, project: &Project<'_>, url: &str, extra: Val
     root.post(&url, json!({})).await.expect(201).json()
 }
 
-scenario! {
-    async fn redirects_are_followed_with_the_same_request(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut last = Receiver::start().await;
-        let to = format!("{}/final", last.url);
-        let mut first = Receiver::with(move |_| Reply::Redirect(307, to.clone())).await;
-        let told = tried(&server, &project, &first.url, json!({ "token": "t0ken" })).await;
-        assert_eq!((&told["state"], &told["response_status"]), (&json!("delivered"), &json!("200")));
-        assert_eq!(first.next().await.header("x-service-token"), "t0ken");
-        let arrived = last.next().await;
-        assert_eq!((arrived.line.as_str(), &arrived.body["object_kind"]), ("POST /final", &json!("push")));
-        // Another origin is not told the secret.
-        assert_eq!(arrived.header("x-service-token"), "");
-    }
+async fn redirects_are_followed_with_the_same_request(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut last = Receiver::start().await;
+    let to = format!("{}/final", last.url);
+    let mut first = Receiver::with(move |_| Reply::Redirect(307, to.clone())).await;
+    let told = tried(&server, &project, &first.url, json!({ "token": "t0ken" })).await;
+    assert_eq!((&told["state"], &told["response_status"]), (&json!("delivered"), &json!("200")));
+    assert_eq!(first.next().await.header("x-service-token"), "t0ken");
+    let arrived = last.next().await;
+    assert_eq!((arrived.line.as_str(), &arrived.body["object_kind"]), ("POST /final", &json!("push")));
+    // Another origin is not told the secret.
+    assert_eq!(arrived.header("x-service-token"), "");
+}
 
-    async fn redirects_without_end_are_given_up(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::with(|_| Reply::Redirect(302, "/again".to_owned())).await;
-        let told = tried(&server, &project, &receiver.url, json!({ "token": "t0ken" })).await;
-        assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the receiver redirects too often")));
-        let arrived = receiver.rest();
-        assert_eq!(arrived.len(), 4);
-        assert!(arrived.iter().all(|one| one.header("x-service-token") == "t0ken"));
-    }
+async fn redirects_without_end_are_given_up(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::with(|_| Reply::Redirect(302, "/again".to_owned())).await;
+    let told = tried(&server, &project, &receiver.url, json!({ "token": "t0ken" })).await;
+    assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the receiver redirects too often")));
+    let arrived = receiver.rest();
+    assert_eq!(arrived.len(), 4);
+    assert!(arrived.iter().all(|one| one.header("x-service-token") == "t0ken"));
+}
 
-    async fn a_redirect_to_a_forbidden_address_is_not_followed(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        for to in ["http://169.254.169.254/latest/meta-data", "http://[::ffff:169.254.169.254]/", "http://0.0.0.0/", "file:///etc/passwd"] {
-            let mut receiver = Receiver::with(move |_| Reply::Redirect(307, to.to_owned())).await;
-            let told = tried(&server, &project, &receiver.url, json!({})).await;
-            assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the address may not be called")), "{to}");
-            assert_eq!(receiver.rest().len(), 1);
-        }
-    }
-
-    async fn hosts_that_lead_to_local_addresses_are_not_called(server with Options {
-        allow_local_webhooks: Some(false), ..Options::default()
-    }) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::start().await;
-        let port = receiver.url.rsplit_once(':').expect("a port").1.to_owned();
-        let root = server.root();
-        let id = hook(&root, project.id, "http://example.com/", json!({})).await;
-        let url = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
-        // As if it had been made while the operator still allowed it, or by a name that leads here.
-        for (address, reason) in [
-            (format!("http://127.0.0.1:{port}/"), "the address may not be called"),
-            (format!("http://localhost:{port}/"), "the address may not be called"),
-            (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address may not be called"),
-            ("http://nowhere.invalid/".to_owned(), "the host has no address that may be called"),
-        ] {
-            let planted = project_hooks::Entity::update_many()
-                .col_expr(project_hooks::Column::Url, Expr::value(address.clone()));
-            planted.exec(server.backend.database.write()).await.unwrap();
-            let told = root.post(&url, json!({})).await.expect(201).json();
-            assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!(reason)), "{address}");
-        }
-        assert_eq!(receiver.rest().len(), 0);
-    }
-
-    async fn administrators_let_hooks_reach_local_addresses_and_take_it_back(server with Options {
-        allow_local_webhooks: Some(false), ..Options::default()
-    }) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::start().await;
-        let root = server.root();
-        let url = format!("/projects/{}/hooks", project.id);
-        let body = json!({ "url": receiver.url });
-        let set = async |allowed: bool| {
-            let change = json!({ "allow_local_requests_from_hooks_and_services": allowed });
-            server.root().put("/application/settings", change).await.expect(200);
-        };
-        root.post(&url, body.clone()).await.expect(422);
-        set(true).await;
-        let id = hook(&root, project.id, &receiver.url, json!({})).await;
-        let test = format!("{url}/{id}/test/push_events");
-        assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
-        assert_eq!(receiver.rest().len(), 1);
-        // By a name that leads here, and by redirection, as well; never to what no hook is for.
-        let named = receiver.url.replace("127.0.0.1", "localhost");
-        root.put(&format!("{url}/{id}"), json!({ "url": named })).await.expect(200);
-        assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
-        assert_eq!(receiver.rest().len(), 1);
-        root.post(&url, json!({ "url": "http://169.254.169.254/" })).await.expect(422);
-        set(false).await;
-        for refused in [root.post(&url, body.clone()).await, root.put(&format!("{url}/{id}"), body.clone()).await] {
-            assert_eq!(refused.expect(422).message(), "Invalid url given");
-        }
-        let told = root.post(&test, json!({})).await.expect(201).json();
-        assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the address may not be called")));
-        commit(&root, project.id, "main", "a").await;
-        deliver(&server.backend, id).await.expect("a turn");
-        let log = root.get(&format!("{url}/{id}/events")).await.expect(200).json();
-        assert_eq!((&log[0]["state"], &log[0]["error"]), (&json!("pending"), &json!("the address may not be called")));
-        assert_eq!(receiver.rest().len(), 0);
-    }
-
-    async fn certificates_are_verified_unless_the_hook_says_otherwise(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::self_signed().await;
+async fn a_redirect_to_a_forbidden_address_is_not_followed(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    for to in [
+        "http://169.254.169.254/latest/meta-data",
+        "http://[::ffff:169.254.169.254]/",
+        "http://0.0.0.0/",
+        "file:///etc/passwd",
+    ] {
+        let mut receiver = Receiver::with(move |_| Reply::Redirect(307, to.to_owned())).await;
         let told = tried(&server, &project, &receiver.url, json!({})).await;
-        assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the certificate is not valid, or TLS failed")));
-        assert_eq!(receiver.rest().len(), 0);
-        let told = tried(&server, &project, &receiver.url, json!({ "enable_ssl_verification": false })).await;
-        assert_eq!(told["state"], "delivered");
-        assert_eq!(receiver.next().await.header("x-service-event"), "Push Hook");
-    }
-
-    async fn credentials_in_the_address_are_sent_as_basic(server) {
-        let project = Project::filled(&server, "p", Visibility::Private).await;
-        let mut receiver = Receiver::start().await;
-        let address = receiver.url.replace("http://", "http://ada:p%40ss@");
-        let told = tried(&server, &project, &format!("{address}/x"), json!({})).await;
-        assert!(!told.to_string().contains("p%40ss"), "{told}");
-        let arrived = receiver.next().await;
-        assert_eq!(arrived.line, "POST /x");
-        // "ada:p@ss" in Base64.
-        assert_eq!(arrived.header("authorization"), "Basic YWRhOnBAc3M=");
+        assert_eq!(
+            (&told["state"], &told["error"]),
+            (&json!("failed"), &json!("the address may not be called")),
+            "{to}"
+        );
+        assert_eq!(receiver.rest().len(), 1);
     }
 }
+
+async fn hosts_that_lead_to_local_addresses_are_not_called(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    let port = receiver.url.rsplit_once(':').expect("a port").1.to_owned();
+    let root = server.root();
+    let id = hook(&root, project.id, "http://example.com/", json!({})).await;
+    let url = format!("/projects/{}/hooks/{id}/test/push_events", project.id);
+    // As if it had been made while the operator still allowed it, or by a name that leads here.
+    for (address, reason) in [
+        (format!("http://127.0.0.1:{port}/"), "the address may not be called"),
+        (format!("http://localhost:{port}/"), "the address may not be called"),
+        (format!("http://[::ffff:127.0.0.1]:{port}/"), "the address may not be called"),
+        ("http://nowhere.invalid/".to_owned(), "the host has no address that may be called"),
+    ] {
+        let planted =
+            project_hooks::Entity::update_many().col_expr(project_hooks::Column::Url, Expr::value(address.clone()));
+        planted.exec(server.backend.database.write()).await.unwrap();
+        let told = root.post(&url, json!({})).await.expect(201).json();
+        assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!(reason)), "{address}");
+    }
+    assert_eq!(receiver.rest().len(), 0);
+}
+
+async fn administrators_let_hooks_reach_local_addresses_and_take_it_back(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    let root = server.root();
+    let url = format!("/projects/{}/hooks", project.id);
+    let body = json!({ "url": receiver.url });
+    let set = async |allowed: bool| {
+        let change = json!({ "allow_local_requests_from_hooks_and_services": allowed });
+        server.root().put("/application/settings", change).await.expect(200);
+    };
+    root.post(&url, body.clone()).await.expect(422);
+    set(true).await;
+    let id = hook(&root, project.id, &receiver.url, json!({})).await;
+    let test = format!("{url}/{id}/test/push_events");
+    assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
+    assert_eq!(receiver.rest().len(), 1);
+    // By a name that leads here, and by redirection, as well; never to what no hook is for.
+    let named = receiver.url.replace("127.0.0.1", "localhost");
+    root.put(&format!("{url}/{id}"), json!({ "url": named })).await.expect(200);
+    assert_eq!(root.post(&test, json!({})).await.expect(201).json()["state"], "delivered");
+    assert_eq!(receiver.rest().len(), 1);
+    root.post(&url, json!({ "url": "http://169.254.169.254/" })).await.expect(422);
+    set(false).await;
+    for refused in [root.post(&url, body.clone()).await, root.put(&format!("{url}/{id}"), body.clone()).await] {
+        assert_eq!(refused.expect(422).message(), "Invalid url given");
+    }
+    let told = root.post(&test, json!({})).await.expect(201).json();
+    assert_eq!((&told["state"], &told["error"]), (&json!("failed"), &json!("the address may not be called")));
+    commit(&root, project.id, "main", "a").await;
+    deliver(&server.backend, id).await.expect("a turn");
+    let log = root.get(&format!("{url}/{id}/events")).await.expect(200).json();
+    assert_eq!((&log[0]["state"], &log[0]["error"]), (&json!("pending"), &json!("the address may not be called")));
+    assert_eq!(receiver.rest().len(), 0);
+}
+
+async fn certificates_are_verified_unless_the_hook_says_otherwise(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::self_signed().await;
+    let told = tried(&server, &project, &receiver.url, json!({})).await;
+    assert_eq!(
+        (&told["state"], &told["error"]),
+        (&json!("failed"), &json!("the certificate is not valid, or TLS failed"))
+    );
+    assert_eq!(receiver.rest().len(), 0);
+    let told = tried(&server, &project, &receiver.url, json!({ "enable_ssl_verification": false })).await;
+    assert_eq!(told["state"], "delivered");
+    assert_eq!(receiver.next().await.header("x-service-event"), "Push Hook");
+}
+
+async fn credentials_in_the_address_are_sent_as_basic(server: TestServer) {
+    let project = Project::filled(&server, "p", Visibility::Private).await;
+    let mut receiver = Receiver::start().await;
+    let address = receiver.url.replace("http://", "http://ada:p%40ss@");
+    let told = tried(&server, &project, &format!("{address}/x"), json!({})).await;
+    assert!(!told.to_string().contains("p%40ss"), "{told}");
+    let arrived = receiver.next().await;
+    assert_eq!(arrived.line, "POST /x");
+    // "ada:p@ss" in Base64.
+    assert_eq!(arrived.header("authorization"), "Basic YWRhOnBAc3M=");
+}
+
+fn hosts_that_lead_to_local_addresses_are_not_called_options() -> Options {
+    Options { allow_local_webhooks: Some(false), ..Options::default() }
+}
+
+fn administrators_let_hooks_reach_local_addresses_and_take_it_back_options() -> Options {
+    Options { allow_local_webhooks: Some(false), ..Options::default() }
+}
+
+on_every_database![
+    redirects_are_followed_with_the_same_request,
+    redirects_without_end_are_given_up,
+    a_redirect_to_a_forbidden_address_is_not_followed,
+    hosts_that_lead_to_local_addresses_are_not_called with hosts_that_lead_to_local_addresses_are_not_called_options(),
+    administrators_let_hooks_reach_local_addresses_and_take_it_back with administrators_let_hooks_reach_local_addresses_and_take_it_back_options(),
+    certificates_are_verified_unless_the_hook_says_otherwise,
+    credentials_in_the_address_are_sent_as_basic,
+];

@@ -6,176 +6,193 @@ use serde_json::{Value, json};
 
 use super::hook;
 use crate::support::code::Project;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn a_new_hook_has_the_defaults_and_shows_no_secret(server) {
-        let project = Project::empty(&server, "p", Visibility::Private).await;
-        let root = server.root();
-        let url = format!("/projects/{}/hooks", project.id);
-        let body = json!({ "url": "https://ci.example.com/hook?a=b", "token": "very secret" });
-        let made = root.post(&url, body).await.expect(201);
-        assert!(!made.text().contains("very secret"));
-        let made = made.json();
-        assert_eq!(made, json!({
+async fn a_new_hook_has_the_defaults_and_shows_no_secret(server: TestServer) {
+    let project = Project::empty(&server, "p", Visibility::Private).await;
+    let root = server.root();
+    let url = format!("/projects/{}/hooks", project.id);
+    let body = json!({ "url": "https://ci.example.com/hook?a=b", "token": "very secret" });
+    let made = root.post(&url, body).await.expect(201);
+    assert!(!made.text().contains("very secret"));
+    let made = made.json();
+    assert_eq!(
+        made,
+        json!({
             "id": made["id"], "url": "https://ci.example.com/hook?a=b", "project_id": project.id, "push_events": true,
             "tag_push_events": false, "issues_events": false, "confidential_issues_events": false,
             "merge_requests_events": false, "note_events": false, "confidential_note_events": false, "job_events": false,
             "pipeline_events": false, "wiki_page_events": false, "push_events_branch_filter": null,
             "repository_update_events": false, "enable_ssl_verification": true, "alert_status": "executable",
             "failing_since": null, "disabled_at": null, "created_at": made["created_at"],
-        }));
-        let one = format!("{url}/{}", made["id"]);
-        assert_eq!(root.get(&one).await.expect(200).json(), made);
-        assert_eq!(root.get(&url).await.expect(200).json(), json!([made]));
-        let stored = format!("{:?}", project_hooks::Entity::find().all(server.backend.database.read()).await.unwrap());
-        assert!(!stored.contains("very secret"), "{stored}");
-    }
+        })
+    );
+    let one = format!("{url}/{}", made["id"]);
+    assert_eq!(root.get(&one).await.expect(200).json(), made);
+    assert_eq!(root.get(&url).await.expect(200).json(), json!([made]));
+    let stored = format!("{:?}", project_hooks::Entity::find().all(server.backend.database.read()).await.unwrap());
+    assert!(!stored.contains("very secret"), "{stored}");
+}
 
-    async fn an_update_changes_what_is_sent_and_nothing_else(server) {
-        let project = Project::empty(&server, "p", Visibility::Private).await;
-        let root = server.root();
-        let extra = json!({ "token": "t", "note_events": true, "push_events_branch_filter": "main" });
-        let id = hook(&root, project.id, "https://a.example.com/", extra).await;
-        let one = format!("/projects/{}/hooks/{id}", project.id);
-        let row = || async {
-            project_hooks::Entity::find_by_id(id).one(server.backend.database.read()).await.unwrap().unwrap()
-        };
-        let token = row().await.token_encrypted;
-        let body = json!({ "url": "https://b.example.com/", "push_events": false, "enable_ssl_verification": false });
-        let changed = root.put(&one, body).await.expect(200).json();
-        assert_eq!(
-            (&changed["url"], &changed["push_events"], &changed["enable_ssl_verification"], &changed["note_events"]),
-            (&json!("https://b.example.com/"), &json!(false), &json!(false), &json!(true))
-        );
-        assert_eq!(changed["push_events_branch_filter"], "main");
-        assert_eq!(row().await.token_encrypted, token);
-        let body = json!({ "url": "https://b.example.com/", "token": "u", "push_events_branch_filter": "" });
-        let changed = root.put(&one, body).await.expect(200).json();
-        assert_eq!(changed["push_events_branch_filter"], Value::Null);
-        assert!(row().await.token_encrypted.is_some_and(|new| Some(new) != token));
-        root.put(&one, json!({ "url": "https://b.example.com/", "token": null })).await.expect(200);
-        assert_eq!(row().await.token_encrypted, None);
-    }
+async fn an_update_changes_what_is_sent_and_nothing_else(server: TestServer) {
+    let project = Project::empty(&server, "p", Visibility::Private).await;
+    let root = server.root();
+    let extra = json!({ "token": "t", "note_events": true, "push_events_branch_filter": "main" });
+    let id = hook(&root, project.id, "https://a.example.com/", extra).await;
+    let one = format!("/projects/{}/hooks/{id}", project.id);
+    let row =
+        || async { project_hooks::Entity::find_by_id(id).one(server.backend.database.read()).await.unwrap().unwrap() };
+    let token = row().await.token_encrypted;
+    let body = json!({ "url": "https://b.example.com/", "push_events": false, "enable_ssl_verification": false });
+    let changed = root.put(&one, body).await.expect(200).json();
+    assert_eq!(
+        (&changed["url"], &changed["push_events"], &changed["enable_ssl_verification"], &changed["note_events"]),
+        (&json!("https://b.example.com/"), &json!(false), &json!(false), &json!(true))
+    );
+    assert_eq!(changed["push_events_branch_filter"], "main");
+    assert_eq!(row().await.token_encrypted, token);
+    let body = json!({ "url": "https://b.example.com/", "token": "u", "push_events_branch_filter": "" });
+    let changed = root.put(&one, body).await.expect(200).json();
+    assert_eq!(changed["push_events_branch_filter"], Value::Null);
+    assert!(row().await.token_encrypted.is_some_and(|new| Some(new) != token));
+    root.put(&one, json!({ "url": "https://b.example.com/", "token": null })).await.expect(200);
+    assert_eq!(row().await.token_encrypted, None);
+}
 
-    async fn a_password_in_the_address_is_hidden_and_kept(server) {
-        let project = Project::empty(&server, "p", Visibility::Private).await;
-        let root = server.root();
-        let url = format!("/projects/{}/hooks", project.id);
-        let made = root.post(&url, json!({ "url": "https://ada:s3cret@a.example.com/x" })).await.expect(201);
-        assert_eq!(made.json()["url"], "https://ada:*****@a.example.com/x");
-        let one = format!("{url}/{}", made.json()["id"]);
-        let row = || async {
-            project_hooks::Entity::find().one(server.backend.database.read()).await.unwrap().unwrap()
-        };
-        let before = row().await;
-        assert!(before.password_encrypted.is_some() && !format!("{before:?}").contains("s3cret"));
-        root.put(&one, json!({ "url": "https://ada:*****@a.example.com/x" })).await.expect(200);
-        assert_eq!(row().await.password_encrypted, before.password_encrypted);
-        root.put(&one, json!({ "url": "https://ada:*****@evil.example.com/x" })).await.expect(422);
-        assert_eq!(row().await.url, before.url);
-        root.put(&one, json!({ "url": "https://a.example.com/x" })).await.expect(200);
-        assert_eq!(row().await.password_encrypted, None);
-    }
+async fn a_password_in_the_address_is_hidden_and_kept(server: TestServer) {
+    let project = Project::empty(&server, "p", Visibility::Private).await;
+    let root = server.root();
+    let url = format!("/projects/{}/hooks", project.id);
+    let made = root.post(&url, json!({ "url": "https://ada:s3cret@a.example.com/x" })).await.expect(201);
+    assert_eq!(made.json()["url"], "https://ada:*****@a.example.com/x");
+    let one = format!("{url}/{}", made.json()["id"]);
+    let row = || async { project_hooks::Entity::find().one(server.backend.database.read()).await.unwrap().unwrap() };
+    let before = row().await;
+    assert!(before.password_encrypted.is_some() && !format!("{before:?}").contains("s3cret"));
+    root.put(&one, json!({ "url": "https://ada:*****@a.example.com/x" })).await.expect(200);
+    assert_eq!(row().await.password_encrypted, before.password_encrypted);
+    root.put(&one, json!({ "url": "https://ada:*****@evil.example.com/x" })).await.expect(422);
+    assert_eq!(row().await.url, before.url);
+    root.put(&one, json!({ "url": "https://a.example.com/x" })).await.expect(200);
+    assert_eq!(row().await.password_encrypted, None);
+}
 
-    async fn what_does_not_do_is_refused(server) {
-        let project = Project::empty(&server, "p", Visibility::Private).await;
-        let root = server.root();
-        let url = format!("/projects/{}/hooks", project.id);
-        let id = hook(&root, project.id, "https://a.example.com/", json!({})).await;
-        let one = format!("{url}/{id}");
-        for (body, text) in [
-            (json!({ "url": "ftp://example.com" }), "Invalid url given"),
-            (json!({ "url": "example.com" }), "Invalid url given"),
-            (json!({ "url": "http://169.254.169.254/" }), "Invalid url given"),
-            (json!({ "url": "http://e.com", "push_events_branch_filter": "~bad/" }), "Invalid branch filter given"),
-            (json!({ "url": "http://e.com", "token": "a\nb" }), "Invalid token given"),
-        ] {
-            for refused in [root.post(&url, body.clone()).await, root.put(&one, body.clone()).await] {
-                let refused = refused.expect(422).json();
-                assert_eq!((&refused["message"], &refused["error"]), (&json!(text), &json!(text)), "{body}");
-            }
-        }
-        for answer in [root.post(&url, json!({})).await, root.put(&one, json!({ "push_events": true })).await] {
-            assert_eq!(answer.expect(400).json()["error"], "url is missing");
-        }
-        let large = json!({ "url": "http://e.com", "x": "x".repeat(1_100_000) });
-        assert_eq!(root.post(&url, large.clone()).await.status, 413);
-        assert_eq!(root.put(&one, large).await.status, 413);
-        let wide = json!({ "url": "http://e.com", "push_events_branch_filter": "feature/*" });
-        root.post(&url, wide).await.expect(201);
-        assert_eq!(root.get(&format!("{url}?page=x")).await.status, 400);
-    }
-
-    async fn local_addresses_are_refused_unless_the_operator_allows_them(server with holdfast::config::Options {
-        allow_local_webhooks: Some(false), ..Default::default()
-    }) {
-        let project = Project::empty(&server, "p", Visibility::Private).await;
-        let url = format!("/projects/{}/hooks", project.id);
-        for address in [
-            "http://127.0.0.1/", "http://localhost:8080/", "http://[::1]/", "http://10.1.2.3/", "http://192.168.0.1/",
-            "http://0x7f.1/", "http://2130706433/", "http://[::ffff:10.0.0.1]/", "http://[64:ff9b::7f00:1]/",
-        ] {
-            let refused = server.root().post(&url, json!({ "url": address })).await;
-            assert_eq!(refused.expect(422).message(), "Invalid url given", "{address}");
+async fn what_does_not_do_is_refused(server: TestServer) {
+    let project = Project::empty(&server, "p", Visibility::Private).await;
+    let root = server.root();
+    let url = format!("/projects/{}/hooks", project.id);
+    let id = hook(&root, project.id, "https://a.example.com/", json!({})).await;
+    let one = format!("{url}/{id}");
+    for (body, text) in [
+        (json!({ "url": "ftp://example.com" }), "Invalid url given"),
+        (json!({ "url": "example.com" }), "Invalid url given"),
+        (json!({ "url": "http://169.254.169.254/" }), "Invalid url given"),
+        (json!({ "url": "http://e.com", "push_events_branch_filter": "~bad/" }), "Invalid branch filter given"),
+        (json!({ "url": "http://e.com", "token": "a\nb" }), "Invalid token given"),
+    ] {
+        for refused in [root.post(&url, body.clone()).await, root.put(&one, body.clone()).await] {
+            let refused = refused.expect(422).json();
+            assert_eq!((&refused["message"], &refused["error"]), (&json!(text), &json!(text)), "{body}");
         }
     }
-
-    async fn maintainers_manage_hooks_and_others_do_not(server) {
-        let project = Project::empty(&server, "p", Visibility::Private).await;
-        let url = format!("/projects/{}/hooks", project.id);
-        let body = json!({ "url": "https://a.example.com/" });
-        let developer = project.member("dev", AccessLevel::Developer).await;
-        let maintainer = project.member("main", AccessLevel::Maintainer).await;
-        let stranger = server.person("stranger").await.client;
-        let id = hook(&maintainer, project.id, "https://a.example.com/", json!({})).await;
-        let one = format!("{url}/{id}");
-        for (client, status) in [(&server.anonymous(), 401), (&stranger, 404), (&developer, 403)] {
-            assert_eq!(client.get(&url).await.status, status);
-            assert_eq!(client.post(&url, body.clone()).await.status, status);
-            assert_eq!(client.get(&one).await.status, status);
-            assert_eq!(client.put(&one, body.clone()).await.status, status);
-            assert_eq!(client.delete(&one).await.status, status);
-        }
-        let other = Project::empty(&server, "other", Visibility::Private).await;
-        let elsewhere = format!("/projects/{}/hooks/{id}", other.id);
-        let root = server.root();
-        assert_eq!(root.get(&elsewhere).await.expect(404).message(), "404 Not found");
-        assert_eq!(root.put(&elsewhere, body.clone()).await.status, 404);
-        assert_eq!(root.delete(&elsewhere).await.status, 404);
-        for wrong in ["x", "4711x"] {
-            let wrong = format!("{url}/{wrong}");
-            assert_eq!(root.get(&wrong).await.status, 400);
-            assert_eq!(root.delete(&wrong).await.status, 400);
-        }
-        let late = maintainer.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-        assert_eq!(late.delete(&one).await.status, 412);
-        maintainer.delete(&one).await.expect(204);
-        assert_eq!(maintainer.get(&one).await.status, 404);
-        project.archive().await;
-        assert_eq!(maintainer.post(&url, body).await.status, 403);
+    for answer in [root.post(&url, json!({})).await, root.put(&one, json!({ "push_events": true })).await] {
+        assert_eq!(answer.expect(400).json()["error"], "url is missing");
     }
+    let large = json!({ "url": "http://e.com", "x": "x".repeat(1_100_000) });
+    assert_eq!(root.post(&url, large.clone()).await.status, 413);
+    assert_eq!(root.put(&one, large).await.status, 413);
+    let wide = json!({ "url": "http://e.com", "push_events_branch_filter": "feature/*" });
+    root.post(&url, wide).await.expect(201);
+    assert_eq!(root.get(&format!("{url}?page=x")).await.status, 400);
+}
 
-    async fn hooks_come_in_pages_and_few_statements(server) {
-        let project = Project::empty(&server, "p", Visibility::Private).await;
-        let root = server.root();
-        let url = format!("/projects/{}/hooks", project.id);
-        hook(&root, project.id, "https://a.example.com/", json!({})).await;
-        let cost = || async {
-            let before = server.statements();
-            root.get(&url).await.expect(200);
-            server.statements() - before
-        };
-        let one = cost().await;
-        for _ in 1..100 {
-            hook(&root, project.id, "https://a.example.com/", json!({})).await;
-        }
-        assert_eq!(cost().await, one);
-        let page = root.get(&format!("{url}?per_page=3&page=2")).await.expect(200);
-        assert_eq!((page.pluck("id").len(), page.header("x-total")), (3, "100"));
-        let refused = root.post(&url, json!({ "url": "https://a.example.com/" })).await.expect(422);
-        assert_eq!(refused.message(), "Maximum number of project hooks (100) exceeded");
-        let count = project_hooks::Entity::find().count(server.backend.database.read()).await.unwrap();
-        assert_eq!(count, 100);
+async fn local_addresses_are_refused_unless_the_operator_allows_them(server: TestServer) {
+    let project = Project::empty(&server, "p", Visibility::Private).await;
+    let url = format!("/projects/{}/hooks", project.id);
+    for address in [
+        "http://127.0.0.1/",
+        "http://localhost:8080/",
+        "http://[::1]/",
+        "http://10.1.2.3/",
+        "http://192.168.0.1/",
+        "http://0x7f.1/",
+        "http://2130706433/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://[64:ff9b::7f00:1]/",
+    ] {
+        let refused = server.root().post(&url, json!({ "url": address })).await;
+        assert_eq!(refused.expect(422).message(), "Invalid url given", "{address}");
     }
 }
+
+async fn maintainers_manage_hooks_and_others_do_not(server: TestServer) {
+    let project = Project::empty(&server, "p", Visibility::Private).await;
+    let url = format!("/projects/{}/hooks", project.id);
+    let body = json!({ "url": "https://a.example.com/" });
+    let developer = project.member("dev", AccessLevel::Developer).await;
+    let maintainer = project.member("main", AccessLevel::Maintainer).await;
+    let stranger = server.person("stranger").await.client;
+    let id = hook(&maintainer, project.id, "https://a.example.com/", json!({})).await;
+    let one = format!("{url}/{id}");
+    for (client, status) in [(&server.anonymous(), 401), (&stranger, 404), (&developer, 403)] {
+        assert_eq!(client.get(&url).await.status, status);
+        assert_eq!(client.post(&url, body.clone()).await.status, status);
+        assert_eq!(client.get(&one).await.status, status);
+        assert_eq!(client.put(&one, body.clone()).await.status, status);
+        assert_eq!(client.delete(&one).await.status, status);
+    }
+    let other = Project::empty(&server, "other", Visibility::Private).await;
+    let elsewhere = format!("/projects/{}/hooks/{id}", other.id);
+    let root = server.root();
+    assert_eq!(root.get(&elsewhere).await.expect(404).message(), "404 Not found");
+    assert_eq!(root.put(&elsewhere, body.clone()).await.status, 404);
+    assert_eq!(root.delete(&elsewhere).await.status, 404);
+    for wrong in ["x", "4711x"] {
+        let wrong = format!("{url}/{wrong}");
+        assert_eq!(root.get(&wrong).await.status, 400);
+        assert_eq!(root.delete(&wrong).await.status, 400);
+    }
+    let late = maintainer.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+    assert_eq!(late.delete(&one).await.status, 412);
+    maintainer.delete(&one).await.expect(204);
+    assert_eq!(maintainer.get(&one).await.status, 404);
+    project.archive().await;
+    assert_eq!(maintainer.post(&url, body).await.status, 403);
+}
+
+async fn hooks_come_in_pages_and_few_statements(server: TestServer) {
+    let project = Project::empty(&server, "p", Visibility::Private).await;
+    let root = server.root();
+    let url = format!("/projects/{}/hooks", project.id);
+    hook(&root, project.id, "https://a.example.com/", json!({})).await;
+    let cost = || async {
+        let before = server.statements();
+        root.get(&url).await.expect(200);
+        server.statements() - before
+    };
+    let one = cost().await;
+    for _ in 1..100 {
+        hook(&root, project.id, "https://a.example.com/", json!({})).await;
+    }
+    assert_eq!(cost().await, one);
+    let page = root.get(&format!("{url}?per_page=3&page=2")).await.expect(200);
+    assert_eq!((page.pluck("id").len(), page.header("x-total")), (3, "100"));
+    let refused = root.post(&url, json!({ "url": "https://a.example.com/" })).await.expect(422);
+    assert_eq!(refused.message(), "Maximum number of project hooks (100) exceeded");
+    let count = project_hooks::Entity::find().count(server.backend.database.read()).await.unwrap();
+    assert_eq!(count, 100);
+}
+
+fn local_addresses_are_refused_unless_the_operator_allows_them_options() -> holdfast::config::Options {
+    holdfast::config::Options { allow_local_webhooks: Some(false), ..Default::default() }
+}
+
+on_every_database![
+    a_new_hook_has_the_defaults_and_shows_no_secret,
+    an_update_changes_what_is_sent_and_nothing_else,
+    a_password_in_the_address_is_hidden_and_kept,
+    what_does_not_do_is_refused,
+    local_addresses_are_refused_unless_the_operator_allows_them with local_addresses_are_refused_unless_the_operator_allows_them_options(),
+    maintainers_manage_hooks_and_others_do_not,
+    hooks_come_in_pages_and_few_statements,
+];

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{send, url};
 use crate::support::Client;
 use crate::support::places::project;
-use crate::support::process::{Process, Site, TOKEN, site_scenario};
+use crate::support::process::{Process, Site, TOKEN, on_every_site};
 use crate::support::s3::{Bucket, Fate};
 
 /// More than one part, and no round number.
@@ -40,111 +40,92 @@ async fn prepared(server: &Process) -> (Client, i64) {
 /// All files that the site keeps itself.
 fn kept_here(site: &Site) -> usize {
     let objects = site.data.join("objects");
-    super::files(&site.data.join("tmp")).len()
-        + if objects.exists() {
-            super::files(&objects).len()
-        } else {
-            0
-        }
+    super::files(&site.data.join("tmp")).len() + if objects.exists() { super::files(&objects).len() } else { 0 }
 }
 
-site_scenario! {
-    async fn files_are_kept_read_in_part_and_removed(site, kind) {
-        let bucket = Bucket::start().await;
-        let server = serve(&site, &bucket, &[]).await;
-        let (client, id) = prepared(&server).await;
-        let mut sent = Vec::new();
-        for count in [0, 5, 200_000, 5 << 20, LARGE] {
-            let content = bytes(count);
-            let answer = send(&client, id, "a.bin", content.clone()).await.expect(201);
-            assert!(client.get(&url(&answer)).await.expect(200).body == content, "{count}");
-            sent.push((url(&answer), content));
-        }
-        assert_eq!((bucket.begun(), bucket.unfinished(), kept_here(&site)), (2, 0, 0));
-        let folder = format!("hold/fast/projects/{id}/");
-        assert!(bucket.keys().len() == 5 && bucket.keys().iter().all(|key| key.starts_with(&folder)));
-        let (address, content) = &sent[4];
-        let middle = client.clone().header("Range", "bytes=5242870-10485770").get(address).await.expect(206);
-        assert!(middle.body == content[5_242_870..=10_485_770]);
-        let tail = client.clone().header("Range", "bytes=-3").get(address).await.expect(206);
-        assert!(tail.body == content[LARGE - 3..]);
-        let form = Form::new().part("avatar", Part::bytes(b"\x89PNG\r\n\x1a\n".to_vec()).file_name("a.png"));
-        let request = client.request(Method::PUT, &format!("/projects/{id}")).multipart(form);
-        let avatar = client.send(request).await.expect(200).json()["avatar_url"].clone();
-        let avatar = avatar.as_str().expect("an address").replace(&server.base, "/");
-        assert_eq!(client.get(&avatar).await.expect(200).body, b"\x89PNG\r\n\x1a\n");
-        server.stop().await;
-        // Another server finds them again, and what is removed is gone from the bucket.
-        let server = serve(&site, &bucket, &[]).await;
-        let client = Client::new(&server.base, Some(TOKEN));
-        assert!(client.get(address).await.expect(200).body == *content);
-        client.delete(&format!("/projects/{id}")).await.expect(202);
-        bucket.until(|bucket| bucket.keys().is_empty()).await;
-        bucket.assert_well_spoken();
-        server.stop().await;
-        drop(kind);
+async fn files_are_kept_read_in_part_and_removed(site: Site) {
+    let bucket = Bucket::start().await;
+    let server = serve(&site, &bucket, &[]).await;
+    let (client, id) = prepared(&server).await;
+    let mut sent = Vec::new();
+    for count in [0, 5, 200_000, 5 << 20, LARGE] {
+        let content = bytes(count);
+        let answer = send(&client, id, "a.bin", content.clone()).await.expect(201);
+        assert!(client.get(&url(&answer)).await.expect(200).body == content, "{count}");
+        sent.push((url(&answer), content));
     }
-
-    async fn a_backup_takes_files_out_of_the_bucket_and_brings_them_back(site, kind) {
-        let bucket = Bucket::start().await;
-        let server = serve(&site, &bucket, &[]).await;
-        let (client, id) = prepared(&server).await;
-        let content = bytes(LARGE);
-        let sent = send(&client, id, "a.bin", content.clone()).await.expect(201);
-        let copy = site.beside("copy");
-        let copy = copy.to_str().expect("a path");
-        let mut command = site.command(&["backup", copy]);
-        bucket.announce(&mut command, "hold/fast");
-        assert!(command.stdout(Stdio::null()).status().await.expect("the binary").success());
-        server.stop().await;
-        let other = Site::new(&kind).await;
-        let elsewhere = Bucket::start().await;
-        let mut command = other.command(&["restore", copy]);
-        elsewhere.announce(&mut command, "hold/fast");
-        assert!(command.stdout(Stdio::null()).status().await.expect("the binary").success());
-        assert_eq!(elsewhere.keys(), bucket.keys());
-        let server = serve(&other, &elsewhere, &[]).await;
-        let client = Client::new(&server.base, Some(TOKEN));
-        assert!(client.get(&url(&sent)).await.expect(200).body == content);
-        server.stop().await;
-        other.remove().await;
-    }
+    assert_eq!((bucket.begun(), bucket.unfinished(), kept_here(&site)), (2, 0, 0));
+    let folder = format!("hold/fast/projects/{id}/");
+    assert!(bucket.keys().len() == 5 && bucket.keys().iter().all(|key| key.starts_with(&folder)));
+    let (address, content) = &sent[4];
+    let middle = client.clone().header("Range", "bytes=5242870-10485770").get(address).await.expect(206);
+    assert!(middle.body == content[5_242_870..=10_485_770]);
+    let tail = client.clone().header("Range", "bytes=-3").get(address).await.expect(206);
+    assert!(tail.body == content[LARGE - 3..]);
+    let form = Form::new().part("avatar", Part::bytes(b"\x89PNG\r\n\x1a\n".to_vec()).file_name("a.png"));
+    let request = client.request(Method::PUT, &format!("/projects/{id}")).multipart(form);
+    let avatar = client.send(request).await.expect(200).json()["avatar_url"].clone();
+    let avatar = avatar.as_str().expect("an address").replace(&server.base, "/");
+    assert_eq!(client.get(&avatar).await.expect(200).body, b"\x89PNG\r\n\x1a\n");
+    server.stop().await;
+    // Another server finds them again, and what is removed is gone from the bucket.
+    let server = serve(&site, &bucket, &[]).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    assert!(client.get(address).await.expect(200).body == *content);
+    client.delete(&format!("/projects/{id}")).await.expect(202);
+    bucket.until(|bucket| bucket.keys().is_empty()).await;
+    bucket.assert_well_spoken();
+    server.stop().await;
 }
+
+async fn a_backup_takes_files_out_of_the_bucket_and_brings_them_back(site: Site) {
+    let bucket = Bucket::start().await;
+    let server = serve(&site, &bucket, &[]).await;
+    let (client, id) = prepared(&server).await;
+    let content = bytes(LARGE);
+    let sent = send(&client, id, "a.bin", content.clone()).await.expect(201);
+    let copy = site.beside("copy");
+    let copy = copy.to_str().expect("a path");
+    let mut command = site.command(&["backup", copy]);
+    bucket.announce(&mut command, "hold/fast");
+    assert!(command.stdout(Stdio::null()).status().await.expect("the binary").success());
+    server.stop().await;
+    let other = site.another().await;
+    let elsewhere = Bucket::start().await;
+    let mut command = other.command(&["restore", copy]);
+    elsewhere.announce(&mut command, "hold/fast");
+    assert!(command.stdout(Stdio::null()).status().await.expect("the binary").success());
+    assert_eq!(elsewhere.keys(), bucket.keys());
+    let server = serve(&other, &elsewhere, &[]).await;
+    let client = Client::new(&server.base, Some(TOKEN));
+    assert!(client.get(&url(&sent)).await.expect(200).body == content);
+    server.stop().await;
+    other.remove().await;
+}
+
+on_every_site![files_are_kept_read_in_part_and_removed, a_backup_takes_files_out_of_the_bucket_and_brings_them_back,];
 
 #[tokio::test]
 async fn a_file_that_is_cut_on_its_way_into_the_bucket_leaves_nothing() {
     let broken = Arc::new(AtomicBool::new(true));
     let state = Arc::clone(&broken);
-    let bucket =
-        Bucket::with(
-            move |line| match line.contains("partNumber=2") && state.load(Ordering::SeqCst) {
-                true => Fate::Refused(403),
-                false => Fate::Answered,
-            },
-        )
-        .await;
+    let bucket = Bucket::with(move |line| match line.contains("partNumber=2") && state.load(Ordering::SeqCst) {
+        true => Fate::Refused(403),
+        false => Fate::Answered,
+    })
+    .await;
     let site = Site::new(&crate::support::Kind::Sqlite).await;
     let server = serve(&site, &bucket, &[]).await;
     let (client, id) = prepared(&server).await;
     // Not by the client's own way, which takes no failures of the server's.
     let form = Form::new().part("file", Part::bytes(bytes(LARGE)).file_name("a.bin"));
-    let request = client
-        .request(Method::POST, &format!("/projects/{id}/uploads"))
-        .multipart(form);
+    let request = client.request(Method::POST, &format!("/projects/{id}/uploads")).multipart(form);
     let refused = request.send().await.expect("an answer");
     assert_eq!(refused.status(), 500);
     // The caller learns nothing of where files are kept.
     let said = refused.text().await.expect("a text");
-    assert!(
-        ["127.0.0.1:", "s3", "files", "Refused"]
-            .iter()
-            .all(|word| !said.contains(word)),
-        "{said}"
-    );
-    assert_eq!(
-        (bucket.begun(), bucket.unfinished(), bucket.keys().len()),
-        (1, 0, 0)
-    );
+    assert!(["127.0.0.1:", "s3", "files", "Refused"].iter().all(|word| !said.contains(word)), "{said}");
+    assert_eq!((bucket.begun(), bucket.unfinished(), bucket.keys().len()), (1, 0, 0));
     assert_eq!(kept_here(&site), 0);
     broken.store(false, Ordering::SeqCst);
     let sent = send(&client, id, "a.bin", bytes(LARGE)).await.expect(201);
@@ -164,9 +145,7 @@ async fn an_upload_that_takes_too_long_gives_its_parts_up() {
     let server = serve(&site, &bucket, &["--request-timeout", "3"]).await;
     let (client, id) = prepared(&server).await;
     send(&client, id, "a.bin", bytes(LARGE)).await.expect(503);
-    bucket
-        .until(|bucket| bucket.requests("DELETE") > 0 && bucket.unfinished() == 0)
-        .await;
+    bucket.until(|bucket| bucket.requests("DELETE") > 0 && bucket.unfinished() == 0).await;
     assert_eq!((bucket.begun(), bucket.keys().len()), (1, 0));
     server.stop().await;
 }
@@ -218,9 +197,6 @@ async fn a_place_that_makes_no_sense_is_refused_at_the_start() {
     for place in ["s3://", "s3://key:secret@files/x", "ftp://files"] {
         let arguments = ["serve", "--listen", "127.0.0.1:0", "--object-store-url", place];
         let said = site.fails(&arguments).await;
-        assert!(
-            said.contains("file:///PATH or s3://BUCKET/PREFIX") && !said.contains("secret@"),
-            "{said}"
-        );
+        assert!(said.contains("file:///PATH or s3://BUCKET/PREFIX") && !said.contains("secret@"), "{said}");
     }
 }

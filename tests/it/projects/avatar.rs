@@ -6,67 +6,61 @@ use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
 use crate::support::places::project;
-use crate::support::{Answer, Client, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n, as far as anybody looks";
 
 async fn send(client: &Client, project: i64, name: &str, bytes: &[u8]) -> Answer {
     let form = Form::new().part("avatar", Part::bytes(bytes.to_vec()).file_name(name.to_owned()));
     let form = form.text("description", "Brass");
-    client
-        .send(
-            client
-                .request(Method::PUT, &format!("/projects/{project}"))
-                .multipart(form),
-        )
-        .await
+    client.send(client.request(Method::PUT, &format!("/projects/{project}")).multipart(form)).await
 }
 
-scenario! {
-    async fn a_picture_is_set_shown_replaced_and_taken_away(server) {
-        let root = server.root();
-        let id = project(&root, "work", json!({})).await;
-        let one = format!("/projects/{id}");
-        for (name, clean, kind, bytes) in [
-            ("my logo.png", "my_logo.png", "image/png", PNG),
-            ("b.JPG", "b.JPG", "image/jpeg", b"\xff\xd8\xff\xe0".as_slice()),
-        ] {
-            let changed = send(&root, id, name, bytes).await.expect(200).json();
-            let address = format!("{}/uploads/-/system/project/avatar/{id}/{clean}", server.base);
-            assert_eq!((&changed["avatar_url"], &changed["description"]), (&json!(address), &json!("Brass")));
-            let path = address.replace(&server.base, "/");
-            let got = root.get(&path).await.expect(200);
-            assert_eq!((got.header("content-type"), &got.body[..]), (kind, bytes));
-            assert!(got.header("content-security-policy").contains("sandbox"));
-            server.anonymous().get(&path).await.expect(404);
-            root.get(&path.replace(clean, "other.png")).await.expect(404);
-        }
-        let changed = root.put(&one, json!({"avatar": ""})).await.expect(200).json();
-        assert_eq!(changed["avatar_url"], Value::Null);
-        root.get(&format!("//uploads/-/system/project/avatar/{id}/b.JPG")).await.expect(404);
-        let form = Form::new().text("avatar", "").text("description", "Steam");
-        let changed = root.send(root.request(Method::PUT, &one).multipart(form)).await.expect(200).json();
-        assert_eq!(changed["description"], "Steam");
+async fn a_picture_is_set_shown_replaced_and_taken_away(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    let one = format!("/projects/{id}");
+    for (name, clean, kind, bytes) in [
+        ("my logo.png", "my_logo.png", "image/png", PNG),
+        ("b.JPG", "b.JPG", "image/jpeg", b"\xff\xd8\xff\xe0".as_slice()),
+    ] {
+        let changed = send(&root, id, name, bytes).await.expect(200).json();
+        let address = format!("{}/uploads/-/system/project/avatar/{id}/{clean}", server.base);
+        assert_eq!((&changed["avatar_url"], &changed["description"]), (&json!(address), &json!("Brass")));
+        let path = address.replace(&server.base, "/");
+        let got = root.get(&path).await.expect(200);
+        assert_eq!((got.header("content-type"), &got.body[..]), (kind, bytes));
+        assert!(got.header("content-security-policy").contains("sandbox"));
+        server.anonymous().get(&path).await.expect(404);
+        root.get(&path.replace(clean, "other.png")).await.expect(404);
     }
-
-    async fn what_is_no_picture_is_refused(server) {
-        let root = server.root();
-        let id = project(&root, "work", json!({})).await;
-        for (name, bytes) in [
-            ("a.svg", b"<svg/>".as_slice()),
-            ("a.png", b"<svg/>"),
-            ("a.gif", PNG),
-            ("a", PNG),
-            ("a.png", b""),
-            ("a.png", &[PNG, &[0; 200 << 10]].concat()),
-        ] {
-            send(&root, id, name, bytes).await.expect(400);
-        }
-        root.put(&format!("/projects/{id}"), json!({"avatar": "text"})).await.expect(400);
-        assert_eq!(root.get(&format!("/projects/{id}")).await.expect(200).json()["avatar_url"], Value::Null);
-        let dev = server.person("dev").await;
-        server.enrol(id, dev.id, AccessLevel::Developer).await;
-        send(&dev.client, id, "a.png", PNG).await.expect(403);
-        send(&server.anonymous(), id, "a.png", PNG).await.expect(401);
-    }
+    let changed = root.put(&one, json!({"avatar": ""})).await.expect(200).json();
+    assert_eq!(changed["avatar_url"], Value::Null);
+    root.get(&format!("//uploads/-/system/project/avatar/{id}/b.JPG")).await.expect(404);
+    let form = Form::new().text("avatar", "").text("description", "Steam");
+    let changed = root.send(root.request(Method::PUT, &one).multipart(form)).await.expect(200).json();
+    assert_eq!(changed["description"], "Steam");
 }
+
+async fn what_is_no_picture_is_refused(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    for (name, bytes) in [
+        ("a.svg", b"<svg/>".as_slice()),
+        ("a.png", b"<svg/>"),
+        ("a.gif", PNG),
+        ("a", PNG),
+        ("a.png", b""),
+        ("a.png", &[PNG, &[0; 200 << 10]].concat()),
+    ] {
+        send(&root, id, name, bytes).await.expect(400);
+    }
+    root.put(&format!("/projects/{id}"), json!({"avatar": "text"})).await.expect(400);
+    assert_eq!(root.get(&format!("/projects/{id}")).await.expect(200).json()["avatar_url"], Value::Null);
+    let dev = server.person("dev").await;
+    server.enrol(id, dev.id, AccessLevel::Developer).await;
+    send(&dev.client, id, "a.png", PNG).await.expect(403);
+    send(&server.anonymous(), id, "a.png", PNG).await.expect(401);
+}
+
+on_every_database![a_picture_is_set_shown_replaced_and_taken_away, what_is_no_picture_is_refused,];

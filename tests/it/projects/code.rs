@@ -4,7 +4,7 @@ use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::{Value, json};
 
 use crate::support::code::{NewCommit, Project, file};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
 const MIT: &str = "MIT License\n\nCopyright (c) 1842 Ada Lovelace\n\n\
 Permission is hereby granted, free of charge, to any person obtaining a copy of this software and associated \
@@ -18,100 +18,113 @@ WARRANTIES OF MERCHANTABILITY, FITNESS FOR A PARTICULAR PURPOSE AND NONINFRINGEM
 COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM, DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR \
 OTHERWISE, ARISING FROM, OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.\n";
 
-scenario! {
-    async fn languages_are_those_of_the_default_branch(server) {
-        let root = server.root();
-        let project = Project::empty(&server, "code", Visibility::Public).await;
-        let languages = format!("/projects/{}/languages", project.id);
-        assert_eq!(root.get(&languages).await.expect(200).json(), json!({}));
-        let rust = "fn main() { println!(\"hello, world\"); }\n";
-        project.import(&NewCommit {
-            changes: [
-                file("src/main.rs", rust),
-                file("run", "#!/bin/sh\necho hi\n"),
-                file("lib/two.py", "print(2)\n"),
-                file("node_modules/big/index.js", &"x();\n".repeat(1_000)),
-                file("README.md", "# Title\n"),
-                file("data.json", "{}"),
-                "M 120000 inline link.py\ndata 10\nlib/two.py\n".to_owned(),
-            ].concat(),
-            ..NewCommit::default()
-        });
-        project.set_default_branch("main").await;
-        let shares = server.anonymous().get(&languages).await.expect(200).json();
-        let whole = (rust.len() + 18 + 9) as f64;
-        let percent = |bytes: usize| ((bytes as f64 * 10_000.0 / whole).round()) / 100.0;
-        assert_eq!(shares, json!({"Python": percent(9), "Rust": percent(rust.len()), "Shell": percent(18)}));
-        // The largest first, as it is sent.
-        let names: Vec<&String> = shares.as_object().expect("an object").keys().collect();
-        assert_eq!(names, ["Rust", "Shell", "Python"]);
-        let of = async |query: &str| root.get(&format!("/projects?{query}")).await.expect(200).pluck("id");
-        assert_eq!(of("with_programming_language=rUST").await, [json!(project.id)]);
-        assert_eq!(of("with_programming_language=JavaScript").await, Vec::<Value>::new());
-        assert_eq!(of("with_programming_language=Rust&archived=true").await, Vec::<Value>::new());
-        // Another tip, another answer, which the job finds too.
-        project.import(&NewCommit { time: 1_700_000_000, changes: "D src/main.rs\nD run\n".to_owned(), ..NewCommit::default() });
-        let before = server.statements();
-        assert_eq!(root.get(&languages).await.expect(200).json(), json!({"Python": 100.0}));
-        let cold = server.statements() - before;
-        assert_eq!(root.get(&languages).await.expect(200).json(), json!({"Python": 100.0}));
-        assert!(server.statements() - before - cold < cold, "the second answer is remembered");
-        assert_eq!(of("with_programming_language=Rust").await, Vec::<Value>::new());
-    }
-
-    async fn only_who_may_read_the_code_learns_its_languages(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "code", Visibility::Private).await;
-        let languages = format!("/projects/{}/languages", project.id);
-        let guest = server.person("guest").await;
-        server.enrol(project.id, guest.id, AccessLevel::Guest).await;
-        guest.client.get(&languages).await.expect(403);
-        server.anonymous().get(&languages).await.expect(404);
-        server.with_token("wrong").get(&languages).await.expect(401);
-        root.get("/projects/a%00b%2Fc/languages").await.expect(400);
-        root.put(&format!("/projects/{}", project.id), json!({"repository_access_level": "disabled"})).await.expect(200);
-        assert_eq!(root.get(&languages).await.expect(404).message(), "404 Repository Not Found");
-    }
-
-    async fn upkeep_keeps_figures_languages_and_licence(server) {
-        let root = server.root();
-        let made = root.post("/projects", json!({"path": "code", "initialize_with_readme": true})).await.expect(201);
-        let id = made.json()["id"].as_i64().expect("an id");
-        let commit = json!({"branch": "master", "commit_message": "x", "actions": [
-            {"action": "create", "file_path": "a.py", "content": "print(1)\n"},
-            {"action": "create", "file_path": "LICENSE", "content": MIT}]});
-        root.post(&format!("/projects/{id}/repository/commits"), commit).await.expect(201);
-        server.finish_jobs().await;
-        let read = root.get(&format!("/projects/{id}?statistics=true&license=true")).await.expect(200).json();
-        assert_eq!(read["statistics"]["commit_count"], 2);
-        assert_eq!(read["statistics"]["storage_size"], read["statistics"]["repository_size"]);
-        assert!(read["statistics"]["repository_size"].as_i64() > Some(0));
-        assert_eq!(read["license"], json!({"key": "mit", "name": "MIT License", "nickname": null,
-            "html_url": "https://spdx.org/licenses/MIT.html", "source_url": "https://opensource.org/licenses/MIT"}));
-        assert_eq!(read["license_url"], format!("{}/root/code/-/blob/master/LICENSE", server.base));
-        for (level, found) in [(AccessLevel::Guest, vec![]), (AccessLevel::Reporter, vec![json!(id)])] {
-            let person = server.person(&format!("{level:?}").to_lowercase()).await;
-            server.enrol(id, person.id, level).await;
-            assert_eq!(person.client.get("/projects").await.expect(200).pluck("id"), [json!(id)]);
-            let written = person.client.get("/projects?with_programming_language=Python").await.expect(200);
-            assert_eq!(written.pluck("id"), found, "{level:?}");
-        }
-        let list = root.get("/projects?with_programming_language=Python").await.expect(200);
-        assert_eq!(list.pluck("id"), [json!(id)]);
-        let plain = root.get(&format!("/projects/{id}")).await.expect(200).json();
-        assert!(plain.get("license").is_none() && plain.get("license_url").is_none());
-    }
-
-    async fn a_text_that_is_no_licence_is_none(server) {
-        let root = server.root();
-        let project = Project::empty(&server, "code", Visibility::Private).await;
-        project.import(&NewCommit { changes: file("LICENSE", "All rights reserved.\n"), ..NewCommit::default() });
-        project.set_default_branch("main").await;
-        let read = root.get(&format!("/projects/{}?license=true", project.id)).await.expect(200).json();
-        assert_eq!((&read["license"], &read["license_url"]), (&Value::Null, &Value::Null));
-        let guest = server.person("guest").await;
-        server.enrol(project.id, guest.id, AccessLevel::Guest).await;
-        let read = guest.client.get(&format!("/projects/{}?license=true", project.id)).await.expect(200).json();
-        assert_eq!(read["license"], Value::Null);
-    }
+async fn languages_are_those_of_the_default_branch(server: TestServer) {
+    let root = server.root();
+    let project = Project::empty(&server, "code", Visibility::Public).await;
+    let languages = format!("/projects/{}/languages", project.id);
+    assert_eq!(root.get(&languages).await.expect(200).json(), json!({}));
+    let rust = "fn main() { println!(\"hello, world\"); }\n";
+    project.import(&NewCommit {
+        changes: [
+            file("src/main.rs", rust),
+            file("run", "#!/bin/sh\necho hi\n"),
+            file("lib/two.py", "print(2)\n"),
+            file("node_modules/big/index.js", &"x();\n".repeat(1_000)),
+            file("README.md", "# Title\n"),
+            file("data.json", "{}"),
+            "M 120000 inline link.py\ndata 10\nlib/two.py\n".to_owned(),
+        ]
+        .concat(),
+        ..NewCommit::default()
+    });
+    project.set_default_branch("main").await;
+    let shares = server.anonymous().get(&languages).await.expect(200).json();
+    let whole = (rust.len() + 18 + 9) as f64;
+    let percent = |bytes: usize| ((bytes as f64 * 10_000.0 / whole).round()) / 100.0;
+    assert_eq!(shares, json!({"Python": percent(9), "Rust": percent(rust.len()), "Shell": percent(18)}));
+    // The largest first, as it is sent.
+    let names: Vec<&String> = shares.as_object().expect("an object").keys().collect();
+    assert_eq!(names, ["Rust", "Shell", "Python"]);
+    let of = async |query: &str| root.get(&format!("/projects?{query}")).await.expect(200).pluck("id");
+    assert_eq!(of("with_programming_language=rUST").await, [json!(project.id)]);
+    assert_eq!(of("with_programming_language=JavaScript").await, Vec::<Value>::new());
+    assert_eq!(of("with_programming_language=Rust&archived=true").await, Vec::<Value>::new());
+    // Another tip, another answer, which the job finds too.
+    project.import(&NewCommit {
+        time: 1_700_000_000,
+        changes: "D src/main.rs\nD run\n".to_owned(),
+        ..NewCommit::default()
+    });
+    let before = server.statements();
+    assert_eq!(root.get(&languages).await.expect(200).json(), json!({"Python": 100.0}));
+    let cold = server.statements() - before;
+    assert_eq!(root.get(&languages).await.expect(200).json(), json!({"Python": 100.0}));
+    assert!(server.statements() - before - cold < cold, "the second answer is remembered");
+    assert_eq!(of("with_programming_language=Rust").await, Vec::<Value>::new());
 }
+
+async fn only_who_may_read_the_code_learns_its_languages(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "code", Visibility::Private).await;
+    let languages = format!("/projects/{}/languages", project.id);
+    let guest = server.person("guest").await;
+    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
+    guest.client.get(&languages).await.expect(403);
+    server.anonymous().get(&languages).await.expect(404);
+    server.with_token("wrong").get(&languages).await.expect(401);
+    root.get("/projects/a%00b%2Fc/languages").await.expect(400);
+    root.put(&format!("/projects/{}", project.id), json!({"repository_access_level": "disabled"})).await.expect(200);
+    assert_eq!(root.get(&languages).await.expect(404).message(), "404 Repository Not Found");
+}
+
+async fn upkeep_keeps_figures_languages_and_licence(server: TestServer) {
+    let root = server.root();
+    let made = root.post("/projects", json!({"path": "code", "initialize_with_readme": true})).await.expect(201);
+    let id = made.json()["id"].as_i64().expect("an id");
+    let commit = json!({"branch": "master", "commit_message": "x", "actions": [
+        {"action": "create", "file_path": "a.py", "content": "print(1)\n"},
+        {"action": "create", "file_path": "LICENSE", "content": MIT}]});
+    root.post(&format!("/projects/{id}/repository/commits"), commit).await.expect(201);
+    server.finish_jobs().await;
+    let read = root.get(&format!("/projects/{id}?statistics=true&license=true")).await.expect(200).json();
+    assert_eq!(read["statistics"]["commit_count"], 2);
+    assert_eq!(read["statistics"]["storage_size"], read["statistics"]["repository_size"]);
+    assert!(read["statistics"]["repository_size"].as_i64() > Some(0));
+    assert_eq!(
+        read["license"],
+        json!({"key": "mit", "name": "MIT License", "nickname": null,
+        "html_url": "https://spdx.org/licenses/MIT.html", "source_url": "https://opensource.org/licenses/MIT"})
+    );
+    assert_eq!(read["license_url"], format!("{}/root/code/-/blob/master/LICENSE", server.base));
+    for (level, found) in [(AccessLevel::Guest, vec![]), (AccessLevel::Reporter, vec![json!(id)])] {
+        let person = server.person(&format!("{level:?}").to_lowercase()).await;
+        server.enrol(id, person.id, level).await;
+        assert_eq!(person.client.get("/projects").await.expect(200).pluck("id"), [json!(id)]);
+        let written = person.client.get("/projects?with_programming_language=Python").await.expect(200);
+        assert_eq!(written.pluck("id"), found, "{level:?}");
+    }
+    let list = root.get("/projects?with_programming_language=Python").await.expect(200);
+    assert_eq!(list.pluck("id"), [json!(id)]);
+    let plain = root.get(&format!("/projects/{id}")).await.expect(200).json();
+    assert!(plain.get("license").is_none() && plain.get("license_url").is_none());
+}
+
+async fn a_text_that_is_no_licence_is_none(server: TestServer) {
+    let root = server.root();
+    let project = Project::empty(&server, "code", Visibility::Private).await;
+    project.import(&NewCommit { changes: file("LICENSE", "All rights reserved.\n"), ..NewCommit::default() });
+    project.set_default_branch("main").await;
+    let read = root.get(&format!("/projects/{}?license=true", project.id)).await.expect(200).json();
+    assert_eq!((&read["license"], &read["license_url"]), (&Value::Null, &Value::Null));
+    let guest = server.person("guest").await;
+    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
+    let read = guest.client.get(&format!("/projects/{}?license=true", project.id)).await.expect(200).json();
+    assert_eq!(read["license"], Value::Null);
+}
+
+on_every_database![
+    languages_are_those_of_the_default_branch,
+    only_who_may_read_the_code_learns_its_languages,
+    upkeep_keeps_figures_languages_and_licence,
+    a_text_that_is_no_licence_is_none,
+];

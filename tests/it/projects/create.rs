@@ -8,195 +8,209 @@ use holdfast::jobs::{
 use serde_json::{Value, json};
 
 use crate::support::places::{group, id, project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn a_new_project_has_the_defaults_and_an_empty_repository(server) {
-        let ada = server.person("ada").await;
-        let made = ada.client.post("/projects", json!({"name": "Foo Project"})).await.expect(201).json();
-        let base = &server.base;
-        for (field, value) in [
-            ("path", json!("foo-project")),
-            ("path_with_namespace", json!("ada/foo-project")),
-            ("name_with_namespace", json!("Name of ada / Foo Project")),
-            ("default_branch", Value::Null),
-            ("empty_repo", json!(true)),
-            ("visibility", json!("private")),
-            ("merge_method", json!("merge")),
-            ("issues_enabled", json!(true)),
-            ("ci_default_git_depth", json!(50)),
-            ("tag_list", json!([])),
-            ("creator_id", json!(ada.id)),
-            ("http_url_to_repo", json!(format!("{base}/ada/foo-project.git"))),
-            ("ssh_url_to_repo", json!("git@127.0.0.1:ada/foo-project.git")),
-            ("import_error", Value::Null),
-        ] {
-            assert_eq!(made[field], value, "{field}");
+async fn a_new_project_has_the_defaults_and_an_empty_repository(server: TestServer) {
+    let ada = server.person("ada").await;
+    let made = ada.client.post("/projects", json!({"name": "Foo Project"})).await.expect(201).json();
+    let base = &server.base;
+    for (field, value) in [
+        ("path", json!("foo-project")),
+        ("path_with_namespace", json!("ada/foo-project")),
+        ("name_with_namespace", json!("Name of ada / Foo Project")),
+        ("default_branch", Value::Null),
+        ("empty_repo", json!(true)),
+        ("visibility", json!("private")),
+        ("merge_method", json!("merge")),
+        ("issues_enabled", json!(true)),
+        ("ci_default_git_depth", json!(50)),
+        ("tag_list", json!([])),
+        ("creator_id", json!(ada.id)),
+        ("http_url_to_repo", json!(format!("{base}/ada/foo-project.git"))),
+        ("ssh_url_to_repo", json!("git@127.0.0.1:ada/foo-project.git")),
+        ("import_error", Value::Null),
+    ] {
+        assert_eq!(made[field], value, "{field}");
+    }
+    assert_eq!(made["owner"]["username"], "ada");
+    assert_eq!(made["namespace"]["kind"], "user");
+    assert_eq!(made["runners_token"].as_str().map(str::len), Some(32));
+    assert_eq!(made["permissions"]["project_access"]["access_level"], 40);
+    assert_eq!(made["repository_storage"], Value::Null);
+    assert!(server.backend.repositories.exists(&RepositoryId::of_project(id(&made))).await.expect("a look"));
+    let members = ada.client.get(&format!("/projects/{}/members", made["id"])).await.expect(200);
+    assert_eq!(members.pluck("access_level"), [40]);
+}
+
+async fn a_readme_makes_the_first_commit_on_the_default_branch(server: TestServer) {
+    let root = server.root();
+    let body = json!({"name": "Engine", "description": "Steam", "initialize_with_readme": true, "tag_list": "b, a,,b"});
+    let made = root.post("/projects", body).await.expect(201).json();
+    assert_eq!((&made["default_branch"], &made["empty_repo"]), (&json!("master"), &json!(false)));
+    assert_eq!(made["tag_list"], json!(["a", "b"]));
+    assert_eq!(made["readme_url"], format!("{}/root/engine/-/blob/master/README.md", server.base));
+    let repository = server.backend.repositories.repository(&RepositoryId::of_project(id(&made)));
+    let tip = repository.resolve_commit("master").await.expect("a commit");
+    let file = repository.locate(tip, "README.md").await.expect("a look").entry.expect("a file");
+    let blob = repository.blob(file.id, 1_000).await.expect("a blob");
+    assert_eq!(blob.data.as_ref(), b"# Engine\n\nSteam\n");
+    let other = json!({"path": "other", "initialize_with_readme": true, "default_branch": "trunk/x"});
+    assert_eq!(root.post("/projects", other).await.expect(201).json()["default_branch"], "trunk/x");
+}
+
+async fn names_and_paths_that_do_not_do_are_told_by_field(server: TestServer) {
+    let root = server.root();
+    project(&root, "taken", json!({"name": "Taken"})).await;
+    let none = root.post("/projects", json!({})).await.expect(400);
+    assert_eq!(none.message(), "name, path are missing, at least one parameter must be provided");
+    let both = root.post("/projects", json!({"name": "tAken", "path": "TAKEN"})).await.expect(400);
+    assert_eq!(both.json()["message"], json!({"name": ["has already been taken"], "path": ["has already been taken"]}));
+    let path = root.post("/projects", json!({"name": "Other", "path": "taken"})).await.expect(400);
+    assert_eq!(path.json()["message"], json!({"path": ["has already been taken"]}));
+    for (body, field) in [
+        (json!({"name": "<b>", "path": "a"}), "name"),
+        (json!({"name": "a", "path": ".."}), "path"),
+        (json!({"name": "a", "path": "a/b"}), "path"),
+        (json!({"name": "a", "path": "a.GIT"}), "path"),
+        (json!({"name": "a", "path": "-x"}), "path"),
+        (json!({"name": "a", "path": "blob"}), "path"),
+        (json!({"name": "日本"}), "path"),
+        (json!({"name": "a", "default_branch": "a..b"}), "default_branch"),
+        (json!({"name": "a", "tag_list": "x".repeat(300)}), "tag_list"),
+    ] {
+        let answer = root.post("/projects", body.clone()).await.expect(400);
+        assert!(answer.json()["message"][field].is_array(), "{body}: {}", answer.message());
+    }
+    for body in [
+        json!({"name": "a\u{0}"}),
+        json!({"name": {"a": 1}}),
+        json!({"name": "a", "visibility": "open"}),
+        json!({"name": "a", "merge_method": "squash"}),
+        json!({"name": "a", "ci_default_git_depth": 1001}),
+        json!({"name": "a", "approvals_before_merge": 4_000_000_000_i64}),
+    ] {
+        root.post("/projects", body).await.expect(400);
+    }
+    server.anonymous().post("/projects", json!({"name": "a"})).await.expect(401);
+}
+
+async fn a_group_and_a_project_cannot_have_one_path(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({})).await;
+    group(&root, "inner", json!({"parent_id": engines})).await;
+    project(&root, "work", json!({"namespace_id": engines})).await;
+    let answer = root.post("/projects", json!({"path": "Inner", "namespace_id": engines})).await.expect(400);
+    assert_eq!(answer.json()["message"], json!({"path": ["has already been taken"]}));
+    let body = json!({"name": "w", "path": "Work", "parent_id": engines});
+    root.post("/groups", body).await.expect(400);
+}
+
+async fn the_group_says_who_makes_projects_in_it(server: TestServer) {
+    let root = server.root();
+    let easy = group(&root, "easy", json!({})).await;
+    let cast = server.cast(&root, easy).await;
+    let strict = group(&root, "strict", json!({"project_creation_level": "maintainer"})).await;
+    let closed = group(&root, "closed", json!({"project_creation_level": "noone"})).await;
+    for (level, person) in &cast {
+        for held in [strict, closed] {
+            crate::support::places::join(&root, &format!("/groups/{held}"), person.id, *level).await;
         }
-        assert_eq!(made["owner"]["username"], "ada");
-        assert_eq!(made["namespace"]["kind"], "user");
-        assert_eq!(made["runners_token"].as_str().map(str::len), Some(32));
-        assert_eq!(made["permissions"]["project_access"]["access_level"], 40);
-        assert_eq!(made["repository_storage"], Value::Null);
-        assert!(server.backend.repositories.exists(&RepositoryId::of_project(id(&made))).await.expect("a look"));
-        let members = ada.client.get(&format!("/projects/{}/members", made["id"])).await.expect(200);
-        assert_eq!(members.pluck("access_level"), [40]);
-    }
-
-    async fn a_readme_makes_the_first_commit_on_the_default_branch(server) {
-        let root = server.root();
-        let body = json!({"name": "Engine", "description": "Steam", "initialize_with_readme": true, "tag_list": "b, a,,b"});
-        let made = root.post("/projects", body).await.expect(201).json();
-        assert_eq!((&made["default_branch"], &made["empty_repo"]), (&json!("master"), &json!(false)));
-        assert_eq!(made["tag_list"], json!(["a", "b"]));
-        assert_eq!(made["readme_url"], format!("{}/root/engine/-/blob/master/README.md", server.base));
-        let repository = server.backend.repositories.repository(&RepositoryId::of_project(id(&made)));
-        let tip = repository.resolve_commit("master").await.expect("a commit");
-        let file = repository.locate(tip, "README.md").await.expect("a look").entry.expect("a file");
-        let blob = repository.blob(file.id, 1_000).await.expect("a blob");
-        assert_eq!(blob.data.as_ref(), b"# Engine\n\nSteam\n");
-        let other = json!({"path": "other", "initialize_with_readme": true, "default_branch": "trunk/x"});
-        assert_eq!(root.post("/projects", other).await.expect(201).json()["default_branch"], "trunk/x");
-    }
-
-    async fn names_and_paths_that_do_not_do_are_told_by_field(server) {
-        let root = server.root();
-        project(&root, "taken", json!({"name": "Taken"})).await;
-        let none = root.post("/projects", json!({})).await.expect(400);
-        assert_eq!(none.message(), "name, path are missing, at least one parameter must be provided");
-        let both = root.post("/projects", json!({"name": "tAken", "path": "TAKEN"})).await.expect(400);
-        assert_eq!(both.json()["message"],
-            json!({"name": ["has already been taken"], "path": ["has already been taken"]}));
-        let path = root.post("/projects", json!({"name": "Other", "path": "taken"})).await.expect(400);
-        assert_eq!(path.json()["message"], json!({"path": ["has already been taken"]}));
-        for (body, field) in [
-            (json!({"name": "<b>", "path": "a"}), "name"),
-            (json!({"name": "a", "path": ".."}), "path"),
-            (json!({"name": "a", "path": "a/b"}), "path"),
-            (json!({"name": "a", "path": "a.GIT"}), "path"),
-            (json!({"name": "a", "path": "-x"}), "path"),
-            (json!({"name": "a", "path": "blob"}), "path"),
-            (json!({"name": "日本"}), "path"),
-            (json!({"name": "a", "default_branch": "a..b"}), "default_branch"),
-            (json!({"name": "a", "tag_list": "x".repeat(300)}), "tag_list"),
-        ] {
-            let answer = root.post("/projects", body.clone()).await.expect(400);
-            assert!(answer.json()["message"][field].is_array(), "{body}: {}", answer.message());
-        }
-        for body in [
-            json!({"name": "a\u{0}"}),
-            json!({"name": {"a": 1}}),
-            json!({"name": "a", "visibility": "open"}),
-            json!({"name": "a", "merge_method": "squash"}),
-            json!({"name": "a", "ci_default_git_depth": 1001}),
-            json!({"name": "a", "approvals_before_merge": 4_000_000_000_i64}),
-        ] {
-            root.post("/projects", body).await.expect(400);
-        }
-        server.anonymous().post("/projects", json!({"name": "a"})).await.expect(401);
-    }
-
-    async fn a_group_and_a_project_cannot_have_one_path(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({})).await;
-        group(&root, "inner", json!({"parent_id": engines})).await;
-        project(&root, "work", json!({"namespace_id": engines})).await;
-        let answer = root.post("/projects", json!({"path": "Inner", "namespace_id": engines})).await.expect(400);
-        assert_eq!(answer.json()["message"], json!({"path": ["has already been taken"]}));
-        let body = json!({"name": "w", "path": "Work", "parent_id": engines});
-        root.post("/groups", body).await.expect(400);
-    }
-
-    async fn the_group_says_who_makes_projects_in_it(server) {
-        let root = server.root();
-        let easy = group(&root, "easy", json!({})).await;
-        let cast = server.cast(&root, easy).await;
-        let strict = group(&root, "strict", json!({"project_creation_level": "maintainer"})).await;
-        let closed = group(&root, "closed", json!({"project_creation_level": "noone"})).await;
-        for (level, person) in &cast {
-            for held in [strict, closed] {
-                crate::support::places::join(&root, &format!("/groups/{held}"), person.id, *level).await;
-            }
-            for (held, least) in [(easy, 30), (strict, 40), (closed, 99)] {
-                let body = json!({"path": format!("by{level}"), "namespace_id": held});
-                let answer = person.client.post("/projects", body).await;
-                assert_eq!(answer.status, if *level >= least { 201 } else { 400 }, "{level} in {held}");
-                if answer.status == 400 {
-                    assert_eq!(answer.json()["message"], json!({"namespace": ["is not valid"]}));
-                }
+        for (held, least) in [(easy, 30), (strict, 40), (closed, 99)] {
+            let body = json!({"path": format!("by{level}"), "namespace_id": held});
+            let answer = person.client.post("/projects", body).await;
+            assert_eq!(answer.status, if *level >= least { 201 } else { 400 }, "{level} in {held}");
+            if answer.status == 400 {
+                assert_eq!(answer.json()["message"], json!({"namespace": ["is not valid"]}));
             }
         }
-        // Whoever is lower in the group maintains what they make.
-        let developer = &cast[2].1;
-        let made = developer.client.get("/projects/easy%2Fby30").await.expect(200).json();
-        assert_eq!(made["permissions"]["project_access"]["access_level"], 40);
-        assert_eq!(made["permissions"]["group_access"]["access_level"], 30);
-        let stranger = server.person("stranger").await;
-        for namespace in [easy, 1, 999_999] {
-            let body = json!({"path": "x", "namespace_id": namespace});
-            let answer = stranger.client.post("/projects", body).await.expect(400);
-            assert_eq!(answer.json()["message"], json!({"namespace": ["is not valid"]}));
-        }
     }
-
-    async fn a_project_is_seen_by_no_more_than_its_group(server) {
-        let root = server.root();
-        let inside = group(&root, "inside", json!({"visibility": "internal"})).await;
-        let body = json!({"path": "a", "namespace_id": inside, "visibility": "public"});
-        let answer = root.post("/projects", body).await.expect(400);
-        assert_eq!(answer.json()["message"],
-            json!({"visibility_level": ["public is not allowed in a internal group."]}));
-        project(&root, "a", json!({"namespace_id": inside, "visibility": "internal"})).await;
-    }
-
-    async fn nobody_makes_more_projects_than_they_may(server) {
-        use sea_orm::ConnectionTrait;
-        let ada = server.person("ada").await;
-        let sql = format!("UPDATE users SET projects_limit = 1 WHERE id = {}", ada.id);
-        server.backend.database.write().execute_unprepared(&sql).await.expect("an update");
-        project(&ada.client, "one", json!({})).await;
-        let answer = ada.client.post("/projects", json!({"path": "two"})).await.expect(403);
-        assert!(answer.message().contains("Your project limit is 1 projects!"), "{}", answer.message());
-    }
-
-    async fn a_repository_that_was_never_made_is_made_by_the_job(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        // The one that was made is not waited for.
-        let backlog = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
-        assert_eq!((backlog.waiting, backlog.running), (0, 0));
-        let repository = RepositoryId::of_project(work);
-        let store = &server.backend.repositories;
-        // As if the server had been killed between the row and the repository.
-        store.remove(&repository).await.expect("a removal");
-        let job = || CreateRepository { project_id: work, default_branch: "master".to_owned() };
-        for _ in 0..2 {
-            create_repository::run(server.backend.clone(), job()).await.expect("a run");
-            assert!(store.exists(&repository).await.expect("a look"));
-        }
-        let absent = CreateRepository { project_id: 999_999, default_branch: "master".to_owned() };
-        create_repository::run(server.backend.clone(), absent).await.expect("a run");
-        assert!(!store.exists(&RepositoryId::of_project(999_999)).await.expect("a look"));
-    }
-
-    async fn a_repository_that_cannot_be_made_leaves_no_row(server) {
-        let root = server.root();
-        let last = project(&root, "last", json!({})).await;
-        // Something else stands where the next repository belongs.
-        let store = &server.backend.repositories;
-        let next = RepositoryId::of_project(last + 1);
-        let repository = store.create(&next, "master").await.expect("a repository");
-        repository.create_branch("x", "HEAD").await.expect_err("nothing to branch from");
-        let author = holdfast::git::Signature::now("a", "a@example.com");
-        let request = holdfast::git::CommitRequest {
-            branch: "other".to_owned(), start: holdfast::git::Start::Head, force: false, allow_empty: true,
-            message: "x".to_owned(), author: author.clone(), committer: author, actions: vec![],
-        };
-        repository.commit_actions(request).await.expect("a commit");
-        let body = json!({"path": "next", "initialize_with_readme": true});
-        let answer = root.post("/projects", body).await;
-        assert_eq!(answer.status, 404, "{}", answer.message());
-        assert_eq!(root.get("/projects?search=next").await.expect(200).json(), json!([]));
-        assert!(!store.exists(&next).await.expect("a look"));
+    // Whoever is lower in the group maintains what they make.
+    let developer = &cast[2].1;
+    let made = developer.client.get("/projects/easy%2Fby30").await.expect(200).json();
+    assert_eq!(made["permissions"]["project_access"]["access_level"], 40);
+    assert_eq!(made["permissions"]["group_access"]["access_level"], 30);
+    let stranger = server.person("stranger").await;
+    for namespace in [easy, 1, 999_999] {
+        let body = json!({"path": "x", "namespace_id": namespace});
+        let answer = stranger.client.post("/projects", body).await.expect(400);
+        assert_eq!(answer.json()["message"], json!({"namespace": ["is not valid"]}));
     }
 }
+
+async fn a_project_is_seen_by_no_more_than_its_group(server: TestServer) {
+    let root = server.root();
+    let inside = group(&root, "inside", json!({"visibility": "internal"})).await;
+    let body = json!({"path": "a", "namespace_id": inside, "visibility": "public"});
+    let answer = root.post("/projects", body).await.expect(400);
+    assert_eq!(answer.json()["message"], json!({"visibility_level": ["public is not allowed in a internal group."]}));
+    project(&root, "a", json!({"namespace_id": inside, "visibility": "internal"})).await;
+}
+
+async fn nobody_makes_more_projects_than_they_may(server: TestServer) {
+    use sea_orm::ConnectionTrait;
+    let ada = server.person("ada").await;
+    let sql = format!("UPDATE users SET projects_limit = 1 WHERE id = {}", ada.id);
+    server.backend.database.write().execute_unprepared(&sql).await.expect("an update");
+    project(&ada.client, "one", json!({})).await;
+    let answer = ada.client.post("/projects", json!({"path": "two"})).await.expect(403);
+    assert!(answer.message().contains("Your project limit is 1 projects!"), "{}", answer.message());
+}
+
+async fn a_repository_that_was_never_made_is_made_by_the_job(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    // The one that was made is not waited for.
+    let backlog = jobs::backlog(server.backend.database.read()).await.expect("a backlog");
+    assert_eq!((backlog.waiting, backlog.running), (0, 0));
+    let repository = RepositoryId::of_project(work);
+    let store = &server.backend.repositories;
+    // As if the server had been killed between the row and the repository.
+    store.remove(&repository).await.expect("a removal");
+    let job = || CreateRepository { project_id: work, default_branch: "master".to_owned() };
+    for _ in 0..2 {
+        create_repository::run(server.backend.clone(), job()).await.expect("a run");
+        assert!(store.exists(&repository).await.expect("a look"));
+    }
+    let absent = CreateRepository { project_id: 999_999, default_branch: "master".to_owned() };
+    create_repository::run(server.backend.clone(), absent).await.expect("a run");
+    assert!(!store.exists(&RepositoryId::of_project(999_999)).await.expect("a look"));
+}
+
+async fn a_repository_that_cannot_be_made_leaves_no_row(server: TestServer) {
+    let root = server.root();
+    let last = project(&root, "last", json!({})).await;
+    // Something else stands where the next repository belongs.
+    let store = &server.backend.repositories;
+    let next = RepositoryId::of_project(last + 1);
+    let repository = store.create(&next, "master").await.expect("a repository");
+    repository.create_branch("x", "HEAD").await.expect_err("nothing to branch from");
+    let author = holdfast::git::Signature::now("a", "a@example.com");
+    let request = holdfast::git::CommitRequest {
+        branch: "other".to_owned(),
+        start: holdfast::git::Start::Head,
+        force: false,
+        allow_empty: true,
+        message: "x".to_owned(),
+        author: author.clone(),
+        committer: author,
+        actions: vec![],
+    };
+    repository.commit_actions(request).await.expect("a commit");
+    let body = json!({"path": "next", "initialize_with_readme": true});
+    let answer = root.post("/projects", body).await;
+    assert_eq!(answer.status, 404, "{}", answer.message());
+    assert_eq!(root.get("/projects?search=next").await.expect(200).json(), json!([]));
+    assert!(!store.exists(&next).await.expect("a look"));
+}
+
+on_every_database![
+    a_new_project_has_the_defaults_and_an_empty_repository,
+    a_readme_makes_the_first_commit_on_the_default_branch,
+    names_and_paths_that_do_not_do_are_told_by_field,
+    a_group_and_a_project_cannot_have_one_path,
+    the_group_says_who_makes_projects_in_it,
+    a_project_is_seen_by_no_more_than_its_group,
+    nobody_makes_more_projects_than_they_may,
+    a_repository_that_was_never_made_is_made_by_the_job,
+    a_repository_that_cannot_be_made_leaves_no_row,
+];

@@ -5,87 +5,90 @@ use holdfast::jobs::{Options, Runner, registry};
 use serde_json::json;
 
 use crate::support::places::project;
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// Has removals wait for some days.
 async fn with_delay(server: &TestServer) {
     let settings = json!({ "deletion_adjourned_period": 7 });
-    server
-        .root()
-        .put("/application/settings", settings)
-        .await
-        .expect(200);
+    server.root().put("/application/settings", settings).await.expect(200);
 }
 
-scenario! {
-    async fn a_removed_project_is_hidden_at_once_and_erased_by_the_job(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({"initialize_with_readme": true, "tag_list": "a"})).await;
-        let one = format!("/projects/{work}");
-        let answer = root.delete(&one).await.expect(202);
-        assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
-        root.get(&one).await.expect(404);
-        root.delete(&one).await.expect(404);
-        assert_eq!(root.get("/projects").await.expect(200).json(), json!([]));
-        // The path is free only when everything is gone.
-        root.post("/projects", json!({"path": "work"})).await.expect(400);
-        let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
-        let runner = Runner::new(server.backend.database.clone(), registry(&server.backend), Options::default());
-        let running = tokio::spawn(runner.run(async { let _ = stopped.await; }));
-        let gone = async || {
-            while root.post("/projects", json!({"path": "work"})).await.status != 201 {
-                tokio::task::yield_now().await;
-            }
-        };
-        tokio::time::timeout(std::time::Duration::from_secs(30), gone()).await.expect("erased in time");
-        let _ = stop.send(());
-        running.await.expect("a clean end");
-        assert!(!server.backend.repositories.exists(&RepositoryId::of_project(work)).await.expect("a look"));
-    }
-
-    async fn an_erasure_that_was_killed_is_finished_by_the_next(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-        let erase = async || holdfast::services::projects::erase(&server.backend, work, None, None).await.expect("a run");
-        let repository = RepositoryId::of_project(work);
-        let there = async || server.backend.repositories.exists(&repository).await.expect("a look");
-        // Nothing is erased that nobody removed.
-        erase().await;
-        assert!(there().await);
-        root.delete(&format!("/projects/{work}")).await.expect(202);
-        server.backend.repositories.remove(&repository).await.expect("a removal");
-        erase().await;
-        erase().await;
-        assert!(!there().await);
-        root.post("/projects", json!({"path": "work"})).await.expect(201);
-    }
-
-    async fn a_delay_only_marks_the_project(server) {
-        let root = server.root();
-        with_delay(&server).await;
-        let work = project(&root, "work", json!({})).await;
-        let one = format!("/projects/{work}");
-        root.delete(&one).await.expect(202);
-        root.delete(&one).await.expect(202);
-        let read = root.get(&one).await.expect(200).json();
-        let today = chrono::Utc::now().date_naive();
-        assert_eq!(read["marked_for_deletion_on"], json!(today));
-        assert_eq!(read["marked_for_deletion_at"], read["marked_for_deletion_on"]);
-        let erase = async |day| holdfast::services::projects::erase(&server.backend, work, Some(day), None).await;
-        erase(today.pred_opt().expect("a day")).await.expect("a run");
-        root.get(&one).await.expect(200);
-        erase(today).await.expect("a run");
-        root.get(&one).await.expect(404);
-    }
-
-    async fn a_project_that_changed_since_is_kept(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let one = format!("/projects/{work}");
-        let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
-        late.delete(&one).await.expect(412);
-        root.get(&one).await.expect(200);
-        let soon = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2099 07:28:00 GMT");
-        soon.delete(&one).await.expect(202);
-    }
+async fn a_removed_project_is_hidden_at_once_and_erased_by_the_job(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"initialize_with_readme": true, "tag_list": "a"})).await;
+    let one = format!("/projects/{work}");
+    let answer = root.delete(&one).await.expect(202);
+    assert_eq!(answer.json(), json!({"message": "202 Accepted"}));
+    root.get(&one).await.expect(404);
+    root.delete(&one).await.expect(404);
+    assert_eq!(root.get("/projects").await.expect(200).json(), json!([]));
+    // The path is free only when everything is gone.
+    root.post("/projects", json!({"path": "work"})).await.expect(400);
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let runner = Runner::new(server.backend.database.clone(), registry(&server.backend), Options::default());
+    let running = tokio::spawn(runner.run(async {
+        let _ = stopped.await;
+    }));
+    let gone = async || {
+        while root.post("/projects", json!({"path": "work"})).await.status != 201 {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(30), gone()).await.expect("erased in time");
+    let _ = stop.send(());
+    running.await.expect("a clean end");
+    assert!(!server.backend.repositories.exists(&RepositoryId::of_project(work)).await.expect("a look"));
 }
+
+async fn an_erasure_that_was_killed_is_finished_by_the_next(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
+    let erase = async || holdfast::services::projects::erase(&server.backend, work, None, None).await.expect("a run");
+    let repository = RepositoryId::of_project(work);
+    let there = async || server.backend.repositories.exists(&repository).await.expect("a look");
+    // Nothing is erased that nobody removed.
+    erase().await;
+    assert!(there().await);
+    root.delete(&format!("/projects/{work}")).await.expect(202);
+    server.backend.repositories.remove(&repository).await.expect("a removal");
+    erase().await;
+    erase().await;
+    assert!(!there().await);
+    root.post("/projects", json!({"path": "work"})).await.expect(201);
+}
+
+async fn a_delay_only_marks_the_project(server: TestServer) {
+    let root = server.root();
+    with_delay(&server).await;
+    let work = project(&root, "work", json!({})).await;
+    let one = format!("/projects/{work}");
+    root.delete(&one).await.expect(202);
+    root.delete(&one).await.expect(202);
+    let read = root.get(&one).await.expect(200).json();
+    let today = chrono::Utc::now().date_naive();
+    assert_eq!(read["marked_for_deletion_on"], json!(today));
+    assert_eq!(read["marked_for_deletion_at"], read["marked_for_deletion_on"]);
+    let erase = async |day| holdfast::services::projects::erase(&server.backend, work, Some(day), None).await;
+    erase(today.pred_opt().expect("a day")).await.expect("a run");
+    root.get(&one).await.expect(200);
+    erase(today).await.expect("a run");
+    root.get(&one).await.expect(404);
+}
+
+async fn a_project_that_changed_since_is_kept(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let one = format!("/projects/{work}");
+    let late = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2015 07:28:00 GMT");
+    late.delete(&one).await.expect(412);
+    root.get(&one).await.expect(200);
+    let soon = root.clone().header("If-Unmodified-Since", "Wed, 21 Oct 2099 07:28:00 GMT");
+    soon.delete(&one).await.expect(202);
+}
+
+on_every_database![
+    a_removed_project_is_hidden_at_once_and_erased_by_the_job,
+    an_erasure_that_was_killed_is_finished_by_the_next,
+    a_delay_only_marks_the_project,
+    a_project_that_changed_since_is_kept,
+];

@@ -3,108 +3,120 @@
 use serde_json::json;
 
 use crate::support::places::{group, project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn maintainers_change_projects_but_only_owners_their_name_and_visibility(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-        let work = project(&root, "work", json!({"namespace_id": engines})).await;
-        let one = format!("/projects/{work}");
-        for (level, person) in server.cast(&root, engines).await {
-            let put = async |body| person.client.put(&one, body).await.status;
-            let from = |least: i64| if level >= least { 200 } else { 403 };
-            assert_eq!(put(json!({"description": "x"})).await, from(40), "{level}");
-            assert_eq!(put(json!({"path": "work"})).await, from(40), "{level}");
-            assert_eq!(put(json!({"name": "Work"})).await, from(50), "{level}");
-            assert_eq!(put(json!({"visibility": "internal"})).await, from(50), "{level}");
-            let posted = |least: i64| if level >= least { 201 } else { 403 };
-            for action in ["archive", "unarchive"] {
-                let answer = person.client.post(&format!("{one}/{action}"), json!({})).await;
-                assert_eq!(answer.status, posted(50), "{level} {action}");
-            }
-            if level < 50 {
-                person.client.delete(&one).await.expect(403);
-            }
-        }
+async fn maintainers_change_projects_but_only_owners_their_name_and_visibility(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+    let work = project(&root, "work", json!({"namespace_id": engines})).await;
+    let one = format!("/projects/{work}");
+    for (level, person) in server.cast(&root, engines).await {
+        let put = async |body| person.client.put(&one, body).await.status;
+        let from = |least: i64| if level >= least { 200 } else { 403 };
+        assert_eq!(put(json!({"description": "x"})).await, from(40), "{level}");
+        assert_eq!(put(json!({"path": "work"})).await, from(40), "{level}");
+        assert_eq!(put(json!({"name": "Work"})).await, from(50), "{level}");
+        assert_eq!(put(json!({"visibility": "internal"})).await, from(50), "{level}");
+        let posted = |least: i64| if level >= least { 201 } else { 403 };
         for action in ["archive", "unarchive"] {
-            server.anonymous().post(&format!("{one}/{action}"), json!({})).await.expect(401);
+            let answer = person.client.post(&format!("{one}/{action}"), json!({})).await;
+            assert_eq!(answer.status, posted(50), "{level} {action}");
         }
-        server.anonymous().put(&one, json!({"path": "x"})).await.expect(401);
-        server.anonymous().delete(&one).await.expect(401);
-    }
-
-    async fn every_setting_that_is_sent_is_kept_and_shown(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let sent = json!({
-            "name": "New Name", "path": "new-path", "description": "d", "visibility": "public",
-            "issues_access_level": "private", "wiki_access_level": "disabled", "merge_method": "ff",
-            "request_access_enabled": false, "lfs_enabled": false, "packages_enabled": false,
-            "service_desk_enabled": true, "resolve_outdated_diff_discussions": true, "shared_runners_enabled": false,
-            "public_jobs": false, "ci_default_git_depth": 7, "ci_config_path": "ci.yml",
-            "only_allow_merge_if_pipeline_succeeds": true, "remove_source_branch_after_merge": false,
-            "autoclose_referenced_issues": false, "suggestion_commit_message": "m", "auto_devops_enabled": false,
-            "auto_devops_deploy_strategy": "manual", "approvals_before_merge": 2, "mirror": true, "mirror_user_id": 1,
-            "external_authorization_classification_label": "l", "repository_storage": "default",
-        });
-        let changed = root.put(&format!("/projects/{work}"), sent.clone()).await.expect(200).json();
-        for (field, value) in sent.as_object().expect("an object") {
-            assert_eq!(&changed[field], value, "{field}");
+        if level < 50 {
+            person.client.delete(&one).await.expect(403);
         }
-        root.get("/projects/root%2Fwork").await.expect(404);
-        assert_eq!(root.get("/projects/root%2Fnew-path").await.expect(200).json()["id"], work);
-        let cleared = root.put(&format!("/projects/{work}"),
-            json!({"description": null, "tag_list": "x", "ci_default_git_depth": 0, "ci_config_path": ""})).await;
-        let cleared = cleared.expect(200).json();
-        assert_eq!((&cleared["description"], &cleared["ci_default_git_depth"]), (&json!(null), &json!(null)));
-        assert_eq!((&cleared["tag_list"], &cleared["name"]), (&json!(["x"]), &json!("New Name")));
     }
-
-    async fn changes_that_do_not_do_are_refused_and_change_nothing(server) {
-        let root = server.root();
-        project(&root, "other", json!({})).await;
-        let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-        let one = format!("/projects/{work}");
-        let none = root.put(&one, json!({"unknown": 1})).await.expect(400).message();
-        assert!(none.starts_with("name, path, ") && none.ends_with(" are missing, at least one parameter must be provided"));
-        for (body, field) in [
-            (json!({"name": "Other", "description": "changed"}), "name"),
-            (json!({"path": "OTHER", "description": "changed"}), "path"),
-            (json!({"path": "..", "description": "changed"}), "path"),
-            (json!({"name": "<x>", "description": "changed"}), "name"),
-            (json!({"default_branch": "gone", "description": "changed"}), "default_branch"),
-            (json!({"default_branch": "a b", "description": "changed"}), "default_branch"),
-            (json!({"mirror_user_id": 999_999, "description": "changed"}), "mirror_user_id"),
-            (json!({"repository_storage": "moon", "description": "changed"}), "repository_storage"),
-        ] {
-            let answer = root.put(&one, body.clone()).await.expect(400);
-            assert!(answer.json()["message"][field].is_array(), "{body}: {}", answer.message());
-        }
-        let read = root.get(&one).await.expect(200).json();
-        assert_eq!((&read["description"], &read["path"]), (&json!(null), &json!("work")));
+    for action in ["archive", "unarchive"] {
+        server.anonymous().post(&format!("{one}/{action}"), json!({})).await.expect(401);
     }
-
-    async fn the_default_branch_follows_into_the_repository(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-        let store = &server.backend.repositories;
-        let repository = store.repository(&holdfast::git::RepositoryId::of_project(work));
-        repository.create_branch("next", "master").await.expect("a branch");
-        let changed = root.put(&format!("/projects/{work}"), json!({"default_branch": "next"})).await.expect(200);
-        assert_eq!(changed.json()["default_branch"], "next");
-        assert_eq!(repository.default_branch().await.expect("HEAD"), "next");
-    }
-
-    async fn archiving_twice_is_archiving_once(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let mut seen = Vec::new();
-        for action in ["archive", "archive", "unarchive", "unarchive"] {
-            let answer = root.post(&format!("/projects/{work}/{action}"), json!({})).await.expect(201).json();
-            assert_eq!(answer["runners_token"], json!(null));
-            seen.push(answer["archived"].clone());
-        }
-        assert_eq!(seen, [true, true, false, false]);
-    }
+    server.anonymous().put(&one, json!({"path": "x"})).await.expect(401);
+    server.anonymous().delete(&one).await.expect(401);
 }
+
+async fn every_setting_that_is_sent_is_kept_and_shown(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let sent = json!({
+        "name": "New Name", "path": "new-path", "description": "d", "visibility": "public",
+        "issues_access_level": "private", "wiki_access_level": "disabled", "merge_method": "ff",
+        "request_access_enabled": false, "lfs_enabled": false, "packages_enabled": false,
+        "service_desk_enabled": true, "resolve_outdated_diff_discussions": true, "shared_runners_enabled": false,
+        "public_jobs": false, "ci_default_git_depth": 7, "ci_config_path": "ci.yml",
+        "only_allow_merge_if_pipeline_succeeds": true, "remove_source_branch_after_merge": false,
+        "autoclose_referenced_issues": false, "suggestion_commit_message": "m", "auto_devops_enabled": false,
+        "auto_devops_deploy_strategy": "manual", "approvals_before_merge": 2, "mirror": true, "mirror_user_id": 1,
+        "external_authorization_classification_label": "l", "repository_storage": "default",
+    });
+    let changed = root.put(&format!("/projects/{work}"), sent.clone()).await.expect(200).json();
+    for (field, value) in sent.as_object().expect("an object") {
+        assert_eq!(&changed[field], value, "{field}");
+    }
+    root.get("/projects/root%2Fwork").await.expect(404);
+    assert_eq!(root.get("/projects/root%2Fnew-path").await.expect(200).json()["id"], work);
+    let cleared = root
+        .put(
+            &format!("/projects/{work}"),
+            json!({"description": null, "tag_list": "x", "ci_default_git_depth": 0, "ci_config_path": ""}),
+        )
+        .await;
+    let cleared = cleared.expect(200).json();
+    assert_eq!((&cleared["description"], &cleared["ci_default_git_depth"]), (&json!(null), &json!(null)));
+    assert_eq!((&cleared["tag_list"], &cleared["name"]), (&json!(["x"]), &json!("New Name")));
+}
+
+async fn changes_that_do_not_do_are_refused_and_change_nothing(server: TestServer) {
+    let root = server.root();
+    project(&root, "other", json!({})).await;
+    let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
+    let one = format!("/projects/{work}");
+    let none = root.put(&one, json!({"unknown": 1})).await.expect(400).message();
+    assert!(
+        none.starts_with("name, path, ") && none.ends_with(" are missing, at least one parameter must be provided")
+    );
+    for (body, field) in [
+        (json!({"name": "Other", "description": "changed"}), "name"),
+        (json!({"path": "OTHER", "description": "changed"}), "path"),
+        (json!({"path": "..", "description": "changed"}), "path"),
+        (json!({"name": "<x>", "description": "changed"}), "name"),
+        (json!({"default_branch": "gone", "description": "changed"}), "default_branch"),
+        (json!({"default_branch": "a b", "description": "changed"}), "default_branch"),
+        (json!({"mirror_user_id": 999_999, "description": "changed"}), "mirror_user_id"),
+        (json!({"repository_storage": "moon", "description": "changed"}), "repository_storage"),
+    ] {
+        let answer = root.put(&one, body.clone()).await.expect(400);
+        assert!(answer.json()["message"][field].is_array(), "{body}: {}", answer.message());
+    }
+    let read = root.get(&one).await.expect(200).json();
+    assert_eq!((&read["description"], &read["path"]), (&json!(null), &json!("work")));
+}
+
+async fn the_default_branch_follows_into_the_repository(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
+    let store = &server.backend.repositories;
+    let repository = store.repository(&holdfast::git::RepositoryId::of_project(work));
+    repository.create_branch("next", "master").await.expect("a branch");
+    let changed = root.put(&format!("/projects/{work}"), json!({"default_branch": "next"})).await.expect(200);
+    assert_eq!(changed.json()["default_branch"], "next");
+    assert_eq!(repository.default_branch().await.expect("HEAD"), "next");
+}
+
+async fn archiving_twice_is_archiving_once(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let mut seen = Vec::new();
+    for action in ["archive", "archive", "unarchive", "unarchive"] {
+        let answer = root.post(&format!("/projects/{work}/{action}"), json!({})).await.expect(201).json();
+        assert_eq!(answer["runners_token"], json!(null));
+        seen.push(answer["archived"].clone());
+    }
+    assert_eq!(seen, [true, true, false, false]);
+}
+
+on_every_database![
+    maintainers_change_projects_but_only_owners_their_name_and_visibility,
+    every_setting_that_is_sent_is_kept_and_shown,
+    changes_that_do_not_do_are_refused_and_change_nothing,
+    the_default_branch_follows_into_the_repository,
+    archiving_twice_is_archiving_once,
+];

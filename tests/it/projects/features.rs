@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::support::client::segment;
 use crate::support::code::Project;
 use crate::support::git::{Work, address};
-use crate::support::{Answer, Client, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 /// Everything below the repository of a project, and what is read off it.
 fn about_code(operation: &&Operation) -> bool {
@@ -18,37 +18,28 @@ fn about_code(operation: &&Operation) -> bool {
 
 /// Calls an operation with something that is there for each of its parameters.
 async fn call(client: &Client, operation: &Operation, project: &Project<'_>) -> Answer {
-    let path = operation
-        .path
-        .trim_start_matches("/api/v4")
-        .split('/')
-        .map(|part| match part.split_once('{') {
-            None => part.to_owned(),
-            Some((before, name)) => {
-                let value = match name.trim_end_matches('}') {
-                    "id" => project.id.to_string(),
-                    "sha" if operation.id.contains("blob") => project.id("main:README.md"),
-                    "sha" => project.id("main"),
-                    "branch" => "main".to_owned(),
-                    "tag_name" => "v1".to_owned(),
-                    "file_path" => segment("README.md"),
-                    "format" => "zip".to_owned(),
-                    other => panic!("{}: give {other} a value here", operation.id),
-                };
-                format!("{before}{value}")
-            }
-        });
+    let path = operation.path.trim_start_matches("/api/v4").split('/').map(|part| match part.split_once('{') {
+        None => part.to_owned(),
+        Some((before, name)) => {
+            let value = match name.trim_end_matches('}') {
+                "id" => project.id.to_string(),
+                "sha" if operation.id.contains("blob") => project.id("main:README.md"),
+                "sha" => project.id("main"),
+                "branch" => "main".to_owned(),
+                "tag_name" => "v1".to_owned(),
+                "file_path" => segment("README.md"),
+                "format" => "zip".to_owned(),
+                other => panic!("{}: give {other} a value here", operation.id),
+            };
+            format!("{before}{value}")
+        }
+    });
     let path = path.collect::<Vec<_>>().join("/");
     let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
     let mut request = client.request(method, &path);
     if operation.is_read() {
-        request = request.query(&[
-            ("ref", "main"),
-            ("from", "v1"),
-            ("to", "main"),
-            ("refs[]", "v1"),
-            ("refs[]", "main"),
-        ]);
+        request =
+            request.query(&[("ref", "main"), ("from", "v1"), ("to", "main"), ("refs[]", "v1"), ("refs[]", "main")]);
     } else {
         request = request.json(&json!({
             "branch": "main", "ref": "main", "tag_name": "v2", "note": "x", "content": "x", "commit_message": "x",
@@ -59,20 +50,10 @@ async fn call(client: &Client, operation: &Operation, project: &Project<'_>) -> 
 }
 
 /// What operations on the code were answered that should have been answered otherwise.
-async fn faults(
-    client: &Client,
-    project: &Project<'_>,
-    reads: bool,
-    right: impl Fn(&Operation) -> u16,
-) -> Vec<String> {
+async fn faults(client: &Client, project: &Project<'_>, reads: bool, right: impl Fn(&Operation) -> u16) -> Vec<String> {
     let mut faults = Vec::new();
     let mut asked = 0;
-    for operation in OPERATIONS
-        .iter()
-        .copied()
-        .filter(about_code)
-        .filter(|operation| operation.is_read() || !reads)
-    {
+    for operation in OPERATIONS.iter().copied().filter(about_code).filter(|operation| operation.is_read() || !reads) {
         asked += 1;
         let answer = call(client, operation, project).await;
         if answer.status != right(operation) {
@@ -85,119 +66,122 @@ async fn faults(
 
 /// A repository that is not there is not found; a file of it is forbidden.
 fn absent(operation: &Operation) -> u16 {
-    if operation.path.contains("/repository/files/") {
-        403
-    } else {
-        404
-    }
+    if operation.path.contains("/repository/files/") { 403 } else { 404 }
 }
 
 async fn set(client: &Client, project: &Project<'_>, settings: Value) {
-    client
-        .put(&format!("/projects/{}", project.id), settings)
-        .await
-        .expect(200);
+    client.put(&format!("/projects/{}", project.id), settings).await.expect(200);
 }
 
-scenario! {
-    async fn a_repository_that_is_off_is_there_for_nobody(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "work", Visibility::Public).await;
-        project.git(&["tag", "v1", "main~1"]);
-        let none: Vec<String> = Vec::new();
-        // With it, everybody reads everything: the requests are good.
-        assert_eq!(faults(&server.anonymous(), &project, true, |operation| operation.success).await, none);
-        let one = format!("/projects/{}", project.id);
-        set(&root, &project, json!({"repository_access_level": "disabled"})).await;
-        assert_eq!(faults(&root, &project, false, absent).await, none);
-        assert_eq!(faults(&server.anonymous(), &project, true, absent).await, none);
-        for client in [&root, &server.anonymous()] {
-            let read = client.get(&one).await.expect(200).json();
-            assert_eq!((&read["default_branch"], &read["readme_url"]), (&Value::Null, &Value::Null));
-        }
-        let read = root.get(&format!("{one}?license=true")).await.expect(200).json();
-        assert_eq!((&read["license"], &read["can_create_merge_request_in"]), (&Value::Null, &json!(false)));
-        root.post(&format!("{one}/fork"), json!({"path": "copy", "name": "copy"})).await.expect(404);
-        let other = Project::filled(&server, "other", Visibility::Public).await;
-        let start = json!({"branch": "new", "start_project": project.id, "start_branch": "main", "commit_message": "x",
-            "actions": [{"action": "create", "file_path": "x", "content": "x"}]});
-        root.post(&other.url("/commits"), start).await.expect(404);
-        let work = Work::new().await;
-        let url = address(&server.base, "root", crate::support::server::ROOT_TOKEN, &project.path);
-        work.fails(&["clone", "--quiet", &url, "c"]).await;
-        work.fails(&["push", "--quiet", &url, "main:new"]).await;
-        // Nothing was changed meanwhile, and it comes back as it was.
-        set(&root, &project, json!({"repository_access_level": "enabled"})).await;
-        assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
-        assert_eq!(faults(&server.anonymous(), &project, true, |operation| operation.success).await, none);
+async fn a_repository_that_is_off_is_there_for_nobody(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "work", Visibility::Public).await;
+    project.git(&["tag", "v1", "main~1"]);
+    let none: Vec<String> = Vec::new();
+    // With it, everybody reads everything: the requests are good.
+    assert_eq!(faults(&server.anonymous(), &project, true, |operation| operation.success).await, none);
+    let one = format!("/projects/{}", project.id);
+    set(&root, &project, json!({"repository_access_level": "disabled"})).await;
+    assert_eq!(faults(&root, &project, false, absent).await, none);
+    assert_eq!(faults(&server.anonymous(), &project, true, absent).await, none);
+    for client in [&root, &server.anonymous()] {
+        let read = client.get(&one).await.expect(200).json();
+        assert_eq!((&read["default_branch"], &read["readme_url"]), (&Value::Null, &Value::Null));
     }
+    let read = root.get(&format!("{one}?license=true")).await.expect(200).json();
+    assert_eq!((&read["license"], &read["can_create_merge_request_in"]), (&Value::Null, &json!(false)));
+    root.post(&format!("{one}/fork"), json!({"path": "copy", "name": "copy"})).await.expect(404);
+    let other = Project::filled(&server, "other", Visibility::Public).await;
+    let start = json!({"branch": "new", "start_project": project.id, "start_branch": "main", "commit_message": "x",
+        "actions": [{"action": "create", "file_path": "x", "content": "x"}]});
+    root.post(&other.url("/commits"), start).await.expect(404);
+    let work = Work::new().await;
+    let url = address(&server.base, "root", crate::support::server::ROOT_TOKEN, &project.path);
+    work.fails(&["clone", "--quiet", &url, "c"]).await;
+    work.fails(&["push", "--quiet", &url, "main:new"]).await;
+    // Nothing was changed meanwhile, and it comes back as it was.
+    set(&root, &project, json!({"repository_access_level": "enabled"})).await;
+    assert_eq!(project.references("refs/heads"), ["feature/x", "main", "merged"]);
+    assert_eq!(faults(&server.anonymous(), &project, true, |operation| operation.success).await, none);
+}
 
-    async fn a_repository_for_members_is_there_for_members(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "work", Visibility::Public).await;
-        project.git(&["tag", "v1", "main~1"]);
-        set(&root, &project, json!({"repository_access_level": "private"})).await;
-        let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
-        server.enrol(project.id, guest.id, AccessLevel::Guest).await;
-        let none: Vec<String> = Vec::new();
-        assert_eq!(faults(&server.anonymous(), &project, true, absent).await, none);
-        assert_eq!(faults(&stranger.client, &project, true, absent).await, none);
-        assert_eq!(faults(&guest.client, &project, true, |operation| operation.success).await, none);
-        let one = format!("/projects/{}", project.id);
-        let shown = |client: &Client| { let (client, one) = (client.clone(), one.clone()); async move {
-            client.get(&one).await.expect(200).json()["default_branch"].clone()
-        }};
-        assert_eq!((shown(&guest.client).await, shown(&stranger.client).await), (json!("main"), Value::Null));
-        assert_eq!(shown(&server.anonymous()).await, Value::Null);
-        stranger.client.post(&format!("{one}/fork"), json!({})).await.expect(404);
-        guest.client.post(&format!("{one}/fork"), json!({})).await.expect(201);
-        let work = Work::empty();
-        let url = |name: &str, token: &str| address(&server.base, name, token, &project.path);
-        work.fails(&["clone", "--quiet", &url("stranger", &stranger.token), "c"]).await;
-        work.git(&["clone", "--quiet", &url("guest", &guest.token), "c"]).await;
-        // In a private project guests never read the code.
-        set(&root, &project, json!({"visibility": "private"})).await;
-        assert_eq!(faults(&guest.client, &project, true, |_| 403).await, none);
-        work.fails(&["clone", "--quiet", &url("guest", &guest.token), "d"]).await;
-        assert_eq!(shown(&guest.client).await, Value::Null);
+async fn a_repository_for_members_is_there_for_members(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "work", Visibility::Public).await;
+    project.git(&["tag", "v1", "main~1"]);
+    set(&root, &project, json!({"repository_access_level": "private"})).await;
+    let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
+    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
+    let none: Vec<String> = Vec::new();
+    assert_eq!(faults(&server.anonymous(), &project, true, absent).await, none);
+    assert_eq!(faults(&stranger.client, &project, true, absent).await, none);
+    assert_eq!(faults(&guest.client, &project, true, |operation| operation.success).await, none);
+    let one = format!("/projects/{}", project.id);
+    let shown = |client: &Client| {
+        let (client, one) = (client.clone(), one.clone());
+        async move { client.get(&one).await.expect(200).json()["default_branch"].clone() }
+    };
+    assert_eq!((shown(&guest.client).await, shown(&stranger.client).await), (json!("main"), Value::Null));
+    assert_eq!(shown(&server.anonymous()).await, Value::Null);
+    stranger.client.post(&format!("{one}/fork"), json!({})).await.expect(404);
+    guest.client.post(&format!("{one}/fork"), json!({})).await.expect(201);
+    let work = Work::empty();
+    let url = |name: &str, token: &str| address(&server.base, name, token, &project.path);
+    work.fails(&["clone", "--quiet", &url("stranger", &stranger.token), "c"]).await;
+    work.git(&["clone", "--quiet", &url("guest", &guest.token), "c"]).await;
+    // In a private project guests never read the code.
+    set(&root, &project, json!({"visibility": "private"})).await;
+    assert_eq!(faults(&guest.client, &project, true, |_| 403).await, none);
+    work.fails(&["clone", "--quiet", &url("guest", &guest.token), "d"]).await;
+    assert_eq!(shown(&guest.client).await, Value::Null);
+}
+
+async fn forking_that_is_off_or_for_members_is_so(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "work", Visibility::Public).await;
+    let fork = format!("/projects/{}/fork", project.id);
+    let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
+    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
+    let own = crate::support::places::project(&stranger.client, "own", json!({})).await;
+    set(&root, &project, json!({"forking_access_level": "private"})).await;
+    stranger.client.post(&fork, json!({})).await.expect(404);
+    stranger.client.post(&format!("/projects/{own}/fork/{}", project.id), json!({})).await.expect(404);
+    guest.client.post(&fork, json!({})).await.expect(201);
+    set(&root, &project, json!({"forking_access_level": "disabled"})).await;
+    guest.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(404);
+    root.post(&fork, json!({"path": "b", "name": "b"})).await.expect(404);
+    assert_eq!(root.get(&format!("/projects/{}", project.id)).await.expect(200).json()["forks_count"], 1);
+}
+
+async fn switches_are_shown_as_the_caller_has_them(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "work", Visibility::Public).await;
+    let all = ["issues", "merge_requests", "wiki", "snippets"];
+    let mut settings = json!({"builds_access_level": "private"});
+    for name in all {
+        settings[format!("{name}_access_level")] = json!("private");
     }
-
-    async fn forking_that_is_off_or_for_members_is_so(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "work", Visibility::Public).await;
-        let fork = format!("/projects/{}/fork", project.id);
-        let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
-        server.enrol(project.id, guest.id, AccessLevel::Guest).await;
-        let own = crate::support::places::project(&stranger.client, "own", json!({})).await;
-        set(&root, &project, json!({"forking_access_level": "private"})).await;
-        stranger.client.post(&fork, json!({})).await.expect(404);
-        stranger.client.post(&format!("/projects/{own}/fork/{}", project.id), json!({})).await.expect(404);
-        guest.client.post(&fork, json!({})).await.expect(201);
-        set(&root, &project, json!({"forking_access_level": "disabled"})).await;
-        guest.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(404);
-        root.post(&fork, json!({"path": "b", "name": "b"})).await.expect(404);
-        assert_eq!(root.get(&format!("/projects/{}", project.id)).await.expect(200).json()["forks_count"], 1);
-    }
-
-    async fn switches_are_shown_as_the_caller_has_them(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "work", Visibility::Public).await;
-        let all = ["issues", "merge_requests", "wiki", "snippets"];
-        let mut settings = json!({"builds_access_level": "private"});
+    set(&root, &project, settings).await;
+    let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
+    server.enrol(project.id, guest.id, AccessLevel::Guest).await;
+    for (client, on) in [(&guest.client, true), (&stranger.client, false)] {
+        let read = client.get(&format!("/projects/{}", project.id)).await.expect(200).json();
         for name in all {
-            settings[format!("{name}_access_level")] = json!("private");
+            assert_eq!(
+                (&read[format!("{name}_enabled")], &read[format!("{name}_access_level")]),
+                (&json!(on), &json!("private")),
+                "{name}"
+            );
         }
-        set(&root, &project, settings).await;
-        let (guest, stranger) = (server.person("guest").await, server.person("stranger").await);
-        server.enrol(project.id, guest.id, AccessLevel::Guest).await;
-        for (client, on) in [(&guest.client, true), (&stranger.client, false)] {
-            let read = client.get(&format!("/projects/{}", project.id)).await.expect(200).json();
-            for name in all {
-                assert_eq!((&read[format!("{name}_enabled")], &read[format!("{name}_access_level")]), (&json!(on), &json!("private")), "{name}");
-            }
-            assert_eq!((&read["jobs_enabled"], read["_links"]["issues"].is_string()), (&json!(on), on));
-        }
-        let listed = stranger.client.get("/projects?with_issues_enabled=true").await.expect(200).json();
-        assert_eq!(listed, json!([]));
+        assert_eq!((&read["jobs_enabled"], read["_links"]["issues"].is_string()), (&json!(on), on));
     }
+    let listed = stranger.client.get("/projects?with_issues_enabled=true").await.expect(200).json();
+    assert_eq!(listed, json!([]));
 }
+
+on_every_database![
+    a_repository_that_is_off_is_there_for_nobody,
+    a_repository_for_members_is_there_for_members,
+    forking_that_is_off_or_for_members_is_so,
+    switches_are_shown_as_the_caller_has_them,
+];

@@ -11,7 +11,7 @@ use crate::support::code::Project;
 use crate::support::git::{Work, address};
 use crate::support::places::{group, join, project};
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// What the specification lists for the short form.
 const SIMPLE: [&str; 17] = [
@@ -96,22 +96,14 @@ fn lacking(shown: &Value, wanted: &[&'static str]) -> Vec<&'static str> {
 }
 
 fn keys(shown: &Value) -> BTreeSet<&str> {
-    shown
-        .as_object()
-        .expect("a project")
-        .keys()
-        .map(String::as_str)
-        .collect()
+    shown.as_object().expect("a project").keys().map(String::as_str).collect()
 }
 
 /// The project as each kind of call shows it to somebody who may make all of them.
 async fn everywhere(client: &Client, id: i64) -> Vec<(String, Value)> {
     let one = format!("/projects/{id}");
     let mut shown = Vec::new();
-    for path in [
-        one.clone(),
-        format!("/projects?id_after={}&id_before={}", id - 1, id + 1),
-    ] {
+    for path in [one.clone(), format!("/projects?id_after={}&id_before={}", id - 1, id + 1)] {
         let read = client.get(&path).await.expect(200).json();
         shown.push((path, read.get(0).cloned().unwrap_or(read)));
     }
@@ -126,10 +118,7 @@ async fn everywhere(client: &Client, id: i64) -> Vec<(String, Value)> {
 }
 
 fn free() -> Options {
-    Options {
-        plan: Some("free".to_owned()),
-        ..Options::default()
-    }
+    Options { plan: Some("free".to_owned()), ..Options::default() }
 }
 
 async fn each_role_is_sent_every_field(server: &TestServer) {
@@ -156,24 +145,14 @@ async fn each_role_is_sent_every_field(server: &TestServer) {
         }
         assert_eq!(full["runners_token"].is_string(), level >= 40, "{level}");
         assert_eq!(list[0]["runners_token"], Value::Null, "{level}");
-        let asked = client
-            .get(&format!("{one}?statistics=true&license=true"))
-            .await
-            .expect(200)
-            .json();
+        let asked = client.get(&format!("{one}?statistics=true&license=true")).await.expect(200).json();
         assert_eq!(asked["statistics"].is_object(), level >= 20, "{level}");
-        assert_eq!(
-            lacking(&asked, &["statistics", "license", "license_url"]),
-            [""; 0]
-        );
+        assert_eq!(lacking(&asked, &["statistics", "license", "license_url"]), [""; 0]);
     }
     let short: BTreeSet<&str> = SIMPLE.iter().copied().chain(["namespace"]).collect();
     let anonymous = server.anonymous();
     for (client, path) in [
-        (
-            &anonymous,
-            format!("/projects/{work}?statistics=true&license=true"),
-        ),
+        (&anonymous, format!("/projects/{work}?statistics=true&license=true")),
         (&anonymous, "/projects?simple=false".to_owned()),
         (&server.root(), "/projects?simple=true&statistics=true".to_owned()),
     ] {
@@ -182,135 +161,145 @@ async fn each_role_is_sent_every_field(server: &TestServer) {
     }
 }
 
-scenario! {
-    async fn each_role_is_sent_every_field_of_the_full_form(server) {
-        each_role_is_sent_every_field(&server).await;
-    }
+async fn each_role_is_sent_every_field_of_the_full_form(server: TestServer) {
+    each_role_is_sent_every_field(&server).await;
+}
 
-    async fn a_lower_plan_leaves_out_approvals_and_nothing_else(server with free()) {
-        each_role_is_sent_every_field(&server).await;
-        let root = server.root();
-        let id = project(&root, "other", json!({})).await;
-        // A filter the plan does not have is no filter.
-        for check in ["wiki_checksum_failed", "repository_checksum_failed"] {
-            let list = root.get(&format!("/projects?{check}=true")).await.expect(200);
-            assert_eq!(list.pluck("path"), ["other", "work"], "{check}");
-        }
-        // What was set on a higher plan is not in force any more.
-        let row = projects::ActiveModel {
-            id: Set(id),
-            mirror: Set(true),
-            mirror_trigger_builds: Set(true),
-            mirror_user_id: Set(Some(1)),
-            external_authorization_classification_label: Set(Some("l".to_owned())),
-            ..Default::default()
-        };
-        row.update(server.backend.database.write()).await.expect("a row");
-        let read = root.get(&format!("/projects/{id}")).await.expect(200).json();
-        assert_eq!(read.get("approvals_before_merge"), None);
-        assert_eq!((&read["mirror"], &read["mirror_trigger_builds"]), (&json!(false), &json!(false)));
-        assert_eq!((&read["mirror_user_id"], &read["external_authorization_classification_label"]), (&Value::Null, &Value::Null));
-        assert_eq!((&read["marked_for_deletion_on"], &read["marked_for_deletion_at"]), (&Value::Null, &Value::Null));
+async fn a_lower_plan_leaves_out_approvals_and_nothing_else(server: TestServer) {
+    each_role_is_sent_every_field(&server).await;
+    let root = server.root();
+    let id = project(&root, "other", json!({})).await;
+    // A filter the plan does not have is no filter.
+    for check in ["wiki_checksum_failed", "repository_checksum_failed"] {
+        let list = root.get(&format!("/projects?{check}=true")).await.expect(200);
+        assert_eq!(list.pluck("path"), ["other", "work"], "{check}");
     }
+    // What was set on a higher plan is not in force any more.
+    let row = projects::ActiveModel {
+        id: Set(id),
+        mirror: Set(true),
+        mirror_trigger_builds: Set(true),
+        mirror_user_id: Set(Some(1)),
+        external_authorization_classification_label: Set(Some("l".to_owned())),
+        ..Default::default()
+    };
+    row.update(server.backend.database.write()).await.expect("a row");
+    let read = root.get(&format!("/projects/{id}")).await.expect(200).json();
+    assert_eq!(read.get("approvals_before_merge"), None);
+    assert_eq!((&read["mirror"], &read["mirror_trigger_builds"]), (&json!(false), &json!(false)));
+    assert_eq!(
+        (&read["mirror_user_id"], &read["external_authorization_classification_label"]),
+        (&Value::Null, &Value::Null)
+    );
+    assert_eq!((&read["marked_for_deletion_on"], &read["marked_for_deletion_at"]), (&Value::Null, &Value::Null));
+}
 
-    async fn every_answer_has_the_same_fields_and_only_some_the_secret(server) {
-        let root = server.root();
-        let id = project(&root, "work", json!({})).await;
-        let mut row = projects::ActiveModel { id: Set(id), ..Default::default() };
-        row.import_error = Set(Some("the source was not there".to_owned()));
-        row.update(server.backend.database.write()).await.expect("a row");
-        let ada = server.person("ada").await;
-        let one = format!("/projects/{id}");
-        join(&root, &one, ada.id, 30).await;
-        let below = ada.client.get(&one).await.expect(200).json();
-        assert_eq!((&below["runners_token"], &below["import_error"]), (&Value::Null, &Value::Null));
-        for (path, shown) in everywhere(&root, id).await {
-            assert_eq!(lacking(&shown, &FULL), [""; 0], "{path}");
-            assert_eq!(shown["owner"]["username"], "root", "{path}");
-            assert_eq!(shown["approvals_before_merge"], 0, "{path}");
-            assert_eq!(shown["permissions"]["project_access"]["access_level"], 40, "{path}");
-            assert_eq!(shown["import_error"], "the source was not there", "{path}");
-            let secret = path == one || path.starts_with("PUT");
-            assert_eq!(shown["runners_token"].is_string(), secret, "{path}");
-        }
-    }
-
-    async fn the_default_branch_is_null_where_the_code_is_not_readable(server) {
-        let root = server.root();
-        let source = Project::filled(&server, "work", Visibility::Private).await;
-        let one = format!("/projects/{}", source.id);
-        let guest = server.person("guest").await;
-        server.enrol(source.id, guest.id, AccessLevel::Guest).await;
-        for path in [one.clone(), "/projects".to_owned(), "/projects?simple=true".to_owned()] {
-            let read = guest.client.get(&path).await.expect(200).json();
-            let shown = read.get(0).unwrap_or(&read);
-            assert_eq!(shown.get("default_branch"), Some(&Value::Null), "{path}");
-            assert_eq!(shown["readme_url"], Value::Null, "{path}");
-        }
-        // Also where another project names it as its source, to somebody without a token.
-        root.put(&one, json!({"visibility": "public"})).await.expect(200);
-        let fork = root.post(&format!("{one}/fork"), json!({"path": "copy", "name": "copy"})).await.expect(201).json();
-        root.put(&one, json!({"repository_access_level": "private"})).await.expect(200);
-        root.put(&format!("/projects/{}", fork["id"]), json!({"visibility": "public"})).await.expect(200);
-        let open = server.anonymous().get(&one).await.expect(200).json();
-        assert_eq!(open.get("default_branch"), Some(&Value::Null));
-        let stranger = server.person("stranger").await;
-        let copy = stranger.client.get(&format!("/projects/{}", fork["id"])).await.expect(200).json();
-        assert_eq!(copy["forked_from_project"].get("default_branch"), Some(&Value::Null));
-    }
-
-    async fn the_number_of_commits_is_true_before_upkeep_ran(server) {
-        let root = server.root();
-        let extra = json!({"initialize_with_readme": true, "default_branch": "main"});
-        let id = project(&root, "work", extra).await;
-        let one = format!("/projects/{id}?statistics=true");
-        let count = async || root.get(&one).await.expect(200).json()["statistics"]["commit_count"].clone();
-        assert_eq!(count().await, 1);
-        let file = json!({"branch": "main", "commit_message": "m", "content": "x"});
-        root.post(&format!("/projects/{id}/repository/files/a"), file.clone()).await.expect(201);
-        assert_eq!(count().await, 2);
-        let work = Work::empty();
-        work.git(&["clone", "--quiet", &address(&server.base, "root", ROOT_TOKEN, "root/work"), "c"]).await;
-        let clone = work.below("c");
-        clone.commit("b", "by a push").await;
-        clone.git(&["push", "--quiet", "origin", "HEAD:main"]).await;
-        assert_eq!(count().await, 3);
-        // Another branch adds none; the default branch counts.
-        let other = json!({"branch": "other", "start_branch": "main", "commit_message": "m", "content": "x"});
-        root.post(&format!("/projects/{id}/repository/files/c"), other).await.expect(201);
-        assert_eq!(count().await, 3);
-        root.put(&format!("/projects/{id}"), json!({"default_branch": "other"})).await.expect(200);
-        assert_eq!(count().await, 4);
-        server.finish_jobs().await;
-        assert_eq!(count().await, 4);
-        let list = root.get("/projects?statistics=true").await.expect(200).json();
-        assert_eq!(list[0]["statistics"]["commit_count"], 4);
-        let empty = project(&root, "empty", json!({})).await;
-        let read = root.get(&format!("/projects/{empty}?statistics=true")).await.expect(200).json();
-        assert_eq!(read["statistics"]["commit_count"], 0);
-    }
-
-    async fn links_lead_to_what_they_name(server) {
-        let root = server.root();
-        let id = project(&root, "work", json!({"visibility": "public", "initialize_with_readme": true})).await;
-        let stranger = server.person("stranger").await;
-        for client in [&root, &stranger.client] {
-            let read = client.get(&format!("/projects/{id}")).await.expect(200).json();
-            let links = read["_links"].as_object().expect("links").clone();
-            assert_eq!(links.len(), 7);
-            for (name, link) in links {
-                let link = link.as_str().expect("an address").to_owned();
-                let path = link.strip_prefix(&format!("{}/api/v4", server.base)).expect("an address of this server");
-                // There are no issues, merge requests and labels yet.
-                if !["issues", "merge_requests", "labels"].contains(&name.as_str()) {
-                    client.get(path).await.expect(200);
-                }
-            }
-        }
-        let off = json!({"issues_enabled": false, "merge_requests_access_level": "disabled"});
-        let read = root.put(&format!("/projects/{id}"), off).await.expect(200).json();
-        let links = &read["_links"];
-        assert_eq!((links.get("issues"), links.get("merge_requests")), (Some(&Value::Null), Some(&Value::Null)));
-        assert_eq!(read.get("open_issues_count"), Some(&Value::Null));
+async fn every_answer_has_the_same_fields_and_only_some_the_secret(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    let mut row = projects::ActiveModel { id: Set(id), ..Default::default() };
+    row.import_error = Set(Some("the source was not there".to_owned()));
+    row.update(server.backend.database.write()).await.expect("a row");
+    let ada = server.person("ada").await;
+    let one = format!("/projects/{id}");
+    join(&root, &one, ada.id, 30).await;
+    let below = ada.client.get(&one).await.expect(200).json();
+    assert_eq!((&below["runners_token"], &below["import_error"]), (&Value::Null, &Value::Null));
+    for (path, shown) in everywhere(&root, id).await {
+        assert_eq!(lacking(&shown, &FULL), [""; 0], "{path}");
+        assert_eq!(shown["owner"]["username"], "root", "{path}");
+        assert_eq!(shown["approvals_before_merge"], 0, "{path}");
+        assert_eq!(shown["permissions"]["project_access"]["access_level"], 40, "{path}");
+        assert_eq!(shown["import_error"], "the source was not there", "{path}");
+        let secret = path == one || path.starts_with("PUT");
+        assert_eq!(shown["runners_token"].is_string(), secret, "{path}");
     }
 }
+
+async fn the_default_branch_is_null_where_the_code_is_not_readable(server: TestServer) {
+    let root = server.root();
+    let source = Project::filled(&server, "work", Visibility::Private).await;
+    let one = format!("/projects/{}", source.id);
+    let guest = server.person("guest").await;
+    server.enrol(source.id, guest.id, AccessLevel::Guest).await;
+    for path in [one.clone(), "/projects".to_owned(), "/projects?simple=true".to_owned()] {
+        let read = guest.client.get(&path).await.expect(200).json();
+        let shown = read.get(0).unwrap_or(&read);
+        assert_eq!(shown.get("default_branch"), Some(&Value::Null), "{path}");
+        assert_eq!(shown["readme_url"], Value::Null, "{path}");
+    }
+    // Also where another project names it as its source, to somebody without a token.
+    root.put(&one, json!({"visibility": "public"})).await.expect(200);
+    let fork = root.post(&format!("{one}/fork"), json!({"path": "copy", "name": "copy"})).await.expect(201).json();
+    root.put(&one, json!({"repository_access_level": "private"})).await.expect(200);
+    root.put(&format!("/projects/{}", fork["id"]), json!({"visibility": "public"})).await.expect(200);
+    let open = server.anonymous().get(&one).await.expect(200).json();
+    assert_eq!(open.get("default_branch"), Some(&Value::Null));
+    let stranger = server.person("stranger").await;
+    let copy = stranger.client.get(&format!("/projects/{}", fork["id"])).await.expect(200).json();
+    assert_eq!(copy["forked_from_project"].get("default_branch"), Some(&Value::Null));
+}
+
+async fn the_number_of_commits_is_true_before_upkeep_ran(server: TestServer) {
+    let root = server.root();
+    let extra = json!({"initialize_with_readme": true, "default_branch": "main"});
+    let id = project(&root, "work", extra).await;
+    let one = format!("/projects/{id}?statistics=true");
+    let count = async || root.get(&one).await.expect(200).json()["statistics"]["commit_count"].clone();
+    assert_eq!(count().await, 1);
+    let file = json!({"branch": "main", "commit_message": "m", "content": "x"});
+    root.post(&format!("/projects/{id}/repository/files/a"), file.clone()).await.expect(201);
+    assert_eq!(count().await, 2);
+    let work = Work::empty();
+    work.git(&["clone", "--quiet", &address(&server.base, "root", ROOT_TOKEN, "root/work"), "c"]).await;
+    let clone = work.below("c");
+    clone.commit("b", "by a push").await;
+    clone.git(&["push", "--quiet", "origin", "HEAD:main"]).await;
+    assert_eq!(count().await, 3);
+    // Another branch adds none; the default branch counts.
+    let other = json!({"branch": "other", "start_branch": "main", "commit_message": "m", "content": "x"});
+    root.post(&format!("/projects/{id}/repository/files/c"), other).await.expect(201);
+    assert_eq!(count().await, 3);
+    root.put(&format!("/projects/{id}"), json!({"default_branch": "other"})).await.expect(200);
+    assert_eq!(count().await, 4);
+    server.finish_jobs().await;
+    assert_eq!(count().await, 4);
+    let list = root.get("/projects?statistics=true").await.expect(200).json();
+    assert_eq!(list[0]["statistics"]["commit_count"], 4);
+    let empty = project(&root, "empty", json!({})).await;
+    let read = root.get(&format!("/projects/{empty}?statistics=true")).await.expect(200).json();
+    assert_eq!(read["statistics"]["commit_count"], 0);
+}
+
+async fn links_lead_to_what_they_name(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({"visibility": "public", "initialize_with_readme": true})).await;
+    let stranger = server.person("stranger").await;
+    for client in [&root, &stranger.client] {
+        let read = client.get(&format!("/projects/{id}")).await.expect(200).json();
+        let links = read["_links"].as_object().expect("links").clone();
+        assert_eq!(links.len(), 7);
+        for (name, link) in links {
+            let link = link.as_str().expect("an address").to_owned();
+            let path = link.strip_prefix(&format!("{}/api/v4", server.base)).expect("an address of this server");
+            // There are no issues, merge requests and labels yet.
+            if !["issues", "merge_requests", "labels"].contains(&name.as_str()) {
+                client.get(path).await.expect(200);
+            }
+        }
+    }
+    let off = json!({"issues_enabled": false, "merge_requests_access_level": "disabled"});
+    let read = root.put(&format!("/projects/{id}"), off).await.expect(200).json();
+    let links = &read["_links"];
+    assert_eq!((links.get("issues"), links.get("merge_requests")), (Some(&Value::Null), Some(&Value::Null)));
+    assert_eq!(read.get("open_issues_count"), Some(&Value::Null));
+}
+
+on_every_database![
+    each_role_is_sent_every_field_of_the_full_form,
+    a_lower_plan_leaves_out_approvals_and_nothing_else with free(),
+    every_answer_has_the_same_fields_and_only_some_the_secret,
+    the_default_branch_is_null_where_the_code_is_not_readable,
+    the_number_of_commits_is_true_before_upkeep_ran,
+    links_lead_to_what_they_name,
+];

@@ -8,7 +8,7 @@ use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, Query
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
-use crate::support::{Answer, Client, TestServer, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 /// The row of a project without a repository.
 fn row(namespace_id: i64, path: &str) -> projects::ActiveModel {
@@ -27,8 +27,7 @@ fn row(namespace_id: i64, path: &str) -> projects::ActiveModel {
 }
 
 async fn add(server: &TestServer, rows: Vec<projects::ActiveModel>) {
-    let inserted =
-        projects::Entity::insert_many(rows).exec_without_returning(server.backend.database.write());
+    let inserted = projects::Entity::insert_many(rows).exec_without_returning(server.backend.database.write());
     inserted.await.expect("projects");
 }
 
@@ -68,9 +67,7 @@ async fn disturb(server: &TestServer, namespace: i64, goers: &[i64], stop: &Atom
         add(server, vec![row(namespace, &format!("new-{number}"))]).await;
         number += 1;
         let gone = projects::Entity::delete_many().filter(projects::Column::Id.eq(*goer));
-        gone.exec(server.backend.database.write())
-            .await
-            .expect("a removal");
+        gone.exec(server.backend.database.write()).await.expect("a removal");
     }
     assert!(number > 0, "nothing was disturbed");
 }
@@ -87,180 +84,187 @@ pub(super) async fn crowd(server: &TestServer, namespace: i64, how_many: usize) 
     let db = server.backend.database.write();
     // The types of constants follow from the columns in SQLite, but not in PostgreSQL.
     let sql = match db.get_database_backend() {
-        sea_orm::DbBackend::Postgres => {
-            sql.replace("'2020-01-01T00:00:00+00:00'", "timestamptz '2020-01-01 00:00Z'")
-        }
+        sea_orm::DbBackend::Postgres => sql.replace("'2020-01-01T00:00:00+00:00'", "timestamptz '2020-01-01 00:00Z'"),
         _ => sql,
     };
     db.execute_unprepared(&sql).await.expect("projects");
 }
 
-scenario! {
-    async fn a_keyset_walk_sees_what_stays_once_whatever_comes_and_goes(server) {
-        let root = server.root();
-        let namespace = group(&root, "busy", json!({"visibility": "public"})).await;
-        add(&server, (0..120).map(|number| row(namespace, &format!("p-{number}"))).collect()).await;
-        for (sort, client) in [("asc", root.clone()), ("desc", server.anonymous())] {
-            let before = ids(&server).await;
-            // Every third goes, those of the last pages first.
-            let mut goers: Vec<i64> = before.iter().copied().step_by(3).collect();
-            if sort == "asc" {
-                goers.reverse();
-            }
-            let stop = AtomicBool::new(false);
-            let first = format!("/projects?pagination=keyset&order_by=id&per_page=7&sort={sort}");
-            let walking = async {
-                let seen = walk(&client, &first).await;
-                stop.store(true, Ordering::Relaxed);
-                seen
-            };
-            let (seen, ()) = tokio::join!(walking, disturb(&server, namespace, &goers, &stop));
-            let once: BTreeSet<i64> = seen.iter().copied().collect();
-            assert_eq!(once.len(), seen.len(), "{sort}: a project came twice");
-            let ordered = if sort == "asc" { seen.is_sorted() } else { seen.is_sorted_by(|a, b| a > b) };
-            assert!(ordered, "{sort}");
-            let after: BTreeSet<i64> = ids(&server).await.into_iter().collect();
-            let missed: Vec<&i64> = before.iter().filter(|id| after.contains(id) && !once.contains(id)).collect();
-            assert!(missed.is_empty(), "{sort}: {missed:?} were passed over");
-            // Names are made anew in the next round.
-            let added = projects::Entity::delete_many().filter(projects::Column::Path.starts_with("new-"));
-            added.exec(server.backend.database.write()).await.expect("a removal");
+async fn a_keyset_walk_sees_what_stays_once_whatever_comes_and_goes(server: TestServer) {
+    let root = server.root();
+    let namespace = group(&root, "busy", json!({"visibility": "public"})).await;
+    add(&server, (0..120).map(|number| row(namespace, &format!("p-{number}"))).collect()).await;
+    for (sort, client) in [("asc", root.clone()), ("desc", server.anonymous())] {
+        let before = ids(&server).await;
+        // Every third goes, those of the last pages first.
+        let mut goers: Vec<i64> = before.iter().copied().step_by(3).collect();
+        if sort == "asc" {
+            goers.reverse();
         }
-    }
-
-    async fn beyond_fifty_thousand_only_keyset_goes_on(server) {
-        let root = server.root();
-        let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
-        crowd(&server, namespace, 50_150).await;
-        for client in [root, server.anonymous()] {
-            let list = "/projects?order_by=id&sort=asc&per_page=100";
-            let last = client.get(&format!("{list}&page=500")).await.expect(200);
-            let on_it = last.pluck("path");
-            assert_eq!((on_it.len(), &on_it[99]), (100, &json!("p50000")));
-            assert_eq!((last.header("x-total"), last.header("x-next-page")), ("", "501"));
-            assert!(!last.header("link").contains("rel=\"last\""));
-            let refused = client.get(&format!("{list}&page=501")).await.expect(405);
-            assert!(refused.message().contains("maximum allowed offset of 50000"));
-            let from = last.json()[99]["id"].as_i64().expect("an id");
-            let rest = walk(&client, &format!("{list}&pagination=keyset&id_after={from}")).await;
-            assert_eq!(rest.len(), 150);
-        }
-    }
-
-    async fn totals_are_told_up_to_ten_thousand_and_on_the_last_page_without_counting(server) {
-        let root = server.root();
-        let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
-        crowd(&server, namespace, 10_000).await;
-        let list = "/projects?order_by=id&sort=asc&per_page=100";
-        for page in [1, 2, 100] {
-            let answer = root.get(&format!("{list}&page={page}")).await.expect(200);
-            assert_eq!((answer.header("x-total"), answer.header("x-total-pages")), ("10000", "100"), "{page}");
-        }
-        let beyond = root.get(&format!("{list}&page=101")).await.expect(200);
-        assert_eq!((beyond.json(), beyond.header("x-total")), (json!([]), "10000"));
-        let counted = async |page: &str| {
-            let before = server.statements();
-            root.get(&format!("{list}&page={page}")).await.expect(200);
-            let texts = server.statement_texts(before);
-            texts.iter().filter(|text| text.contains("COUNT(*)")).count()
+        let stop = AtomicBool::new(false);
+        let first = format!("/projects?pagination=keyset&order_by=id&per_page=7&sort={sort}");
+        let walking = async {
+            let seen = walk(&client, &first).await;
+            stop.store(true, Ordering::Relaxed);
+            seen
         };
-        assert_eq!((counted("1").await, counted("100").await), (1, 0));
-        add(&server, vec![row(namespace, "one-more")]).await;
-        for page in [1, 2, 100, 101] {
-            let answer = root.get(&format!("{list}&page={page}")).await.expect(200);
-            assert_eq!((answer.header("x-total"), answer.header("x-total-pages")), ("", ""), "{page}");
-        }
-    }
-
-    async fn many_projects_are_found_as_few_are(server) {
-        let root = server.root();
-        let ada = server.person("ada").await;
-        let crowded = group(&root, "crowd", json!({"visibility": "public"})).await;
-        let inner = group(&root, "inner", json!({"parent_id": crowded})).await;
-        let apart = group(&root, "apart", json!({})).await;
-        project(&root, "inside", json!({"namespace_id": inner})).await;
-        let shared = project(&root, "shared", json!({"namespace_id": apart})).await;
-        let share = json!({"group_id": crowded, "group_access": 20});
-        root.post(&format!("/projects/{shared}/share"), share).await.expect(201);
-        project(&ada.client, "own", json!({})).await;
-        project(&root, "strange", json!({"visibility": "public"})).await;
-        join(&root, &format!("/groups/{crowded}"), ada.id, 30).await;
-        let totals = async |client: &Client| {
-            let mut totals = Vec::new();
-            for list in [
-                "/projects?membership=true",
-                "/projects?min_access_level=30",
-                "/projects?owned=true",
-                "/projects?membership=true&search=many",
-                "/projects?search=many",
-                "/projects?search=p1",
-                "/groups/crowd/projects",
-                "/groups/crowd/projects?with_shared=false",
-                "/groups/crowd/projects?include_subgroups=true",
-                "/groups/crowd/projects?include_subgroups=true&min_access_level=30",
-            ] {
-                let answer = client.get(&format!("{list}{}per_page=3", if list.contains('?') { "&" } else { "?" })).await.expect(200);
-                totals.push(answer.header("x-total").parse::<i64>().expect("a total"));
-            }
-            totals
-        };
-        crowd(&server, crowded, 40).await;
-        let paths = root.get("/projects?search=p1&per_page=100").await.expect(200).pluck("path");
-        let p1 = i64::try_from(paths.len()).expect("a length");
-        assert_eq!(totals(&ada.client).await, [43, 42, 1, 40, 40, p1, 41, 40, 42, 41]);
-        let gone = projects::Entity::delete_many().filter(projects::Column::NamespaceId.eq(crowded));
-        gone.exec(server.backend.database.write()).await.expect("a removal");
-        // More than are looked up one by one.
-        crowd(&server, crowded, 700).await;
-        let p1 = (1..=700).filter(|number| number.to_string().starts_with('1')).count();
-        let p1 = i64::try_from(p1).expect("a length");
-        assert_eq!(totals(&ada.client).await, [703, 702, 1, 700, 700, p1, 701, 700, 702, 701]);
-        let walked = walk(&ada.client, "/projects?membership=true&pagination=keyset&order_by=id&per_page=100").await;
-        assert_eq!(walked.len(), 703);
-    }
-
-    async fn searches_follow_what_becomes_of_projects(server) {
-        let root = server.root();
-        let found = async |text: &str| {
-            let query = [("search", text), ("order_by", "id"), ("sort", "asc")];
-            let request = root.request(reqwest::Method::GET, "/projects").query(&query);
-            root.send(request).await.expect(200).pluck("path")
-        };
-        let none: [Value; 0] = [];
-        let brass = project(&root, "alpha", json!({"name": "Größe", "description": "Brass \"Steam\" AND 5% (NEAR*"})).await;
-        let other = project(&root, "beta", json!({"description": "brassy"})).await;
-        for (text, wanted) in [
-            ("BRASS", vec!["alpha", "beta"]),
-            ("\"steam\"", vec!["alpha"]),
-            ("near*", vec!["alpha"]),
-            ("(near", vec!["alpha"]),
-            ("5%", vec!["alpha"]),
-            ("steam alpha", vec!["alpha"]),
-            ("brassy alpha", vec![]),
-            ("al", vec!["alpha"]),
-            ("ß", vec!["alpha"]),
-            ("GRÖß", vec!["alpha"]),
-            ("brass OR beta", vec![]),
-            ("name_key:alpha", vec![]),
-            ("\"", vec!["alpha"]),
-            ("\"\"\"", vec![]),
-        ] {
-            assert_eq!(found(text).await, wanted, "{text}");
-        }
-        root.put(&format!("/projects/{brass}"), json!({"description": "copper"})).await.expect(200);
-        assert_eq!(found("steam").await, none);
-        assert_eq!(found("copper").await, ["alpha"]);
-        root.put(&format!("/projects/{other}"), json!({"name": "gamma", "path": "delta"})).await.expect(200);
-        assert_eq!(found("beta").await, none);
-        assert_eq!((found("gamma").await, found("delta").await), (vec![json!("delta")], vec![json!("delta")]));
-        root.delete(&format!("/projects/{other}")).await.expect(202);
-        assert_eq!(found("delta").await, none);
-        let db = server.backend.database.write();
-        projects::Entity::delete_by_id(other).exec(db).await.expect("a removal");
-        if db.get_database_backend() == sea_orm::DbBackend::Sqlite {
-            // It fails when the table of texts says anything else than the projects do.
-            let check = "INSERT INTO project_texts (project_texts, rank) VALUES ('integrity-check', 1)";
-            db.execute_unprepared(check).await.expect("texts in step");
-        }
+        let (seen, ()) = tokio::join!(walking, disturb(&server, namespace, &goers, &stop));
+        let once: BTreeSet<i64> = seen.iter().copied().collect();
+        assert_eq!(once.len(), seen.len(), "{sort}: a project came twice");
+        let ordered = if sort == "asc" { seen.is_sorted() } else { seen.is_sorted_by(|a, b| a > b) };
+        assert!(ordered, "{sort}");
+        let after: BTreeSet<i64> = ids(&server).await.into_iter().collect();
+        let missed: Vec<&i64> = before.iter().filter(|id| after.contains(id) && !once.contains(id)).collect();
+        assert!(missed.is_empty(), "{sort}: {missed:?} were passed over");
+        // Names are made anew in the next round.
+        let added = projects::Entity::delete_many().filter(projects::Column::Path.starts_with("new-"));
+        added.exec(server.backend.database.write()).await.expect("a removal");
     }
 }
+
+async fn beyond_fifty_thousand_only_keyset_goes_on(server: TestServer) {
+    let root = server.root();
+    let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
+    crowd(&server, namespace, 50_150).await;
+    for client in [root, server.anonymous()] {
+        let list = "/projects?order_by=id&sort=asc&per_page=100";
+        let last = client.get(&format!("{list}&page=500")).await.expect(200);
+        let on_it = last.pluck("path");
+        assert_eq!((on_it.len(), &on_it[99]), (100, &json!("p50000")));
+        assert_eq!((last.header("x-total"), last.header("x-next-page")), ("", "501"));
+        assert!(!last.header("link").contains("rel=\"last\""));
+        let refused = client.get(&format!("{list}&page=501")).await.expect(405);
+        assert!(refused.message().contains("maximum allowed offset of 50000"));
+        let from = last.json()[99]["id"].as_i64().expect("an id");
+        let rest = walk(&client, &format!("{list}&pagination=keyset&id_after={from}")).await;
+        assert_eq!(rest.len(), 150);
+    }
+}
+
+async fn totals_are_told_up_to_ten_thousand_and_on_the_last_page_without_counting(server: TestServer) {
+    let root = server.root();
+    let namespace = group(&root, "crowd", json!({"visibility": "public"})).await;
+    crowd(&server, namespace, 10_000).await;
+    let list = "/projects?order_by=id&sort=asc&per_page=100";
+    for page in [1, 2, 100] {
+        let answer = root.get(&format!("{list}&page={page}")).await.expect(200);
+        assert_eq!((answer.header("x-total"), answer.header("x-total-pages")), ("10000", "100"), "{page}");
+    }
+    let beyond = root.get(&format!("{list}&page=101")).await.expect(200);
+    assert_eq!((beyond.json(), beyond.header("x-total")), (json!([]), "10000"));
+    let counted = async |page: &str| {
+        let before = server.statements();
+        root.get(&format!("{list}&page={page}")).await.expect(200);
+        let texts = server.statement_texts(before);
+        texts.iter().filter(|text| text.contains("COUNT(*)")).count()
+    };
+    assert_eq!((counted("1").await, counted("100").await), (1, 0));
+    add(&server, vec![row(namespace, "one-more")]).await;
+    for page in [1, 2, 100, 101] {
+        let answer = root.get(&format!("{list}&page={page}")).await.expect(200);
+        assert_eq!((answer.header("x-total"), answer.header("x-total-pages")), ("", ""), "{page}");
+    }
+}
+
+async fn many_projects_are_found_as_few_are(server: TestServer) {
+    let root = server.root();
+    let ada = server.person("ada").await;
+    let crowded = group(&root, "crowd", json!({"visibility": "public"})).await;
+    let inner = group(&root, "inner", json!({"parent_id": crowded})).await;
+    let apart = group(&root, "apart", json!({})).await;
+    project(&root, "inside", json!({"namespace_id": inner})).await;
+    let shared = project(&root, "shared", json!({"namespace_id": apart})).await;
+    let share = json!({"group_id": crowded, "group_access": 20});
+    root.post(&format!("/projects/{shared}/share"), share).await.expect(201);
+    project(&ada.client, "own", json!({})).await;
+    project(&root, "strange", json!({"visibility": "public"})).await;
+    join(&root, &format!("/groups/{crowded}"), ada.id, 30).await;
+    let totals = async |client: &Client| {
+        let mut totals = Vec::new();
+        for list in [
+            "/projects?membership=true",
+            "/projects?min_access_level=30",
+            "/projects?owned=true",
+            "/projects?membership=true&search=many",
+            "/projects?search=many",
+            "/projects?search=p1",
+            "/groups/crowd/projects",
+            "/groups/crowd/projects?with_shared=false",
+            "/groups/crowd/projects?include_subgroups=true",
+            "/groups/crowd/projects?include_subgroups=true&min_access_level=30",
+        ] {
+            let answer = client
+                .get(&format!("{list}{}per_page=3", if list.contains('?') { "&" } else { "?" }))
+                .await
+                .expect(200);
+            totals.push(answer.header("x-total").parse::<i64>().expect("a total"));
+        }
+        totals
+    };
+    crowd(&server, crowded, 40).await;
+    let paths = root.get("/projects?search=p1&per_page=100").await.expect(200).pluck("path");
+    let p1 = i64::try_from(paths.len()).expect("a length");
+    assert_eq!(totals(&ada.client).await, [43, 42, 1, 40, 40, p1, 41, 40, 42, 41]);
+    let gone = projects::Entity::delete_many().filter(projects::Column::NamespaceId.eq(crowded));
+    gone.exec(server.backend.database.write()).await.expect("a removal");
+    // More than are looked up one by one.
+    crowd(&server, crowded, 700).await;
+    let p1 = (1..=700).filter(|number| number.to_string().starts_with('1')).count();
+    let p1 = i64::try_from(p1).expect("a length");
+    assert_eq!(totals(&ada.client).await, [703, 702, 1, 700, 700, p1, 701, 700, 702, 701]);
+    let walked = walk(&ada.client, "/projects?membership=true&pagination=keyset&order_by=id&per_page=100").await;
+    assert_eq!(walked.len(), 703);
+}
+
+async fn searches_follow_what_becomes_of_projects(server: TestServer) {
+    let root = server.root();
+    let found = async |text: &str| {
+        let query = [("search", text), ("order_by", "id"), ("sort", "asc")];
+        let request = root.request(reqwest::Method::GET, "/projects").query(&query);
+        root.send(request).await.expect(200).pluck("path")
+    };
+    let none: [Value; 0] = [];
+    let brass = project(&root, "alpha", json!({"name": "Größe", "description": "Brass \"Steam\" AND 5% (NEAR*"})).await;
+    let other = project(&root, "beta", json!({"description": "brassy"})).await;
+    for (text, wanted) in [
+        ("BRASS", vec!["alpha", "beta"]),
+        ("\"steam\"", vec!["alpha"]),
+        ("near*", vec!["alpha"]),
+        ("(near", vec!["alpha"]),
+        ("5%", vec!["alpha"]),
+        ("steam alpha", vec!["alpha"]),
+        ("brassy alpha", vec![]),
+        ("al", vec!["alpha"]),
+        ("ß", vec!["alpha"]),
+        ("GRÖß", vec!["alpha"]),
+        ("brass OR beta", vec![]),
+        ("name_key:alpha", vec![]),
+        ("\"", vec!["alpha"]),
+        ("\"\"\"", vec![]),
+    ] {
+        assert_eq!(found(text).await, wanted, "{text}");
+    }
+    root.put(&format!("/projects/{brass}"), json!({"description": "copper"})).await.expect(200);
+    assert_eq!(found("steam").await, none);
+    assert_eq!(found("copper").await, ["alpha"]);
+    root.put(&format!("/projects/{other}"), json!({"name": "gamma", "path": "delta"})).await.expect(200);
+    assert_eq!(found("beta").await, none);
+    assert_eq!((found("gamma").await, found("delta").await), (vec![json!("delta")], vec![json!("delta")]));
+    root.delete(&format!("/projects/{other}")).await.expect(202);
+    assert_eq!(found("delta").await, none);
+    let db = server.backend.database.write();
+    projects::Entity::delete_by_id(other).exec(db).await.expect("a removal");
+    if db.get_database_backend() == sea_orm::DbBackend::Sqlite {
+        // It fails when the table of texts says anything else than the projects do.
+        let check = "INSERT INTO project_texts (project_texts, rank) VALUES ('integrity-check', 1)";
+        db.execute_unprepared(check).await.expect("texts in step");
+    }
+}
+
+on_every_database![
+    a_keyset_walk_sees_what_stays_once_whatever_comes_and_goes,
+    beyond_fifty_thousand_only_keyset_goes_on,
+    totals_are_told_up_to_ten_thousand_and_on_the_last_page_without_counting,
+    many_projects_are_found_as_few_are,
+    searches_follow_what_becomes_of_projects,
+];

@@ -3,65 +3,69 @@
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn each_caller_sees_what_they_may(server) {
-        let root = server.root();
-        let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-        let extra = json!({"namespace_id": engines, "visibility": "public", "initialize_with_readme": true});
-        let work = project(&root, "work", extra).await;
-        let one = format!("/projects/{work}?with_custom_attributes=true");
-        for (level, person) in server.cast(&root, engines).await {
-            let read = person.client.get(&one).await.expect(200).json();
-            assert_eq!(read["permissions"]["group_access"]["access_level"], level);
-            assert_eq!(read["permissions"]["project_access"], Value::Null);
-            assert_eq!(read.get("custom_attributes"), None);
-        }
-        let admin = root.get(&one).await.expect(200).json();
-        assert_eq!((&admin["repository_storage"], &admin["custom_attributes"]), (&json!("default"), &json!([])));
-        assert_eq!(admin["_links"]["self"], format!("{}/api/v4/projects/{work}", server.base));
+async fn each_caller_sees_what_they_may(server: TestServer) {
+    let root = server.root();
+    let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+    let extra = json!({"namespace_id": engines, "visibility": "public", "initialize_with_readme": true});
+    let work = project(&root, "work", extra).await;
+    let one = format!("/projects/{work}?with_custom_attributes=true");
+    for (level, person) in server.cast(&root, engines).await {
+        let read = person.client.get(&one).await.expect(200).json();
+        assert_eq!(read["permissions"]["group_access"]["access_level"], level);
+        assert_eq!(read["permissions"]["project_access"], Value::Null);
+        assert_eq!(read.get("custom_attributes"), None);
     }
+    let admin = root.get(&one).await.expect(200).json();
+    assert_eq!((&admin["repository_storage"], &admin["custom_attributes"]), (&json!("default"), &json!([])));
+    assert_eq!(admin["_links"]["self"], format!("{}/api/v4/projects/{work}", server.base));
+}
 
-    async fn guests_of_a_private_project_do_not_see_its_code(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
-        let place = format!("/projects/{work}");
-        for (level, sees) in [(10, false), (20, true)] {
-            let person = server.person(&format!("p{level}")).await;
-            join(&root, &place, person.id, level).await;
-            let read = person.client.get(&place).await.expect(200).json();
-            assert_eq!(read["default_branch"].is_string(), sees, "{level}");
-            assert_eq!(read["can_create_merge_request_in"], sees);
-        }
-    }
-
-    async fn a_private_project_answers_strangers_exactly_as_a_missing_one(server) {
-        let root = server.root();
-        let hidden = project(&root, "hidden", json!({})).await;
-        let stranger = server.person("stranger").await;
-        let names = |answer: &crate::support::Answer| {
-            let mut names: Vec<_> = answer.headers.keys().map(|name| name.as_str().to_owned()).collect();
-            names.sort();
-            names
-        };
-        for reference in [hidden.to_string(), "root%2Fhidden".to_owned()] {
-            for missing in ["999999", "root%2Fmissing", "999999999999999999999999", "word"] {
-                let (there, not) = (format!("/projects/{reference}"), format!("/projects/{missing}"));
-                for client in [&stranger.client, &server.anonymous()] {
-                    let (there, not) = (client.get(&there).await.expect(404), client.get(&not).await.expect(404));
-                    assert_eq!(there.body, not.body);
-                    assert_eq!(names(&there), names(&not));
-                    assert_eq!(there.message(), "404 Project Not Found");
-                }
-                let (a, b) = (stranger.client.delete(&there).await, stranger.client.delete(&not).await);
-                assert_eq!((a.status, &a.body, names(&a)), (404, &b.body, names(&b)));
-                for action in ["archive", "unarchive"] {
-                    stranger.client.post(&format!("{there}/{action}"), json!({})).await.expect(404);
-                }
-                stranger.client.put(&there, json!({"description": "x"})).await.expect(404);
-            }
-        }
-        assert_eq!(root.get("/projects/ROOT%2FHidden").await.expect(200).json()["id"], hidden);
+async fn guests_of_a_private_project_do_not_see_its_code(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
+    let place = format!("/projects/{work}");
+    for (level, sees) in [(10, false), (20, true)] {
+        let person = server.person(&format!("p{level}")).await;
+        join(&root, &place, person.id, level).await;
+        let read = person.client.get(&place).await.expect(200).json();
+        assert_eq!(read["default_branch"].is_string(), sees, "{level}");
+        assert_eq!(read["can_create_merge_request_in"], sees);
     }
 }
+
+async fn a_private_project_answers_strangers_exactly_as_a_missing_one(server: TestServer) {
+    let root = server.root();
+    let hidden = project(&root, "hidden", json!({})).await;
+    let stranger = server.person("stranger").await;
+    let names = |answer: &crate::support::Answer| {
+        let mut names: Vec<_> = answer.headers.keys().map(|name| name.as_str().to_owned()).collect();
+        names.sort();
+        names
+    };
+    for reference in [hidden.to_string(), "root%2Fhidden".to_owned()] {
+        for missing in ["999999", "root%2Fmissing", "999999999999999999999999", "word"] {
+            let (there, not) = (format!("/projects/{reference}"), format!("/projects/{missing}"));
+            for client in [&stranger.client, &server.anonymous()] {
+                let (there, not) = (client.get(&there).await.expect(404), client.get(&not).await.expect(404));
+                assert_eq!(there.body, not.body);
+                assert_eq!(names(&there), names(&not));
+                assert_eq!(there.message(), "404 Project Not Found");
+            }
+            let (a, b) = (stranger.client.delete(&there).await, stranger.client.delete(&not).await);
+            assert_eq!((a.status, &a.body, names(&a)), (404, &b.body, names(&b)));
+            for action in ["archive", "unarchive"] {
+                stranger.client.post(&format!("{there}/{action}"), json!({})).await.expect(404);
+            }
+            stranger.client.put(&there, json!({"description": "x"})).await.expect(404);
+        }
+    }
+    assert_eq!(root.get("/projects/ROOT%2FHidden").await.expect(200).json()["id"], hidden);
+}
+
+on_every_database![
+    each_caller_sees_what_they_may,
+    guests_of_a_private_project_do_not_see_its_code,
+    a_private_project_answers_strangers_exactly_as_a_missing_one,
+];

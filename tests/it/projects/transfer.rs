@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use crate::support::code::Project;
 use crate::support::git::{Work, address};
 use crate::support::places::{group, join, project};
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 fn place(project: i64) -> String {
     format!("/projects/{project}/transfer")
@@ -23,207 +23,235 @@ async fn refusal(client: &Client, project: i64, namespace: impl Into<Value>) -> 
     answer.json()["message"].clone()
 }
 
-scenario! {
-    async fn a_moved_project_keeps_all_it_has(server) {
-        let root = server.root();
-        let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
-        let source = Project::filled(&server, "source", Visibility::Public).await;
-        let made = ada.client.post(&format!("/projects/{}/fork", source.id), json!({"path": "work"})).await.expect(201);
-        let work = made.json()["id"].as_i64().expect("an id");
-        let one = format!("/projects/{work}");
-        server.finish_jobs().await;
-        let copy = root.post(&format!("{one}/fork"), json!({"path": "copy", "name": "copy"})).await.expect(201).json()["id"].clone();
-        join(&ada.client, &one, eve.id, 30).await;
-        ada.client.post(&format!("{one}/hooks"), json!({"url": "http://127.0.0.1:1/"})).await.expect(201);
-        ada.client.post(&format!("{one}/star"), json!({})).await.expect(201);
-        let form = Form::new().part("file", Part::bytes(b"kept".to_vec()).file_name("a.txt"));
-        let request = ada.client.request(Method::POST, &format!("{one}/uploads")).multipart(form);
-        let upload = ada.client.send(request).await.expect(201).json();
-        let engines = group(&root, "engines", json!({"visibility": "public"})).await;
-        let low = group(&root, "low", json!({"parent_id": engines, "visibility": "public"})).await;
-        join(&root, &format!("/groups/{engines}"), ada.id, 40).await;
-        join(&root, &format!("/groups/{engines}"), bob.id, 40).await;
-        let events = ada.client.get(&format!("{one}/events")).await.expect(200).json();
+async fn a_moved_project_keeps_all_it_has(server: TestServer) {
+    let root = server.root();
+    let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
+    let source = Project::filled(&server, "source", Visibility::Public).await;
+    let made = ada.client.post(&format!("/projects/{}/fork", source.id), json!({"path": "work"})).await.expect(201);
+    let work = made.json()["id"].as_i64().expect("an id");
+    let one = format!("/projects/{work}");
+    server.finish_jobs().await;
+    let copy =
+        root.post(&format!("{one}/fork"), json!({"path": "copy", "name": "copy"})).await.expect(201).json()["id"]
+            .clone();
+    join(&ada.client, &one, eve.id, 30).await;
+    ada.client.post(&format!("{one}/hooks"), json!({"url": "http://127.0.0.1:1/"})).await.expect(201);
+    ada.client.post(&format!("{one}/star"), json!({})).await.expect(201);
+    let form = Form::new().part("file", Part::bytes(b"kept".to_vec()).file_name("a.txt"));
+    let request = ada.client.request(Method::POST, &format!("{one}/uploads")).multipart(form);
+    let upload = ada.client.send(request).await.expect(201).json();
+    let engines = group(&root, "engines", json!({"visibility": "public"})).await;
+    let low = group(&root, "low", json!({"parent_id": engines, "visibility": "public"})).await;
+    join(&root, &format!("/groups/{engines}"), ada.id, 40).await;
+    join(&root, &format!("/groups/{engines}"), bob.id, 40).await;
+    let events = ada.client.get(&format!("{one}/events")).await.expect(200).json();
 
-        let moved = ada.client.put(&place(work), to("Engines/LOW")).await.expect(200).json();
-        assert_eq!((&moved["id"], &moved["path_with_namespace"], &moved["name_with_namespace"]),
-            (&json!(work), &json!("engines/low/work"), &json!("engines / low / source")));
-        assert_eq!((&moved["namespace"]["id"], &moved["visibility"], &moved["star_count"]), (&json!(low), &json!("public"), &json!(1)));
-        assert_eq!(moved["forked_from_project"]["id"], source.id);
-        assert!(moved["owner"].is_null() && moved["runners_token"].is_string());
-        // It is found at the new place only, by every way in.
-        let new = root.get("/projects/engines%2Flow%2Fwork").await.expect(200).json();
-        assert_eq!(new["id"], work);
-        root.get("/projects/ada%2Fwork").await.expect(404);
-        let work_tree = Work::empty();
-        let token = |path: &str| address(&server.base, "ada", &ada.token, path);
-        work_tree.git(&["clone", "--quiet", &token("engines/low/work"), "c"]).await;
-        work_tree.fails(&["clone", "--quiet", &token("ada/work"), "d"]).await;
-        let file = upload["url"].as_str().expect("an address");
-        assert_eq!(root.get(&format!("//engines/low/work{file}")).await.expect(200).text(), "kept");
-        root.get(&format!("//ada/work{file}")).await.expect(404);
-        // What belongs to it came with it, and the group's members with the group.
-        assert_eq!(bob.client.get(&format!("{one}/hooks")).await.expect(200).json().as_array().map(Vec::len), Some(1));
-        let fork = root.get(&format!("/projects/{copy}")).await.expect(200).json();
-        assert_eq!(fork["forked_from_project"]["path_with_namespace"], "engines/low/work");
-        let member = root.get(&format!("{one}/members/{}", eve.id)).await.expect(200).json();
-        assert_eq!(member["access_level"], 30);
-        assert_eq!(root.get(&format!("/groups/{low}/projects")).await.expect(200).pluck("id"), [json!(work)]);
-        assert_eq!(root.get(&format!("/users/{}/projects", ada.id)).await.expect(200).json(), json!([]));
-        // A move is no event of the project's.
-        assert_eq!(ada.client.get(&format!("{one}/events")).await.expect(200).json(), events);
-        // The path is free for another one at once.
-        project(&ada.client, "work", json!({})).await;
-    }
+    let moved = ada.client.put(&place(work), to("Engines/LOW")).await.expect(200).json();
+    assert_eq!(
+        (&moved["id"], &moved["path_with_namespace"], &moved["name_with_namespace"]),
+        (&json!(work), &json!("engines/low/work"), &json!("engines / low / source"))
+    );
+    assert_eq!(
+        (&moved["namespace"]["id"], &moved["visibility"], &moved["star_count"]),
+        (&json!(low), &json!("public"), &json!(1))
+    );
+    assert_eq!(moved["forked_from_project"]["id"], source.id);
+    assert!(moved["owner"].is_null() && moved["runners_token"].is_string());
+    // It is found at the new place only, by every way in.
+    let new = root.get("/projects/engines%2Flow%2Fwork").await.expect(200).json();
+    assert_eq!(new["id"], work);
+    root.get("/projects/ada%2Fwork").await.expect(404);
+    let work_tree = Work::empty();
+    let token = |path: &str| address(&server.base, "ada", &ada.token, path);
+    work_tree.git(&["clone", "--quiet", &token("engines/low/work"), "c"]).await;
+    work_tree.fails(&["clone", "--quiet", &token("ada/work"), "d"]).await;
+    let file = upload["url"].as_str().expect("an address");
+    assert_eq!(root.get(&format!("//engines/low/work{file}")).await.expect(200).text(), "kept");
+    root.get(&format!("//ada/work{file}")).await.expect(404);
+    // What belongs to it came with it, and the group's members with the group.
+    assert_eq!(bob.client.get(&format!("{one}/hooks")).await.expect(200).json().as_array().map(Vec::len), Some(1));
+    let fork = root.get(&format!("/projects/{copy}")).await.expect(200).json();
+    assert_eq!(fork["forked_from_project"]["path_with_namespace"], "engines/low/work");
+    let member = root.get(&format!("{one}/members/{}", eve.id)).await.expect(200).json();
+    assert_eq!(member["access_level"], 30);
+    assert_eq!(root.get(&format!("/groups/{low}/projects")).await.expect(200).pluck("id"), [json!(work)]);
+    assert_eq!(root.get(&format!("/users/{}/projects", ada.id)).await.expect(200).json(), json!([]));
+    // A move is no event of the project's.
+    assert_eq!(ada.client.get(&format!("{one}/events")).await.expect(200).json(), events);
+    // The path is free for another one at once.
+    project(&ada.client, "work", json!({})).await;
+}
 
-    async fn an_archived_project_moves_and_stays_archived(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let team = group(&root, "team", json!({})).await;
-        root.post(&format!("/projects/{work}/archive"), json!({})).await.expect(201);
-        let moved = root.put(&place(work), to(team)).await.expect(200).json();
-        assert_eq!((&moved["archived"], &moved["path_with_namespace"]), (&json!(true), &json!("team/work")));
-    }
+async fn an_archived_project_moves_and_stays_archived(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let team = group(&root, "team", json!({})).await;
+    root.post(&format!("/projects/{work}/archive"), json!({})).await.expect(201);
+    let moved = root.put(&place(work), to(team)).await.expect(200).json();
+    assert_eq!((&moved["archived"], &moved["path_with_namespace"]), (&json!(true), &json!("team/work")));
+}
 
-    async fn a_project_is_seen_by_no_more_than_its_group(server) {
-        let root = server.root();
-        let ada = server.person("ada").await;
-        for (visibility, of_group, then) in [
-            ("public", "internal", "internal"),
-            ("public", "private", "private"),
-            ("internal", "public", "internal"),
-            ("private", "public", "private"),
-        ] {
-            let name = format!("{visibility}-{of_group}");
-            let team = group(&root, &name, json!({"visibility": of_group})).await;
-            let work = project(&root, &name, json!({"visibility": visibility})).await;
-            let moved = root.put(&place(work), to(name.clone())).await.expect(200).json();
-            assert_eq!((&moved["visibility"], &moved["namespace"]["id"]), (&json!(then), &json!(team)), "{name}");
-            let status = if then == "private" { 404 } else { 200 };
-            ada.client.get(&format!("/projects/{work}")).await.expect(status);
-            // A personal namespace takes it as it is.
-            let back = root.put(&place(work), to("root")).await.expect(200).json();
-            assert_eq!(back["visibility"], then, "{name}");
-        }
-    }
-
-    async fn moving_takes_an_owner_who_may_make_projects_there(server) {
-        let root = server.root();
-        let team = group(&root, "team", json!({"visibility": "public", "project_creation_level": "developer"})).await;
-        let hidden = group(&root, "hidden", json!({})).await;
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        let work = project(&ada.client, "work", json!({"visibility": "public"})).await;
-        let one = place(work);
-        // At this end.
-        join(&root, &format!("/groups/{team}"), bob.id, 50).await;
-        bob.client.put(&one, to("team")).await.expect(403);
-        join(&ada.client, &format!("/projects/{work}"), bob.id, 40).await;
-        bob.client.put(&one, to("team")).await.expect(403);
-        server.anonymous().put(&one, to("team")).await.expect(401);
-        let narrow = server.token_of(ada.id, &["read_api"]).await;
-        server.with_token(&narrow).put(&one, to("team")).await.expect(403);
-        let secret = project(&ada.client, "secret", json!({})).await;
-        let stranger = server.person("stranger").await.client;
-        assert_eq!(stranger.put(&place(secret), to("team")).await.expect(404).message(), "404 Project Not Found");
-        // At the other end, where nothing is told of what is not for the caller.
-        let unknown = ada.client.put(&one, to("nowhere")).await.expect(404);
-        assert_eq!(unknown.message(), "404 Target Namespace Not Found");
-        for namespace in [json!("team"), json!(team), json!("hidden"), json!(hidden), json!("bob"), json!(999_999), json!(work)] {
-            let refused = ada.client.put(&one, to(namespace.clone())).await.expect(404);
-            assert_eq!(refused.body, unknown.body, "{namespace}");
-        }
-        let member = format!("/groups/{team}/members/{}", ada.id);
-        join(&root, &format!("/groups/{team}"), ada.id, 20).await;
-        ada.client.put(&one, to(team)).await.expect(404);
-        root.put(&member, json!({"access_level": 30})).await.expect(200);
-        ada.client.put(&one, to(team)).await.expect(200);
-        // Who is only a Developer there cannot take it back.
-        ada.client.put(&one, to("ada")).await.expect(403);
-        root.put(&member, json!({"access_level": 50})).await.expect(200);
-        let back = ada.client.put(&one, to("ada")).await.expect(200).json();
-        assert_eq!((&back["owner"]["id"], &back["path_with_namespace"]), (&json!(ada.id), &json!("ada/work")));
-        let shown = root.get(&format!("/projects/{work}/members/{}", ada.id)).await.expect(200).json();
-        assert_eq!(shown["access_level"], 40);
-        // Where nobody makes projects, administrators neither.
-        root.put(&format!("/groups/{team}"), json!({"project_creation_level": "noone"})).await.expect(200);
-        ada.client.put(&one, to(team)).await.expect(404);
-        root.put(&one, to(team)).await.expect(404);
-        // They give it to whom they like.
-        let given = root.put(&one, to("bob")).await.expect(200).json();
-        assert_eq!(given["owner"]["id"], bob.id);
-        let shown = root.get(&format!("/projects/{work}/members/{}", bob.id)).await.expect(200).json();
-        assert_eq!(shown["access_level"], 40);
-        ada.client.put(&one, to("ada")).await.expect(403);
-    }
-
-    async fn places_that_do_not_do_are_refused(server) {
-        let root = server.root();
-        let ada = server.person("ada").await;
-        let work = project(&ada.client, "work", json!({"name": "Work"})).await;
-        let team = group(&ada.client, "team", json!({})).await;
-        let taken = "has already been taken";
-        assert_eq!(refusal(&ada.client, work, "ada").await, json!({"namespace": ["holds the project already"]}));
-        let twin = project(&ada.client, "WORK", json!({"namespace_id": team, "name": "Other"})).await;
-        assert_eq!(refusal(&ada.client, work, team).await, json!({"path": [taken]}));
-        ada.client.put(&format!("/projects/{twin}"), json!({"path": "other", "name": "wORK"})).await.expect(200);
-        assert_eq!(refusal(&ada.client, work, team).await, json!({"name": [taken]}));
-        ada.client.put(&format!("/projects/{twin}"), json!({"name": "Other"})).await.expect(200);
-        let inner = group(&ada.client, "work", json!({"parent_id": team, "name": "Inner"})).await;
-        assert_eq!(refusal(&ada.client, work, team).await, json!({"path": [taken]}));
-        for (body, message) in [(json!({}), "namespace is missing"), (to(""), "namespace is empty"), (to(" "), "namespace is empty"),
-            (to(Value::Null), "namespace is missing"), (to(json!(["team"])), "namespace is invalid"), (to("a\0b"), "namespace is invalid")] {
-            let answer = ada.client.put(&place(work), body).await.expect(400);
-            assert!(answer.message().contains(message), "{}", answer.message());
-        }
-        ada.client.put(&place(work), to("x".repeat(1 << 20))).await.expect(413);
-        root.put("/projects/a%00b%2Fc/transfer", to("team")).await.expect(400);
-        // A group that goes away takes nothing any more.
-        ada.client.delete(&format!("/groups/{inner}")).await.expect(202);
-        ada.client.put(&place(work), to("team/work")).await.expect(404);
-        // Nor does a personal namespace that is full.
-        let other = project(&ada.client, "elsewhere", json!({"namespace_id": team})).await;
-        root.put(&format!("/users/{}", ada.id), json!({"projects_limit": 1})).await.expect(200);
-        ada.client.put(&place(other), to("ada")).await.expect(403);
-        let read = ada.client.get(&format!("/projects/{other}")).await.expect(200).json();
-        assert_eq!(read["path_with_namespace"], "team/elsewhere");
-    }
-
-    async fn of_those_who_want_one_place_one_gets_it(server) {
-        let root = server.root();
-        let team = group(&root, "team", json!({})).await;
-        let ada = server.person("ada").await;
-        server.own(team, ada.id).await;
-        for round in 0..4 {
-            let path = format!("p{round}");
-            let mine = project(&root, &path, json!({})).await;
-            let hers = project(&ada.client, &path, json!({})).await;
-            let (ours, theirs) = (place(mine), place(hers));
-            let new = json!({"path": path, "namespace_id": team});
-            let (first, second, third) = tokio::join!(
-                root.put(&ours, to(team)), ada.client.put(&theirs, to(team)), root.post("/projects", new));
-            let mut statuses = [first.status, second.status, third.status];
-            statuses.sort_unstable();
-            assert!(matches!(statuses, [200, 400, 400] | [201, 400, 400] | [400, 400, 200 | 201]), "{statuses:?}");
-        }
-    }
-
-    async fn a_share_still_counts_after_the_move(server) {
-        let root = server.root();
-        let readers = group(&root, "readers", json!({})).await;
-        let eve = server.person("eve").await;
-        join(&root, &format!("/groups/{readers}"), eve.id, 50).await;
-        let work = project(&root, "work", json!({})).await;
-        let share = json!({"group_id": readers, "group_access": 20});
-        root.post(&format!("/projects/{work}/share"), share).await.expect(201);
-        let team = group(&root, "team", json!({})).await;
-        root.put(&place(work), to(team)).await.expect(200);
-        let read = eve.client.get(&format!("/projects/{work}")).await.expect(200).json();
-        assert_eq!(read["path_with_namespace"], "team/work");
-        // Into the group that it was shared with: what the share gave is lost in the group's own roles.
-        root.put(&place(work), to(readers)).await.expect(200);
-        let role = server.backend.clone();
-        let access = holdfast::services::access::ProjectAccess::find(
-            &role, holdfast::services::authentication::Caller::user(eve.row), &work.to_string()).await.expect("it");
-        assert_eq!(access.role, Some(AccessLevel::Owner));
+async fn a_project_is_seen_by_no_more_than_its_group(server: TestServer) {
+    let root = server.root();
+    let ada = server.person("ada").await;
+    for (visibility, of_group, then) in [
+        ("public", "internal", "internal"),
+        ("public", "private", "private"),
+        ("internal", "public", "internal"),
+        ("private", "public", "private"),
+    ] {
+        let name = format!("{visibility}-{of_group}");
+        let team = group(&root, &name, json!({"visibility": of_group})).await;
+        let work = project(&root, &name, json!({"visibility": visibility})).await;
+        let moved = root.put(&place(work), to(name.clone())).await.expect(200).json();
+        assert_eq!((&moved["visibility"], &moved["namespace"]["id"]), (&json!(then), &json!(team)), "{name}");
+        let status = if then == "private" { 404 } else { 200 };
+        ada.client.get(&format!("/projects/{work}")).await.expect(status);
+        // A personal namespace takes it as it is.
+        let back = root.put(&place(work), to("root")).await.expect(200).json();
+        assert_eq!(back["visibility"], then, "{name}");
     }
 }
+
+async fn moving_takes_an_owner_who_may_make_projects_there(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({"visibility": "public", "project_creation_level": "developer"})).await;
+    let hidden = group(&root, "hidden", json!({})).await;
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let work = project(&ada.client, "work", json!({"visibility": "public"})).await;
+    let one = place(work);
+    // At this end.
+    join(&root, &format!("/groups/{team}"), bob.id, 50).await;
+    bob.client.put(&one, to("team")).await.expect(403);
+    join(&ada.client, &format!("/projects/{work}"), bob.id, 40).await;
+    bob.client.put(&one, to("team")).await.expect(403);
+    server.anonymous().put(&one, to("team")).await.expect(401);
+    let narrow = server.token_of(ada.id, &["read_api"]).await;
+    server.with_token(&narrow).put(&one, to("team")).await.expect(403);
+    let secret = project(&ada.client, "secret", json!({})).await;
+    let stranger = server.person("stranger").await.client;
+    assert_eq!(stranger.put(&place(secret), to("team")).await.expect(404).message(), "404 Project Not Found");
+    // At the other end, where nothing is told of what is not for the caller.
+    let unknown = ada.client.put(&one, to("nowhere")).await.expect(404);
+    assert_eq!(unknown.message(), "404 Target Namespace Not Found");
+    for namespace in
+        [json!("team"), json!(team), json!("hidden"), json!(hidden), json!("bob"), json!(999_999), json!(work)]
+    {
+        let refused = ada.client.put(&one, to(namespace.clone())).await.expect(404);
+        assert_eq!(refused.body, unknown.body, "{namespace}");
+    }
+    let member = format!("/groups/{team}/members/{}", ada.id);
+    join(&root, &format!("/groups/{team}"), ada.id, 20).await;
+    ada.client.put(&one, to(team)).await.expect(404);
+    root.put(&member, json!({"access_level": 30})).await.expect(200);
+    ada.client.put(&one, to(team)).await.expect(200);
+    // Who is only a Developer there cannot take it back.
+    ada.client.put(&one, to("ada")).await.expect(403);
+    root.put(&member, json!({"access_level": 50})).await.expect(200);
+    let back = ada.client.put(&one, to("ada")).await.expect(200).json();
+    assert_eq!((&back["owner"]["id"], &back["path_with_namespace"]), (&json!(ada.id), &json!("ada/work")));
+    let shown = root.get(&format!("/projects/{work}/members/{}", ada.id)).await.expect(200).json();
+    assert_eq!(shown["access_level"], 40);
+    // Where nobody makes projects, administrators neither.
+    root.put(&format!("/groups/{team}"), json!({"project_creation_level": "noone"})).await.expect(200);
+    ada.client.put(&one, to(team)).await.expect(404);
+    root.put(&one, to(team)).await.expect(404);
+    // They give it to whom they like.
+    let given = root.put(&one, to("bob")).await.expect(200).json();
+    assert_eq!(given["owner"]["id"], bob.id);
+    let shown = root.get(&format!("/projects/{work}/members/{}", bob.id)).await.expect(200).json();
+    assert_eq!(shown["access_level"], 40);
+    ada.client.put(&one, to("ada")).await.expect(403);
+}
+
+async fn places_that_do_not_do_are_refused(server: TestServer) {
+    let root = server.root();
+    let ada = server.person("ada").await;
+    let work = project(&ada.client, "work", json!({"name": "Work"})).await;
+    let team = group(&ada.client, "team", json!({})).await;
+    let taken = "has already been taken";
+    assert_eq!(refusal(&ada.client, work, "ada").await, json!({"namespace": ["holds the project already"]}));
+    let twin = project(&ada.client, "WORK", json!({"namespace_id": team, "name": "Other"})).await;
+    assert_eq!(refusal(&ada.client, work, team).await, json!({"path": [taken]}));
+    ada.client.put(&format!("/projects/{twin}"), json!({"path": "other", "name": "wORK"})).await.expect(200);
+    assert_eq!(refusal(&ada.client, work, team).await, json!({"name": [taken]}));
+    ada.client.put(&format!("/projects/{twin}"), json!({"name": "Other"})).await.expect(200);
+    let inner = group(&ada.client, "work", json!({"parent_id": team, "name": "Inner"})).await;
+    assert_eq!(refusal(&ada.client, work, team).await, json!({"path": [taken]}));
+    for (body, message) in [
+        (json!({}), "namespace is missing"),
+        (to(""), "namespace is empty"),
+        (to(" "), "namespace is empty"),
+        (to(Value::Null), "namespace is missing"),
+        (to(json!(["team"])), "namespace is invalid"),
+        (to("a\0b"), "namespace is invalid"),
+    ] {
+        let answer = ada.client.put(&place(work), body).await.expect(400);
+        assert!(answer.message().contains(message), "{}", answer.message());
+    }
+    ada.client.put(&place(work), to("x".repeat(1 << 20))).await.expect(413);
+    root.put("/projects/a%00b%2Fc/transfer", to("team")).await.expect(400);
+    // A group that goes away takes nothing any more.
+    ada.client.delete(&format!("/groups/{inner}")).await.expect(202);
+    ada.client.put(&place(work), to("team/work")).await.expect(404);
+    // Nor does a personal namespace that is full.
+    let other = project(&ada.client, "elsewhere", json!({"namespace_id": team})).await;
+    root.put(&format!("/users/{}", ada.id), json!({"projects_limit": 1})).await.expect(200);
+    ada.client.put(&place(other), to("ada")).await.expect(403);
+    let read = ada.client.get(&format!("/projects/{other}")).await.expect(200).json();
+    assert_eq!(read["path_with_namespace"], "team/elsewhere");
+}
+
+async fn of_those_who_want_one_place_one_gets_it(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({})).await;
+    let ada = server.person("ada").await;
+    server.own(team, ada.id).await;
+    for round in 0..4 {
+        let path = format!("p{round}");
+        let mine = project(&root, &path, json!({})).await;
+        let hers = project(&ada.client, &path, json!({})).await;
+        let (ours, theirs) = (place(mine), place(hers));
+        let new = json!({"path": path, "namespace_id": team});
+        let (first, second, third) =
+            tokio::join!(root.put(&ours, to(team)), ada.client.put(&theirs, to(team)), root.post("/projects", new));
+        let mut statuses = [first.status, second.status, third.status];
+        statuses.sort_unstable();
+        assert!(matches!(statuses, [200, 400, 400] | [201, 400, 400] | [400, 400, 200 | 201]), "{statuses:?}");
+    }
+}
+
+async fn a_share_still_counts_after_the_move(server: TestServer) {
+    let root = server.root();
+    let readers = group(&root, "readers", json!({})).await;
+    let eve = server.person("eve").await;
+    join(&root, &format!("/groups/{readers}"), eve.id, 50).await;
+    let work = project(&root, "work", json!({})).await;
+    let share = json!({"group_id": readers, "group_access": 20});
+    root.post(&format!("/projects/{work}/share"), share).await.expect(201);
+    let team = group(&root, "team", json!({})).await;
+    root.put(&place(work), to(team)).await.expect(200);
+    let read = eve.client.get(&format!("/projects/{work}")).await.expect(200).json();
+    assert_eq!(read["path_with_namespace"], "team/work");
+    // Into the group that it was shared with: what the share gave is lost in the group's own roles.
+    root.put(&place(work), to(readers)).await.expect(200);
+    let role = server.backend.clone();
+    let access = holdfast::services::access::ProjectAccess::find(
+        &role,
+        holdfast::services::authentication::Caller::user(eve.row),
+        &work.to_string(),
+    )
+    .await
+    .expect("it");
+    assert_eq!(access.role, Some(AccessLevel::Owner));
+}
+
+on_every_database![
+    a_moved_project_keeps_all_it_has,
+    an_archived_project_moves_and_stays_archived,
+    a_project_is_seen_by_no_more_than_its_group,
+    moving_takes_an_owner_who_may_make_projects_there,
+    places_that_do_not_do_are_refused,
+    of_those_who_want_one_place_one_gets_it,
+    a_share_still_counts_after_the_move,
+];

@@ -10,7 +10,7 @@ use super::{Tool, ask, assert_refused};
 use crate::support::people::{PASSWORD, Person};
 use crate::support::places::project;
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// A project with an image, of this visibility.
 async fn prepared(server: &TestServer, visibility: &str) -> (i64, String) {
@@ -20,252 +20,260 @@ async fn prepared(server: &TestServer, visibility: &str) -> (i64, String) {
 }
 
 async fn tool(server: &TestServer, person: &Person, actions: &str) -> Tool {
-    Tool::new(
-        &server.base,
-        Some((&person.row.username, &person.token)),
-        "root/work",
-        actions,
-    )
-    .await
+    Tool::new(&server.base, Some((&person.row.username, &person.token)), "root/work", actions).await
 }
 
 /// What happens when somebody pulls, pushes, removes a tag and removes a manifest.
 async fn statuses(tool: &Tool, image: &str) -> [u16; 4] {
     let pull = tool.client.head(&tool.path("manifests/latest")).await.status;
-    let push = tool
-        .send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new())
-        .await
-        .status;
-    let tag = tool
-        .client
-        .delete(&tool.path("manifests/no-such-tag"))
-        .await
-        .status;
+    let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await.status;
+    let tag = tool.client.delete(&tool.path("manifests/no-such-tag")).await.status;
     let other = image.replace(&image[7..11], "0000");
-    let manifest = tool
-        .client
-        .delete(&tool.path(&format!("manifests/{other}")))
-        .await
-        .status;
+    let manifest = tool.client.delete(&tool.path(&format!("manifests/{other}"))).await.status;
     [pull, push, tag, manifest]
 }
 
-scenario! {
-    async fn whoever_has_no_token_is_told_where_to_get_one(server) {
-        prepared(&server, "private").await;
-        let nobody = server.anonymous();
-        let realm = format!("Bearer realm=\"{}/jwt/auth\",service=\"container_registry\"", server.base);
-        for path in ["//v2/", "//v2"] {
-            let refused = nobody.get(path).await;
-            assert_refused(&refused, 401, "UNAUTHORIZED");
-            assert_eq!(refused.header("www-authenticate"), realm);
-        }
-        let refused = nobody.get("//v2/root/work/tags/list").await;
+async fn whoever_has_no_token_is_told_where_to_get_one(server: TestServer) {
+    prepared(&server, "private").await;
+    let nobody = server.anonymous();
+    let realm = format!("Bearer realm=\"{}/jwt/auth\",service=\"container_registry\"", server.base);
+    for path in ["//v2/", "//v2"] {
+        let refused = nobody.get(path).await;
         assert_refused(&refused, 401, "UNAUTHORIZED");
-        assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/work:pull\""));
-        let refused = nobody.post("//v2/root/none/blobs/uploads/", json!({})).await;
-        assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/none:pull,push\""));
-        for wrong in ["Bearer x", "Bearer v1.00000000.AAAA", "Basic cm9vdDp4", "Bearer"] {
-            let refused = nobody.clone().header("Authorization", wrong).get("//v2/").await;
-            assert_refused(&refused, 401, "UNAUTHORIZED");
-        }
-        let tool = Tool::of_root(&server, "root/work").await;
-        let there = tool.client.get("//v2/").await.expect(200);
-        assert_eq!(there.header("docker-distribution-api-version"), "registry/2.0");
-        assert_refused(&tool.client.get("//v2/_catalog").await, 404, "UNSUPPORTED");
-        assert_refused(&tool.client.get("//v2/Root/work/tags/list").await, 400, "NAME_INVALID");
-        assert_refused(&tool.client.post("//v2/", json!({})).await, 405, "UNSUPPORTED");
+        assert_eq!(refused.header("www-authenticate"), realm);
     }
-
-    async fn tokens_are_for_good_credentials_only(server) {
-        prepared(&server, "private").await;
-        let ada = server.person("ada").await;
-        server.give_password(&ada).await;
-        for (name, password) in [("root", ROOT_TOKEN), ("ada", PASSWORD), ("ada", ada.token.as_str()), ("whoever", ada.token.as_str())] {
-            let answer = ask(&server.base, Some((name, password)), &[]).await.expect(200);
-            assert_eq!(answer.header("cache-control"), "no-store");
-            let body = answer.json();
-            assert_eq!((&body["token"], &body["expires_in"]), (&body["access_token"], &json!(900)));
-            let issued = body["issued_at"].as_str().expect("an instant");
-            assert!(chrono::DateTime::parse_from_rfc3339(issued).is_ok(), "{issued}");
-        }
-        for (name, password) in [("ada", "wrong"), ("nobody", "wrong"), ("", ""), ("ada", "")] {
-            let refused = ask(&server.base, Some((name, password)), &[]).await;
-            assert_refused(&refused, 401, "UNAUTHORIZED");
-            assert_eq!(refused.header("www-authenticate"), "Basic realm=\"Holdfast\"");
-        }
-        let odd = server.anonymous().header("Authorization", "Digest x").get("//jwt/auth").await;
-        assert_refused(&odd, 401, "UNAUTHORIZED");
-        let posted = server.anonymous().post("//jwt/auth", json!({})).await;
-        assert_refused(&posted, 405, "UNSUPPORTED");
-        let many = vec!["repository:a/b:pull"; 65];
-        assert_eq!(ask(&server.base, None, &many).await.status, 400);
-        // Whoever tries passwords is slowed down as everywhere.
-        let mut last = 0;
-        for _ in 0..12 {
-            last = ask(&server.base, Some(("ada", "wrong")), &[]).await.status;
-        }
-        assert_eq!(last, 429);
-        assert_refused(&ask(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
+    let refused = nobody.get("//v2/root/work/tags/list").await;
+    assert_refused(&refused, 401, "UNAUTHORIZED");
+    assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/work:pull\""));
+    let refused = nobody.post("//v2/root/none/blobs/uploads/", json!({})).await;
+    assert_eq!(refused.header("www-authenticate"), format!("{realm},scope=\"repository:root/none:pull,push\""));
+    for wrong in ["Bearer x", "Bearer v1.00000000.AAAA", "Basic cm9vdDp4", "Bearer"] {
+        let refused = nobody.clone().header("Authorization", wrong).get("//v2/").await;
+        assert_refused(&refused, 401, "UNAUTHORIZED");
     }
+    let tool = Tool::of_root(&server, "root/work").await;
+    let there = tool.client.get("//v2/").await.expect(200);
+    assert_eq!(there.header("docker-distribution-api-version"), "registry/2.0");
+    assert_refused(&tool.client.get("//v2/_catalog").await, 404, "UNSUPPORTED");
+    assert_refused(&tool.client.get("//v2/Root/work/tags/list").await, 400, "NAME_INVALID");
+    assert_refused(&tool.client.post("//v2/", json!({})).await, 405, "UNSUPPORTED");
+}
 
-    async fn roles_decide_on_private_projects(server) {
-        let (id, image) = prepared(&server, "private").await;
-        for (name, level, wanted) in [
-            ("guest", Some(AccessLevel::Guest), [403, 403, 403, 403]),
-            ("reporter", Some(AccessLevel::Reporter), [200, 403, 403, 403]),
-            ("developer", Some(AccessLevel::Developer), [200, 202, 404, 403]),
-            ("maintainer", Some(AccessLevel::Maintainer), [200, 202, 404, 404]),
-            ("stranger", None, [404, 404, 404, 404]),
-        ] {
-            let person = server.person(name).await;
-            if let Some(level) = level {
-                server.enrol(id, person.id, level).await;
-            }
-            let tool = tool(&server, &person, "pull,push,delete").await;
-            assert_eq!(statuses(&tool, &image).await, wanted, "{name}");
+async fn tokens_are_for_good_credentials_only(server: TestServer) {
+    prepared(&server, "private").await;
+    let ada = server.person("ada").await;
+    server.give_password(&ada).await;
+    for (name, password) in
+        [("root", ROOT_TOKEN), ("ada", PASSWORD), ("ada", ada.token.as_str()), ("whoever", ada.token.as_str())]
+    {
+        let answer = ask(&server.base, Some((name, password)), &[]).await.expect(200);
+        assert_eq!(answer.header("cache-control"), "no-store");
+        let body = answer.json();
+        assert_eq!((&body["token"], &body["expires_in"]), (&body["access_token"], &json!(900)));
+        let issued = body["issued_at"].as_str().expect("an instant");
+        assert!(chrono::DateTime::parse_from_rfc3339(issued).is_ok(), "{issued}");
+    }
+    for (name, password) in [("ada", "wrong"), ("nobody", "wrong"), ("", ""), ("ada", "")] {
+        let refused = ask(&server.base, Some((name, password)), &[]).await;
+        assert_refused(&refused, 401, "UNAUTHORIZED");
+        assert_eq!(refused.header("www-authenticate"), "Basic realm=\"Holdfast\"");
+    }
+    let odd = server.anonymous().header("Authorization", "Digest x").get("//jwt/auth").await;
+    assert_refused(&odd, 401, "UNAUTHORIZED");
+    let posted = server.anonymous().post("//jwt/auth", json!({})).await;
+    assert_refused(&posted, 405, "UNSUPPORTED");
+    let many = vec!["repository:a/b:pull"; 65];
+    assert_eq!(ask(&server.base, None, &many).await.status, 400);
+    // Whoever tries passwords is slowed down as everywhere.
+    let mut last = 0;
+    for _ in 0..12 {
+        last = ask(&server.base, Some(("ada", "wrong")), &[]).await.status;
+    }
+    assert_eq!(last, 429);
+    assert_refused(&ask(&server.base, Some(("ada", PASSWORD)), &[]).await, 429, "TOOMANYREQUESTS");
+}
+
+async fn roles_decide_on_private_projects(server: TestServer) {
+    let (id, image) = prepared(&server, "private").await;
+    for (name, level, wanted) in [
+        ("guest", Some(AccessLevel::Guest), [403, 403, 403, 403]),
+        ("reporter", Some(AccessLevel::Reporter), [200, 403, 403, 403]),
+        ("developer", Some(AccessLevel::Developer), [200, 202, 404, 403]),
+        ("maintainer", Some(AccessLevel::Maintainer), [200, 202, 404, 404]),
+        ("stranger", None, [404, 404, 404, 404]),
+    ] {
+        let person = server.person(name).await;
+        if let Some(level) = level {
+            server.enrol(id, person.id, level).await;
         }
-        let nobody = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
-        assert_eq!(statuses(&nobody, &image).await, [401, 401, 401, 401]);
-        // What is not there looks the same.
-        let stranger = server.person("another").await;
-        let credentials = Some((stranger.row.username.as_str(), stranger.token.as_str()));
-        for name in ["root/work", "root/none"] {
-            let tool = Tool::new(&server.base, credentials, name, "pull").await;
-            let refused = tool.client.get(&tool.path("tags/list")).await;
-            assert_refused(&refused, 404, "NAME_UNKNOWN");
-            assert_eq!(refused.json()["errors"][0]["detail"], name);
-        }
+        let tool = tool(&server, &person, "pull,push,delete").await;
+        assert_eq!(statuses(&tool, &image).await, wanted, "{name}");
     }
-
-    async fn everybody_pulls_from_public_projects(server) {
-        let (_, image) = prepared(&server, "public").await;
-        let nobody = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
-        assert_eq!(statuses(&nobody, &image).await, [200, 401, 401, 401]);
-        let stranger = server.person("stranger").await;
-        let tool = tool(&server, &stranger, "pull,push,delete").await;
-        assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
-        let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await;
-        assert_refused(&push, 403, "DENIED");
-    }
-
-    async fn a_token_grants_no_more_than_was_asked_for(server) {
-        let (_, image) = prepared(&server, "private").await;
-        let of_root = async |actions: &str| Tool::new(&server.base, Some(("root", ROOT_TOKEN)), "root/work", actions).await;
-        let tool = of_root("pull").await;
-        assert_eq!(statuses(&tool, &image).await, [200, 401, 401, 401]);
-        let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await;
-        assert!(push.header("www-authenticate").ends_with(",scope=\"repository:root/work:pull,push\",error=\"insufficient_scope\""));
-        assert_eq!(statuses(&of_root("push").await, &image).await, [401, 202, 401, 401]);
-        assert_eq!(statuses(&of_root("delete").await, &image).await, [401, 401, 404, 404]);
-        assert_eq!(statuses(&of_root("*").await, &image).await, [200, 202, 404, 404]);
-        assert_eq!(statuses(&of_root("nonsense").await, &image).await, [401, 401, 401, 401]);
-        let elsewhere = Tool { name: "root/work/app".to_owned(), ..of_root("*").await };
-        assert_eq!(elsewhere.client.get(&elsewhere.path("tags/list")).await.status, 401);
-    }
-
-    async fn scopes_of_access_tokens_bound_what_is_granted(server) {
-        let (id, image) = prepared(&server, "private").await;
-        let person = server.person("ada").await;
-        server.enrol(id, person.id, AccessLevel::Maintainer).await;
-        for (scope, wanted) in [
-            ("api", [200, 202, 404, 404]),
-            ("write_registry", [200, 202, 404, 404]),
-            ("read_registry", [200, 403, 403, 403]),
-            ("read_api", [403, 403, 403, 403]),
-            ("write_repository", [403, 403, 403, 403]),
-        ] {
-            let token = server.token_of(person.id, &[scope]).await;
-            let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "*").await;
-            assert_eq!(statuses(&tool, &image).await, wanted, "{scope}");
-        }
-    }
-
-    async fn a_scope_too_few_hides_nothing_that_the_person_may_pull(server) {
-        let (id, image) = prepared(&server, "public").await;
-        let person = server.person("ada").await;
-        let token = server.token_of(person.id, &["read_user"]).await;
-        let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "pull,push,delete").await;
-        assert_eq!(statuses(&tool, &image).await, [403, 403, 403, 403]);
+    let nobody = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
+    assert_eq!(statuses(&nobody, &image).await, [401, 401, 401, 401]);
+    // What is not there looks the same.
+    let stranger = server.person("another").await;
+    let credentials = Some((stranger.row.username.as_str(), stranger.token.as_str()));
+    for name in ["root/work", "root/none"] {
+        let tool = Tool::new(&server.base, credentials, name, "pull").await;
         let refused = tool.client.get(&tool.path("tags/list")).await;
-        assert_refused(&refused, 403, "DENIED");
-        let told = refused.json()["errors"][0]["message"].as_str().expect("a text").to_owned();
-        assert!(told.contains("read_registry"), "{told}");
-        // What is hidden from the person is from their token.
-        server.root().put(&format!("/projects/{id}"), json!({"container_registry_access_level": "private"})).await.expect(200);
-        assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
-        server.root().put(&format!("/projects/{id}"), json!({"container_registry_access_level": "enabled", "visibility": "private"})).await.expect(200);
-        assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
-    }
-
-    async fn whoever_loses_their_role_or_credentials_cannot_go_on(server) {
-        let (id, image) = prepared(&server, "private").await;
-        let person = server.person("ada").await;
-        server.enrol(id, person.id, AccessLevel::Developer).await;
-        let held = tool(&server, &person, "*").await;
-        assert_eq!(statuses(&held, &image).await, [200, 202, 404, 403]);
-        let path = format!("/projects/{id}/members/{}", person.id);
-        server.root().put(&path, json!({"access_level": 20})).await.expect(200);
-        assert_eq!(statuses(&held, &image).await, [200, 403, 403, 403]);
-        server.root().delete(&path).await.expect(204);
-        assert_eq!(statuses(&held, &image).await, [404, 404, 404, 404]);
-        server.enrol(id, person.id, AccessLevel::Developer).await;
-        let other = server.token_of(person.id, &["api"]).await;
-        let by_other = Tool::new(&server.base, Some(("ada", &other)), "root/work", "*").await;
-        let row = server.token_row(&person.token).await;
-        server.root().delete(&format!("/personal_access_tokens/{}", row.id)).await.expect(204);
-        assert_eq!(statuses(&held, &image).await, [401, 401, 401, 401]);
-        assert_eq!(statuses(&by_other, &image).await, [200, 202, 404, 403]);
-        server.root().post(&format!("/users/{}/block", person.id), json!({})).await.expect(201);
-        assert_eq!(statuses(&by_other, &image).await, [401, 401, 401, 401]);
-        let refused = ask(&server.base, Some(("ada", &other)), &[]).await;
-        assert_refused(&refused, 403, "DENIED");
-    }
-
-    async fn a_job_pushes_to_its_own_project_only(server) {
-        let (id, image) = prepared(&server, "public").await;
-        let other = server.project_at("root/other", Visibility::Public).await;
-        let person = server.person("ada").await;
-        for project in [id, other.id] {
-            server.enrol(project, person.id, AccessLevel::Developer).await;
-        }
-        let db = server.backend.database.write();
-        let (row, secret) = job_tokens::create(db, person.id, id, TimeDelta::hours(1)).await.expect("a token");
-        let credentials = Some(("ci-token", secret.as_str()));
-        let tool = Tool::new(&server.base, credentials, "root/work", "*").await;
-        assert_eq!(statuses(&tool, &image).await, [200, 202, 404, 403]);
-        let elsewhere = Tool::new(&server.base, credentials, "root/other", "*").await;
-        assert_eq!(elsewhere.client.get(&elsewhere.path("tags/list")).await.status, 404);
-        job_tokens::end(db, row.id).await.expect("the database");
-        assert_eq!(statuses(&tool, &image).await, [401, 401, 401, 401]);
-    }
-
-    async fn archived_projects_are_read_only_and_those_without_a_registry_have_none(server) {
-        let (id, image) = prepared(&server, "private").await;
-        let held = Tool::of_root(&server, "root/work").await;
-        server.root().post(&format!("/projects/{id}/archive"), json!({})).await.expect(201);
-        assert_eq!(statuses(&held, &image).await, [200, 403, 403, 403]);
-        server.root().post(&format!("/projects/{id}/unarchive"), json!({})).await.expect(201);
-        server.root().put(&format!("/projects/{id}"), json!({"container_registry_enabled": false})).await.expect(200);
-        assert_eq!(statuses(&held, &image).await, [403, 403, 403, 403]);
-    }
-
-    async fn names_follow_the_project_whatever_its_case_and_wherever_it_moves(server) {
-        let group = server.bare_group("Deep/Group", Visibility::Public).await;
-        let made = server.root().post("/projects", json!({"path": "My.App", "namespace_id": group})).await.expect(201);
-        let id = made.json()["id"].as_i64().expect("an id");
-        for name in ["deep/group/my.app", "deep/group/my.app/web", "deep/group/my.app/web/base"] {
-            let tool = Tool::of_root(&server, name).await;
-            let image = tool.push_image("latest", 1).await;
-            let path = tool.path("manifests/latest");
-            assert_eq!(tool.client.get(&path).await.expect(200).header("docker-content-digest"), image.digest);
-        }
-        let deeper = Tool::of_root(&server, "deep/group/my.app/a/b/c").await;
-        assert_eq!(deeper.client.get(&deeper.path("tags/list")).await.status, 404);
-        server.root().put(&format!("/projects/{id}"), json!({"path": "renamed"})).await.expect(200);
-        let moved = Tool::of_root(&server, "deep/group/renamed/web").await;
-        moved.client.get(&moved.path("manifests/latest")).await.expect(200);
-        let former = Tool::of_root(&server, "deep/group/my.app/web").await;
-        assert_eq!(former.client.get(&former.path("manifests/latest")).await.status, 404);
+        assert_refused(&refused, 404, "NAME_UNKNOWN");
+        assert_eq!(refused.json()["errors"][0]["detail"], name);
     }
 }
+
+async fn everybody_pulls_from_public_projects(server: TestServer) {
+    let (_, image) = prepared(&server, "public").await;
+    let nobody = Tool::new(&server.base, None, "root/work", "pull,push,delete").await;
+    assert_eq!(statuses(&nobody, &image).await, [200, 401, 401, 401]);
+    let stranger = server.person("stranger").await;
+    let tool = tool(&server, &stranger, "pull,push,delete").await;
+    assert_eq!(statuses(&tool, &image).await, [200, 403, 403, 403]);
+    let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await;
+    assert_refused(&push, 403, "DENIED");
+}
+
+async fn a_token_grants_no_more_than_was_asked_for(server: TestServer) {
+    let (_, image) = prepared(&server, "private").await;
+    let of_root = async |actions: &str| Tool::new(&server.base, Some(("root", ROOT_TOKEN)), "root/work", actions).await;
+    let tool = of_root("pull").await;
+    assert_eq!(statuses(&tool, &image).await, [200, 401, 401, 401]);
+    let push = tool.send(Method::POST, &tool.path("blobs/uploads/"), &[], Vec::new()).await;
+    assert!(
+        push.header("www-authenticate")
+            .ends_with(",scope=\"repository:root/work:pull,push\",error=\"insufficient_scope\"")
+    );
+    assert_eq!(statuses(&of_root("push").await, &image).await, [401, 202, 401, 401]);
+    assert_eq!(statuses(&of_root("delete").await, &image).await, [401, 401, 404, 404]);
+    assert_eq!(statuses(&of_root("*").await, &image).await, [200, 202, 404, 404]);
+    assert_eq!(statuses(&of_root("nonsense").await, &image).await, [401, 401, 401, 401]);
+    let elsewhere = Tool { name: "root/work/app".to_owned(), ..of_root("*").await };
+    assert_eq!(elsewhere.client.get(&elsewhere.path("tags/list")).await.status, 401);
+}
+
+async fn scopes_of_access_tokens_bound_what_is_granted(server: TestServer) {
+    let (id, image) = prepared(&server, "private").await;
+    let person = server.person("ada").await;
+    server.enrol(id, person.id, AccessLevel::Maintainer).await;
+    for (scope, wanted) in [
+        ("api", [200, 202, 404, 404]),
+        ("write_registry", [200, 202, 404, 404]),
+        ("read_registry", [200, 403, 403, 403]),
+        ("read_api", [403, 403, 403, 403]),
+        ("write_repository", [403, 403, 403, 403]),
+    ] {
+        let token = server.token_of(person.id, &[scope]).await;
+        let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "*").await;
+        assert_eq!(statuses(&tool, &image).await, wanted, "{scope}");
+    }
+}
+
+async fn a_scope_too_few_hides_nothing_that_the_person_may_pull(server: TestServer) {
+    let (id, image) = prepared(&server, "public").await;
+    let person = server.person("ada").await;
+    let token = server.token_of(person.id, &["read_user"]).await;
+    let tool = Tool::new(&server.base, Some(("ada", &token)), "root/work", "pull,push,delete").await;
+    assert_eq!(statuses(&tool, &image).await, [403, 403, 403, 403]);
+    let refused = tool.client.get(&tool.path("tags/list")).await;
+    assert_refused(&refused, 403, "DENIED");
+    let told = refused.json()["errors"][0]["message"].as_str().expect("a text").to_owned();
+    assert!(told.contains("read_registry"), "{told}");
+    // What is hidden from the person is from their token.
+    server
+        .root()
+        .put(&format!("/projects/{id}"), json!({"container_registry_access_level": "private"}))
+        .await
+        .expect(200);
+    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+    server
+        .root()
+        .put(&format!("/projects/{id}"), json!({"container_registry_access_level": "enabled", "visibility": "private"}))
+        .await
+        .expect(200);
+    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+}
+
+async fn whoever_loses_their_role_or_credentials_cannot_go_on(server: TestServer) {
+    let (id, image) = prepared(&server, "private").await;
+    let person = server.person("ada").await;
+    server.enrol(id, person.id, AccessLevel::Developer).await;
+    let held = tool(&server, &person, "*").await;
+    assert_eq!(statuses(&held, &image).await, [200, 202, 404, 403]);
+    let path = format!("/projects/{id}/members/{}", person.id);
+    server.root().put(&path, json!({"access_level": 20})).await.expect(200);
+    assert_eq!(statuses(&held, &image).await, [200, 403, 403, 403]);
+    server.root().delete(&path).await.expect(204);
+    assert_eq!(statuses(&held, &image).await, [404, 404, 404, 404]);
+    server.enrol(id, person.id, AccessLevel::Developer).await;
+    let other = server.token_of(person.id, &["api"]).await;
+    let by_other = Tool::new(&server.base, Some(("ada", &other)), "root/work", "*").await;
+    let row = server.token_row(&person.token).await;
+    server.root().delete(&format!("/personal_access_tokens/{}", row.id)).await.expect(204);
+    assert_eq!(statuses(&held, &image).await, [401, 401, 401, 401]);
+    assert_eq!(statuses(&by_other, &image).await, [200, 202, 404, 403]);
+    server.root().post(&format!("/users/{}/block", person.id), json!({})).await.expect(201);
+    assert_eq!(statuses(&by_other, &image).await, [401, 401, 401, 401]);
+    let refused = ask(&server.base, Some(("ada", &other)), &[]).await;
+    assert_refused(&refused, 403, "DENIED");
+}
+
+async fn a_job_pushes_to_its_own_project_only(server: TestServer) {
+    let (id, image) = prepared(&server, "public").await;
+    let other = server.project_at("root/other", Visibility::Public).await;
+    let person = server.person("ada").await;
+    for project in [id, other.id] {
+        server.enrol(project, person.id, AccessLevel::Developer).await;
+    }
+    let db = server.backend.database.write();
+    let (row, secret) = job_tokens::create(db, person.id, id, TimeDelta::hours(1)).await.expect("a token");
+    let credentials = Some(("ci-token", secret.as_str()));
+    let tool = Tool::new(&server.base, credentials, "root/work", "*").await;
+    assert_eq!(statuses(&tool, &image).await, [200, 202, 404, 403]);
+    let elsewhere = Tool::new(&server.base, credentials, "root/other", "*").await;
+    assert_eq!(elsewhere.client.get(&elsewhere.path("tags/list")).await.status, 404);
+    job_tokens::end(db, row.id).await.expect("the database");
+    assert_eq!(statuses(&tool, &image).await, [401, 401, 401, 401]);
+}
+
+async fn archived_projects_are_read_only_and_those_without_a_registry_have_none(server: TestServer) {
+    let (id, image) = prepared(&server, "private").await;
+    let held = Tool::of_root(&server, "root/work").await;
+    server.root().post(&format!("/projects/{id}/archive"), json!({})).await.expect(201);
+    assert_eq!(statuses(&held, &image).await, [200, 403, 403, 403]);
+    server.root().post(&format!("/projects/{id}/unarchive"), json!({})).await.expect(201);
+    server.root().put(&format!("/projects/{id}"), json!({"container_registry_enabled": false})).await.expect(200);
+    assert_eq!(statuses(&held, &image).await, [403, 403, 403, 403]);
+}
+
+async fn names_follow_the_project_whatever_its_case_and_wherever_it_moves(server: TestServer) {
+    let group = server.bare_group("Deep/Group", Visibility::Public).await;
+    let made = server.root().post("/projects", json!({"path": "My.App", "namespace_id": group})).await.expect(201);
+    let id = made.json()["id"].as_i64().expect("an id");
+    for name in ["deep/group/my.app", "deep/group/my.app/web", "deep/group/my.app/web/base"] {
+        let tool = Tool::of_root(&server, name).await;
+        let image = tool.push_image("latest", 1).await;
+        let path = tool.path("manifests/latest");
+        assert_eq!(tool.client.get(&path).await.expect(200).header("docker-content-digest"), image.digest);
+    }
+    let deeper = Tool::of_root(&server, "deep/group/my.app/a/b/c").await;
+    assert_eq!(deeper.client.get(&deeper.path("tags/list")).await.status, 404);
+    server.root().put(&format!("/projects/{id}"), json!({"path": "renamed"})).await.expect(200);
+    let moved = Tool::of_root(&server, "deep/group/renamed/web").await;
+    moved.client.get(&moved.path("manifests/latest")).await.expect(200);
+    let former = Tool::of_root(&server, "deep/group/my.app/web").await;
+    assert_eq!(former.client.get(&former.path("manifests/latest")).await.status, 404);
+}
+
+on_every_database![
+    whoever_has_no_token_is_told_where_to_get_one,
+    tokens_are_for_good_credentials_only,
+    roles_decide_on_private_projects,
+    everybody_pulls_from_public_projects,
+    a_token_grants_no_more_than_was_asked_for,
+    scopes_of_access_tokens_bound_what_is_granted,
+    a_scope_too_few_hides_nothing_that_the_person_may_pull,
+    whoever_loses_their_role_or_credentials_cannot_go_on,
+    a_job_pushes_to_its_own_project_only,
+    archived_projects_are_read_only_and_those_without_a_registry_have_none,
+    names_follow_the_project_whatever_its_case_and_wherever_it_moves,
+];

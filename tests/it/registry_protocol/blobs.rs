@@ -6,117 +6,123 @@ use serde_json::json;
 use super::{Tool, ask, assert_refused, digest, noise, objects};
 use crate::support::places::project;
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
-scenario! {
-    async fn a_blob_is_pulled_as_a_whole_and_in_part(server) {
-        project(&server.root(), "work", json!({})).await;
-        let tool = Tool::of_root(&server, "root/work/app").await;
-        let bytes = noise(3_000_000, 1);
-        let id = tool.push_blob(&bytes).await;
-        let path = tool.path(&format!("blobs/{id}"));
-        let whole = tool.client.get(&path).await.expect(200);
-        assert!(whole.body == bytes);
-        assert_eq!(whole.header("docker-content-digest"), id);
-        assert_eq!(whole.header("etag"), format!("\"{id}\""));
-        assert_eq!(whole.header("content-type"), "application/octet-stream");
-        assert_eq!(whole.header("accept-ranges"), "bytes");
-        assert_eq!(whole.header("docker-distribution-api-version"), "registry/2.0");
-        assert_eq!(whole.header("cache-control"), "private, max-age=31536000, immutable");
-        let head = tool.client.head(&path).await.expect(200);
-        assert_eq!((head.header("content-length"), head.body.len()), ("3000000", 0));
-        assert_eq!(head.header("docker-content-digest"), id);
-        let range = async |range: &str| tool.client.clone().header("Range", range).get(&path).await;
-        let part = range("bytes=1048570-1048585").await.expect(206);
-        assert!(part.body == bytes[1_048_570..=1_048_585]);
-        assert_eq!(part.header("content-range"), "bytes 1048570-1048585/3000000");
-        assert!(range("bytes=2999990-").await.expect(206).body == bytes[2_999_990..]);
-        assert!(range("bytes=-5").await.expect(206).body == bytes[2_999_995..]);
-        let beyond = range("bytes=3000000-").await;
-        assert_refused(&beyond, 416, "SIZE_INVALID");
-        assert_eq!(beyond.header("content-range"), "bytes */3000000");
-        let known = tool.client.clone().header("If-None-Match", &format!("\"{id}\""));
-        assert!(known.get(&path).await.expect(304).body.is_empty());
-    }
-
-    async fn a_blob_of_another_repository_is_unknown_until_it_is_mounted(server) {
-        project(&server.root(), "work", json!({})).await;
-        project(&server.root(), "else", json!({})).await;
-        let source = Tool::of_root(&server, "root/else").await;
-        let id = source.push_blob(b"shared").await;
-        let tool = Tool::of_root(&server, "root/work").await;
-        let path = tool.path(&format!("blobs/{id}"));
-        assert_refused(&tool.client.get(&path).await, 404, "NAME_UNKNOWN");
-        tool.push_blob(b"own").await;
-        assert_refused(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
-        assert_eq!(tool.client.head(&path).await.expect(404).body.len(), 0);
-        // Without a token that may pull from there, it is pushed as any other.
-        let mount = format!("blobs/uploads/?mount={id}&from=root/else");
-        let refused = tool.send(Method::POST, &tool.path(&mount), &[], Vec::new()).await;
-        assert!(refused.expect(202).header("location").contains("/blobs/uploads/"));
-        let scopes = ["repository:root/work:pull,push", "repository:root/else:pull"];
-        let token = ask(&server.base, Some(("root", ROOT_TOKEN)), &scopes).await.expect(200).json();
-        let bearer = format!("Bearer {}", token["token"].as_str().expect("a token"));
-        let both = Tool { client: Client::new(&server.base, None).header("Authorization", &bearer), name: tool.name.clone() };
-        let mounted = both.send(Method::POST, &both.path(&mount), &[], Vec::new()).await.expect(201);
-        assert_eq!(mounted.header("location"), format!("/v2/root/work/blobs/{id}"));
-        assert_eq!(mounted.header("docker-content-digest"), id);
-        assert_eq!(tool.client.get(&path).await.expect(200).body, b"shared");
-        // What is not there, not a name, or not said is no reason to fail.
-        let gone = digest(b"gone");
-        for query in [
-            format!("mount={gone}&from=root/else"),
-            format!("mount={gone}&from=root/none"),
-            format!("mount={gone}&from=NO"),
-            format!("mount={id}"),
-        ] {
-            let path = both.path(&format!("blobs/uploads/?{query}"));
-            both.send(Method::POST, &path, &[], Vec::new()).await.expect(202);
-        }
-        let wrong = both.path("blobs/uploads/?mount=x&from=root/else");
-        assert_refused(&both.send(Method::POST, &wrong, &[], Vec::new()).await, 400, "DIGEST_INVALID");
-    }
-
-    async fn a_blob_is_kept_once_and_removed_from_one_repository_only(server) {
-        project(&server.root(), "work", json!({})).await;
-        let (one, two) = (Tool::of_root(&server, "root/work/one").await, Tool::of_root(&server, "root/work/two").await);
-        let id = one.push_blob(b"same").await;
-        two.push_blob(b"same").await;
-        assert_eq!(objects(&server).await.len(), 1);
-        let path = one.path(&format!("blobs/{id}"));
-        one.client.delete(&path).await.expect(202);
-        assert_refused(&one.client.delete(&path).await, 404, "BLOB_UNKNOWN");
-        assert_refused(&one.client.get(&path).await, 404, "BLOB_UNKNOWN");
-        assert_eq!(two.client.get(&two.path(&format!("blobs/{id}"))).await.expect(200).body, b"same");
-        // One that a manifest needs stays.
-        let image = one.push_image("latest", 1).await;
-        let needed = one.client.delete(&one.path(&format!("blobs/{}", image.config))).await;
-        assert_refused(&needed, 409, "DENIED");
-        for wrong in ["blobs/x", "blobs/sha512:00", "blobs/sha256:AB"] {
-            assert_refused(&one.client.get(&one.path(wrong)).await, 400, "DIGEST_INVALID");
-        }
-        let other = one.send(Method::PATCH, &path, &[], Vec::new()).await;
-        assert_refused(&other, 405, "UNSUPPORTED");
-        assert_eq!(other.header("allow"), "DELETE, GET, HEAD");
-    }
-
-    async fn many_pushes_of_one_blob_at_once_keep_it_once(server) {
-        project(&server.root(), "work", json!({})).await;
-        let bytes = noise(2_500_000, 7);
-        let mut pushes = tokio::task::JoinSet::new();
-        for number in 0..6 {
-            let tool = Tool::of_root(&server, &format!("root/work/n{}", number % 3)).await;
-            let bytes = bytes.clone();
-            pushes.spawn(async move {
-                tool.push_blob(&bytes).await;
-                tool
-            });
-        }
-        while let Some(tool) = pushes.join_next().await {
-            let tool = tool.expect("a push");
-            let path = tool.path(&format!("blobs/{}", digest(&bytes)));
-            assert!(tool.client.get(&path).await.expect(200).body == bytes);
-        }
-        assert_eq!(objects(&server).await.len(), 1);
-    }
+async fn a_blob_is_pulled_as_a_whole_and_in_part(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let tool = Tool::of_root(&server, "root/work/app").await;
+    let bytes = noise(3_000_000, 1);
+    let id = tool.push_blob(&bytes).await;
+    let path = tool.path(&format!("blobs/{id}"));
+    let whole = tool.client.get(&path).await.expect(200);
+    assert!(whole.body == bytes);
+    assert_eq!(whole.header("docker-content-digest"), id);
+    assert_eq!(whole.header("etag"), format!("\"{id}\""));
+    assert_eq!(whole.header("content-type"), "application/octet-stream");
+    assert_eq!(whole.header("accept-ranges"), "bytes");
+    assert_eq!(whole.header("docker-distribution-api-version"), "registry/2.0");
+    assert_eq!(whole.header("cache-control"), "private, max-age=31536000, immutable");
+    let head = tool.client.head(&path).await.expect(200);
+    assert_eq!((head.header("content-length"), head.body.len()), ("3000000", 0));
+    assert_eq!(head.header("docker-content-digest"), id);
+    let range = async |range: &str| tool.client.clone().header("Range", range).get(&path).await;
+    let part = range("bytes=1048570-1048585").await.expect(206);
+    assert!(part.body == bytes[1_048_570..=1_048_585]);
+    assert_eq!(part.header("content-range"), "bytes 1048570-1048585/3000000");
+    assert!(range("bytes=2999990-").await.expect(206).body == bytes[2_999_990..]);
+    assert!(range("bytes=-5").await.expect(206).body == bytes[2_999_995..]);
+    let beyond = range("bytes=3000000-").await;
+    assert_refused(&beyond, 416, "SIZE_INVALID");
+    assert_eq!(beyond.header("content-range"), "bytes */3000000");
+    let known = tool.client.clone().header("If-None-Match", &format!("\"{id}\""));
+    assert!(known.get(&path).await.expect(304).body.is_empty());
 }
+
+async fn a_blob_of_another_repository_is_unknown_until_it_is_mounted(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    project(&server.root(), "else", json!({})).await;
+    let source = Tool::of_root(&server, "root/else").await;
+    let id = source.push_blob(b"shared").await;
+    let tool = Tool::of_root(&server, "root/work").await;
+    let path = tool.path(&format!("blobs/{id}"));
+    assert_refused(&tool.client.get(&path).await, 404, "NAME_UNKNOWN");
+    tool.push_blob(b"own").await;
+    assert_refused(&tool.client.get(&path).await, 404, "BLOB_UNKNOWN");
+    assert_eq!(tool.client.head(&path).await.expect(404).body.len(), 0);
+    // Without a token that may pull from there, it is pushed as any other.
+    let mount = format!("blobs/uploads/?mount={id}&from=root/else");
+    let refused = tool.send(Method::POST, &tool.path(&mount), &[], Vec::new()).await;
+    assert!(refused.expect(202).header("location").contains("/blobs/uploads/"));
+    let scopes = ["repository:root/work:pull,push", "repository:root/else:pull"];
+    let token = ask(&server.base, Some(("root", ROOT_TOKEN)), &scopes).await.expect(200).json();
+    let bearer = format!("Bearer {}", token["token"].as_str().expect("a token"));
+    let both =
+        Tool { client: Client::new(&server.base, None).header("Authorization", &bearer), name: tool.name.clone() };
+    let mounted = both.send(Method::POST, &both.path(&mount), &[], Vec::new()).await.expect(201);
+    assert_eq!(mounted.header("location"), format!("/v2/root/work/blobs/{id}"));
+    assert_eq!(mounted.header("docker-content-digest"), id);
+    assert_eq!(tool.client.get(&path).await.expect(200).body, b"shared");
+    // What is not there, not a name, or not said is no reason to fail.
+    let gone = digest(b"gone");
+    for query in [
+        format!("mount={gone}&from=root/else"),
+        format!("mount={gone}&from=root/none"),
+        format!("mount={gone}&from=NO"),
+        format!("mount={id}"),
+    ] {
+        let path = both.path(&format!("blobs/uploads/?{query}"));
+        both.send(Method::POST, &path, &[], Vec::new()).await.expect(202);
+    }
+    let wrong = both.path("blobs/uploads/?mount=x&from=root/else");
+    assert_refused(&both.send(Method::POST, &wrong, &[], Vec::new()).await, 400, "DIGEST_INVALID");
+}
+
+async fn a_blob_is_kept_once_and_removed_from_one_repository_only(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let (one, two) = (Tool::of_root(&server, "root/work/one").await, Tool::of_root(&server, "root/work/two").await);
+    let id = one.push_blob(b"same").await;
+    two.push_blob(b"same").await;
+    assert_eq!(objects(&server).await.len(), 1);
+    let path = one.path(&format!("blobs/{id}"));
+    one.client.delete(&path).await.expect(202);
+    assert_refused(&one.client.delete(&path).await, 404, "BLOB_UNKNOWN");
+    assert_refused(&one.client.get(&path).await, 404, "BLOB_UNKNOWN");
+    assert_eq!(two.client.get(&two.path(&format!("blobs/{id}"))).await.expect(200).body, b"same");
+    // One that a manifest needs stays.
+    let image = one.push_image("latest", 1).await;
+    let needed = one.client.delete(&one.path(&format!("blobs/{}", image.config))).await;
+    assert_refused(&needed, 409, "DENIED");
+    for wrong in ["blobs/x", "blobs/sha512:00", "blobs/sha256:AB"] {
+        assert_refused(&one.client.get(&one.path(wrong)).await, 400, "DIGEST_INVALID");
+    }
+    let other = one.send(Method::PATCH, &path, &[], Vec::new()).await;
+    assert_refused(&other, 405, "UNSUPPORTED");
+    assert_eq!(other.header("allow"), "DELETE, GET, HEAD");
+}
+
+async fn many_pushes_of_one_blob_at_once_keep_it_once(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let bytes = noise(2_500_000, 7);
+    let mut pushes = tokio::task::JoinSet::new();
+    for number in 0..6 {
+        let tool = Tool::of_root(&server, &format!("root/work/n{}", number % 3)).await;
+        let bytes = bytes.clone();
+        pushes.spawn(async move {
+            tool.push_blob(&bytes).await;
+            tool
+        });
+    }
+    while let Some(tool) = pushes.join_next().await {
+        let tool = tool.expect("a push");
+        let path = tool.path(&format!("blobs/{}", digest(&bytes)));
+        assert!(tool.client.get(&path).await.expect(200).body == bytes);
+    }
+    assert_eq!(objects(&server).await.len(), 1);
+}
+
+on_every_database![
+    a_blob_is_pulled_as_a_whole_and_in_part,
+    a_blob_of_another_repository_is_unknown_until_it_is_mounted,
+    a_blob_is_kept_once_and_removed_from_one_repository_only,
+    many_pushes_of_one_blob_at_once_keep_it_once,
+];

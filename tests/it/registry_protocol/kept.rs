@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{Tool, digest};
 use crate::support::Client;
 use crate::support::places::project;
-use crate::support::process::{Site, TOKEN, site_scenario};
+use crate::support::process::{Site, TOKEN, on_every_site};
 
 fn paths(directory: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
@@ -19,35 +19,35 @@ fn paths(directory: &Path) -> Vec<PathBuf> {
         .collect()
 }
 
-site_scenario! {
-    async fn a_restored_server_has_the_images_and_doctor_says_what_is_missing(site, kind) {
-        let server = site.serve(&[]).await;
-        project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
-        let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
-        let image = tool.push_image("latest", 1).await;
-        let copy = site.beside("copy");
-        let copy = copy.to_str().expect("UTF-8");
-        site.succeeds(&["backup", copy]).await;
-        server.stop().await;
-        site.succeeds(&["doctor"]).await;
+async fn a_restored_server_has_the_images_and_doctor_says_what_is_missing(site: Site) {
+    let server = site.serve(&[]).await;
+    project(&Client::new(&server.base, Some(TOKEN)), "work", json!({})).await;
+    let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
+    let image = tool.push_image("latest", 1).await;
+    let copy = site.beside("copy");
+    let copy = copy.to_str().expect("UTF-8");
+    site.succeeds(&["backup", copy]).await;
+    server.stop().await;
+    site.succeeds(&["doctor"]).await;
 
-        let other = Site::new(&kind).await;
-        other.succeeds(&["restore", copy]).await;
-        let server = other.serve(&[]).await;
-        let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
-        let manifest = tool.client.get(&tool.path("manifests/latest")).await.expect(200);
-        assert_eq!(manifest.header("docker-content-digest"), image.digest);
-        let layer = tool.path(&format!("blobs/{}", digest(&image.layer)));
-        assert_eq!(tool.client.get(&layer).await.expect(200).body, image.layer);
-        server.stop().await;
+    let other = site.another().await;
+    other.succeeds(&["restore", copy]).await;
+    let server = other.serve(&[]).await;
+    let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
+    let manifest = tool.client.get(&tool.path("manifests/latest")).await.expect(200);
+    assert_eq!(manifest.header("docker-content-digest"), image.digest);
+    let layer = tool.path(&format!("blobs/{}", digest(&image.layer)));
+    assert_eq!(tool.client.get(&layer).await.expect(200).body, image.layer);
+    server.stop().await;
 
-        let objects = other.data.join("objects/registry");
-        let layer = paths(&objects).into_iter().find(|path| std::fs::read(path).expect("bytes") == image.layer);
-        let layer = layer.expect("the layer");
-        std::fs::rename(&layer, layer.with_file_name("elsewhere")).expect("renaming");
-        let said = other.fails(&["doctor"]).await;
-        assert!(said.contains(&format!("blob {}: the object registry/", digest(&image.layer))), "{said}");
-        assert!(said.contains("/elsewhere: no blob has it"), "{said}");
-        other.remove().await;
-    }
+    let objects = other.data.join("objects/registry");
+    let layer = paths(&objects).into_iter().find(|path| std::fs::read(path).expect("bytes") == image.layer);
+    let layer = layer.expect("the layer");
+    std::fs::rename(&layer, layer.with_file_name("elsewhere")).expect("renaming");
+    let said = other.fails(&["doctor"]).await;
+    assert!(said.contains(&format!("blob {}: the object registry/", digest(&image.layer))), "{said}");
+    assert!(said.contains("/elsewhere: no blob has it"), "{said}");
+    other.remove().await;
 }
+
+on_every_site![a_restored_server_has_the_images_and_doctor_says_what_is_missing,];

@@ -57,10 +57,7 @@ async fn a_large_layer_is_streamed_both_ways() {
     let tool = Tool::new(&server.base, Some(("root", TOKEN)), "root/work", "*").await;
     // What a first, small exchange takes is not the question.
     let small = tool.push_blob(&vec![1; 4 << 20]).await;
-    tool.client
-        .get(&tool.path(&format!("blobs/{small}")))
-        .await
-        .expect(200);
+    tool.client.get(&tool.path(&format!("blobs/{small}"))).await.expect(200);
     let before = peak(&server);
     let mut hash = Sha256::new();
     for number in 0..megabytes {
@@ -68,18 +65,12 @@ async fn a_large_layer_is_streamed_both_ways() {
     }
     let digest = format!("sha256:{}", hex::encode(hash.finalize()));
     let location = tool.begin().await;
-    let pieces =
-        futures_util::stream::iter(0..megabytes).map(|number| Ok::<_, std::io::Error>(megabyte(number)));
-    let request = tool
-        .client
-        .request(Method::PATCH, &location)
-        .body(reqwest::Body::wrap_stream(pieces));
+    let pieces = futures_util::stream::iter(0..megabytes).map(|number| Ok::<_, std::io::Error>(megabyte(number)));
+    let request = tool.client.request(Method::PATCH, &location).body(reqwest::Body::wrap_stream(pieces));
     tool.client.send(request).await.expect(202);
     let ended = format!("{location}?digest={digest}");
     tool.send(Method::PUT, &ended, &[], Vec::new()).await.expect(201);
-    let request = tool
-        .client
-        .request(Method::GET, &tool.path(&format!("blobs/{digest}")));
+    let request = tool.client.request(Method::GET, &tool.path(&format!("blobs/{digest}")));
     let response = request.send().await.expect("an answer");
     assert_eq!(response.content_length(), Some((megabytes as u64) << 20));
     let (mut hash, mut pieces) = (Sha256::new(), response.bytes_stream());
@@ -88,10 +79,7 @@ async fn a_large_layer_is_streamed_both_ways() {
     }
     assert_eq!(format!("sha256:{}", hex::encode(hash.finalize())), digest);
     let after = peak(&server);
-    assert!(
-        after - before < MEMORY,
-        "the server took {before} kB before and {after} kB after"
-    );
+    assert!(after - before < MEMORY, "the server took {before} kB before and {after} kB after");
     // 128 megabytes a piece, and the small blob; nothing that is half.
     let kept = files(&site.data.join("objects/registry"));
     assert_eq!(kept.len(), megabytes.div_ceil(128) + 1, "{kept:?}");

@@ -37,9 +37,7 @@ pub fn digest(bytes: &[u8]) -> String {
 
 /// Bytes that differ by their seed.
 pub fn noise(count: usize, seed: usize) -> Vec<u8> {
-    (0..count)
-        .map(|n| ((n + seed) * (n % 13 + 1) % 251) as u8)
-        .collect()
+    (0..count).map(|n| ((n + seed) * (n % 13 + 1) % 251) as u8).collect()
 }
 
 /// The value of a header of HTTP's Basic scheme.
@@ -113,9 +111,7 @@ impl Tool {
 
     /// Begins an upload and answers where it goes on.
     pub async fn begin(&self) -> String {
-        let begun = self
-            .send(Method::POST, &self.path("blobs/uploads/"), &[], Vec::new())
-            .await;
+        let begun = self.send(Method::POST, &self.path("blobs/uploads/"), &[], Vec::new()).await;
         format!("/{}", begun.expect(202).header("location"))
     }
 
@@ -123,29 +119,20 @@ impl Tool {
     pub async fn push_blob(&self, bytes: &[u8]) -> String {
         let digest = digest(bytes);
         let path = self.path(&format!("blobs/uploads/?digest={digest}"));
-        self.send(Method::POST, &path, &[], bytes.to_vec())
-            .await
-            .expect(201);
+        self.send(Method::POST, &path, &[], bytes.to_vec()).await.expect(201);
         digest
     }
 
     /// Pushes a manifest.
     pub async fn push_manifest(&self, reference: &str, kind: &str, manifest: &Value) -> Answer {
         let path = self.path(&format!("manifests/{reference}"));
-        self.send(
-            Method::PUT,
-            &path,
-            &[("content-type", kind)],
-            manifest.to_string().into_bytes(),
-        )
-        .await
+        self.send(Method::PUT, &path, &[("content-type", kind)], manifest.to_string().into_bytes()).await
     }
 
     /// Pushes a small image.
     pub async fn push_image(&self, tag: &str, seed: usize) -> Image {
         let layer = noise(1_000, seed);
-        let config =
-            json!({"created": "2020-01-02T03:04:05Z", "architecture": "amd64", "os": "linux", "seed": seed});
+        let config = json!({"created": "2020-01-02T03:04:05Z", "architecture": "amd64", "os": "linux", "seed": seed});
         let config = config.to_string().into_bytes();
         let manifest = json!({
             "schemaVersion": 2,
@@ -158,12 +145,7 @@ impl Tool {
             }],
         });
         let pushed = self.push_manifest(tag, IMAGE, &manifest).await.expect(201);
-        Image {
-            digest: pushed.header("docker-content-digest").to_owned(),
-            manifest,
-            config: digest(&config),
-            layer,
-        }
+        Image { digest: pushed.header("docker-content-digest").to_owned(), manifest, config: digest(&config), layer }
     }
 }
 
@@ -179,12 +161,7 @@ pub fn code(answer: &Answer) -> String {
 /// Asserts the status and the code of an error.
 #[track_caller]
 pub fn assert_refused(answer: &Answer, status: u16, wanted: &str) {
-    assert_eq!(
-        (answer.status, code(answer).as_str()),
-        (status, wanted),
-        "{}",
-        String::from_utf8_lossy(&answer.body)
-    );
+    assert_eq!((answer.status, code(answer).as_str()), (status, wanted), "{}", String::from_utf8_lossy(&answer.body));
     assert_eq!(answer.header("docker-distribution-api-version"), "registry/2.0");
 }
 

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 
 use super::{Tool, digest};
 use crate::support::places::project;
-use crate::support::{Answer, TestServer, scenario};
+use crate::support::{Answer, TestServer, on_every_database};
 
 /// How many places one user has.
 const OF_ONE: usize = 16;
@@ -37,10 +37,7 @@ impl Part {
         let body = reqwest::Body::wrap_stream(body.boxed());
         let request = tool.client.request(Method::PATCH, &location).body(body);
         let client = tool.client.clone();
-        Self {
-            end,
-            answer: tokio::spawn(async move { client.send(request).await }),
-        }
+        Self { end, answer: tokio::spawn(async move { client.send(request).await }) }
     }
 
     /// Ends it.
@@ -58,47 +55,45 @@ async fn received(server: &TestServer, wanted: usize) {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(PATIENCE, seen)
-        .await
-        .expect("they are received");
+    tokio::time::timeout(PATIENCE, seen).await.expect("they are received");
 }
 
-scenario! {
-    async fn who_sends_slowly_keeps_nobody_else_out(server) {
-        let id = project(&server.root(), "work", json!({})).await;
-        let ada = server.person("ada").await;
-        server.enrol(id, ada.id, AccessLevel::Developer).await;
-        let credentials = Some(("ada", ada.token.as_str()));
-        let tool = Tool::new(&server.base, credentials, "root/work", "pull,push").await;
-        // Sent before, and ended below, when there is no place.
-        let (location, bytes) = (tool.begin().await, b"as a whole");
-        tool.send(Method::PATCH, &location, &[], bytes.to_vec()).await.expect(202);
-        let mut parts = Vec::new();
-        for _ in 0..OF_ONE {
-            parts.push(Part::begin(&tool, b"x").await);
-        }
-        received(&server, OF_ONE + 1).await;
-        // Of those who wait, by another token or not, none is received.
-        let other = server.token_of(ada.id, &["api"]).await;
-        let other = Tool::new(&server.base, Some(("ada", &other)), "root/work", "pull,push").await;
-        let mut waiting = Vec::new();
-        for number in 0..4 {
-            waiting.push(Part::begin(if number % 2 == 0 { &tool } else { &other }, b"y").await);
-        }
-        let ended = async {
-            let path = format!("{location}?digest={}", digest(bytes));
-            tool.send(Method::PUT, &path, &[], Vec::new()).await.expect(201);
-            // Nobody else notices.
-            Tool::of_root(&server, "root/work").await.push_blob(b"of root").await;
-        };
-        tokio::time::timeout(PATIENCE, ended).await.expect("neither waits for a place");
-        let db = server.backend.database.read();
-        let pieces = registry_pieces::Entity::find().count(db).await.expect("a count");
-        assert_eq!(pieces, OF_ONE as u64 + 2, "those who wait are not received");
-        assert!(waiting.iter_mut().all(|part| (&mut part.answer).now_or_never().is_none()));
-        // With the end of one the next begins.
-        for part in parts.into_iter().chain(waiting) {
-            part.finish().await.expect(202);
-        }
+async fn who_sends_slowly_keeps_nobody_else_out(server: TestServer) {
+    let id = project(&server.root(), "work", json!({})).await;
+    let ada = server.person("ada").await;
+    server.enrol(id, ada.id, AccessLevel::Developer).await;
+    let credentials = Some(("ada", ada.token.as_str()));
+    let tool = Tool::new(&server.base, credentials, "root/work", "pull,push").await;
+    // Sent before, and ended below, when there is no place.
+    let (location, bytes) = (tool.begin().await, b"as a whole");
+    tool.send(Method::PATCH, &location, &[], bytes.to_vec()).await.expect(202);
+    let mut parts = Vec::new();
+    for _ in 0..OF_ONE {
+        parts.push(Part::begin(&tool, b"x").await);
+    }
+    received(&server, OF_ONE + 1).await;
+    // Of those who wait, by another token or not, none is received.
+    let other = server.token_of(ada.id, &["api"]).await;
+    let other = Tool::new(&server.base, Some(("ada", &other)), "root/work", "pull,push").await;
+    let mut waiting = Vec::new();
+    for number in 0..4 {
+        waiting.push(Part::begin(if number % 2 == 0 { &tool } else { &other }, b"y").await);
+    }
+    let ended = async {
+        let path = format!("{location}?digest={}", digest(bytes));
+        tool.send(Method::PUT, &path, &[], Vec::new()).await.expect(201);
+        // Nobody else notices.
+        Tool::of_root(&server, "root/work").await.push_blob(b"of root").await;
+    };
+    tokio::time::timeout(PATIENCE, ended).await.expect("neither waits for a place");
+    let db = server.backend.database.read();
+    let pieces = registry_pieces::Entity::find().count(db).await.expect("a count");
+    assert_eq!(pieces, OF_ONE as u64 + 2, "those who wait are not received");
+    assert!(waiting.iter_mut().all(|part| (&mut part.answer).now_or_never().is_none()));
+    // With the end of one the next begins.
+    for part in parts.into_iter().chain(waiting) {
+        part.finish().await.expect(202);
     }
 }
+
+on_every_database![who_sends_slowly_keeps_nobody_else_out,];

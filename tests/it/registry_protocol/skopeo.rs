@@ -9,7 +9,7 @@ use tokio::process::Command;
 use super::{CONFIG, IMAGE, digest, noise, objects};
 use crate::support::places::project;
 use crate::support::server::ROOT_TOKEN;
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// Runs skopeo, which the tests need as they need git.
 async fn skopeo(directory: &Path, arguments: &[&str]) -> Output {
@@ -23,10 +23,7 @@ async fn skopeo(directory: &Path, arguments: &[&str]) -> Output {
         .env("REGISTRY_AUTH_FILE", directory.join("auth.json"))
         .env("NO_PROXY", "127.0.0.1")
         .kill_on_drop(true);
-    command
-        .output()
-        .await
-        .expect("skopeo (Debian: apt-get install skopeo)")
+    command.output().await.expect("skopeo (Debian: apt-get install skopeo)")
 }
 
 async fn succeeds(directory: &Path, arguments: &[&str]) -> String {
@@ -58,9 +55,7 @@ fn layout(directory: &Path, layers: usize) -> String {
         "created": "2021-02-03T04:05:06Z", "architecture": "amd64", "os": "linux", "config": {},
         "rootfs": {"type": "layers", "diff_ids": ids},
     });
-    let described = layers
-        .iter()
-        .map(|layer| typed(blob(directory, layer), "application/vnd.oci.image.layer.v1.tar"));
+    let described = layers.iter().map(|layer| typed(blob(directory, layer), "application/vnd.oci.image.layer.v1.tar"));
     let manifest = json!({
         "schemaVersion": 2,
         "mediaType": IMAGE,
@@ -79,78 +74,79 @@ fn address(server: &TestServer, name: &str) -> String {
     format!("docker://{host}/{name}")
 }
 
-scenario! {
-    async fn skopeo_pushes_looks_pulls_and_deletes(server) {
-        project(&server.root(), "work", json!({})).await;
-        let folder = tempfile::tempdir().expect("a folder");
-        let directory = folder.path();
-        let id = layout(&directory.join("image"), 3);
-        let source = format!("oci:{}", directory.join("image").display());
-        let (first, second) = (address(&server, "root/work/app:v1"), address(&server, "root/work/copy/of:v2"));
-        let credentials = format!("root:{ROOT_TOKEN}");
-        let to = ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", &credentials];
-        succeeds(directory, &[&to[..], &[&source, &first]].concat()).await;
-        let look = ["inspect", "--tls-verify=false", "--creds", &credentials];
-        let told: Value = serde_json::from_str(&succeeds(directory, &[&look[..], &[&first]].concat()).await).expect("JSON");
-        assert_eq!((&told["Digest"], &told["RepoTags"]), (&json!(id), &json!(["v1"])));
-        assert_eq!((&told["Created"], told["Layers"].as_array().map(Vec::len)), (&json!("2021-02-03T04:05:06Z"), Some(3)));
-        // From one repository to the other, where the layers are mounted.
-        let between = [&to[..], &["--src-tls-verify=false", "--src-creds", &credentials, &first, &second]].concat();
-        succeeds(directory, &between).await;
-        assert_eq!(objects(&server).await.len(), 4);
-        // Back to a directory, bit by bit the same.
-        let back = format!("oci:{}", directory.join("back").display());
-        let from = ["copy", "--preserve-digests", "--src-tls-verify=false", "--src-creds", &credentials, &second, &back];
-        succeeds(directory, &from).await;
-        let names = |name: &str| {
-            let entries = std::fs::read_dir(directory.join(name).join("blobs/sha256")).expect("a folder");
-            let mut names: Vec<String> = entries
-                .map(|entry| entry.expect("an entry"))
-                .map(|entry| (entry.file_name(), std::fs::read(entry.path()).expect("a blob")))
-                .map(|(name, bytes)| {
-                    assert_eq!(digest(&bytes)[7..], *name.to_str().expect("UTF-8"));
-                    name.to_str().expect("UTF-8").to_owned()
-                })
-                .collect();
-            names.sort_unstable();
-            names
-        };
-        assert_eq!(names("back"), names("image"));
-        let remove = ["delete", "--tls-verify=false", "--creds", &credentials, &first];
-        succeeds(directory, &remove).await;
-        assert!(!skopeo(directory, &[&look[..], &[&first]].concat()).await.status.success());
-        succeeds(directory, &[&look[..], &[&second]].concat()).await;
-    }
-
-    async fn skopeo_lists_tags_and_is_refused_without_a_right(server) {
-        let id = project(&server.root(), "work", json!({"visibility": "public"})).await;
-        let folder = tempfile::tempdir().expect("a folder");
-        let directory = folder.path();
-        layout(&directory.join("image"), 1);
-        let source = format!("oci:{}", directory.join("image").display());
-        let credentials = format!("root:{ROOT_TOKEN}");
-        for tag in ["a", "b"] {
-            let target = address(&server, &format!("root/work:{tag}"));
-            let to = ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", &credentials, &source, &target];
-            succeeds(directory, &to).await;
-        }
-        let listed = succeeds(directory, &["list-tags", "--tls-verify=false", &address(&server, "root/work")]).await;
-        let listed: Value = serde_json::from_str(&listed).expect("JSON");
-        assert_eq!(listed["Tags"], json!(["a", "b"]));
-        // A login is checked at once.
-        let host = server.base.strip_prefix("http://").expect("an address");
-        let login = ["login", "--tls-verify=false", "--username", "root", "--password"];
-        succeeds(directory, &[&login[..], &[ROOT_TOKEN, host]].concat()).await;
-        assert!(!skopeo(directory, &[&login[..], &["wrong", host]].concat()).await.status.success());
-        let stranger = server.person("stranger").await;
-        let credentials = format!("stranger:{}", stranger.token);
-        let target = address(&server, "root/work:c");
-        let to = ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", &credentials, &source, &target];
-        let refused = skopeo(directory, &to).await;
-        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
-        assert!(!refused.status.success() && said.contains("not allowed to push"), "{said}");
-        server.root().put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
-        let look = ["inspect", "--tls-verify=false", "--no-creds", &address(&server, "root/work:a")];
-        assert!(!skopeo(directory, &look).await.status.success());
-    }
+async fn skopeo_pushes_looks_pulls_and_deletes(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path();
+    let id = layout(&directory.join("image"), 3);
+    let source = format!("oci:{}", directory.join("image").display());
+    let (first, second) = (address(&server, "root/work/app:v1"), address(&server, "root/work/copy/of:v2"));
+    let credentials = format!("root:{ROOT_TOKEN}");
+    let to = ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", &credentials];
+    succeeds(directory, &[&to[..], &[&source, &first]].concat()).await;
+    let look = ["inspect", "--tls-verify=false", "--creds", &credentials];
+    let told: Value = serde_json::from_str(&succeeds(directory, &[&look[..], &[&first]].concat()).await).expect("JSON");
+    assert_eq!((&told["Digest"], &told["RepoTags"]), (&json!(id), &json!(["v1"])));
+    assert_eq!((&told["Created"], told["Layers"].as_array().map(Vec::len)), (&json!("2021-02-03T04:05:06Z"), Some(3)));
+    // From one repository to the other, where the layers are mounted.
+    let between = [&to[..], &["--src-tls-verify=false", "--src-creds", &credentials, &first, &second]].concat();
+    succeeds(directory, &between).await;
+    assert_eq!(objects(&server).await.len(), 4);
+    // Back to a directory, bit by bit the same.
+    let back = format!("oci:{}", directory.join("back").display());
+    let from = ["copy", "--preserve-digests", "--src-tls-verify=false", "--src-creds", &credentials, &second, &back];
+    succeeds(directory, &from).await;
+    let names = |name: &str| {
+        let entries = std::fs::read_dir(directory.join(name).join("blobs/sha256")).expect("a folder");
+        let mut names: Vec<String> = entries
+            .map(|entry| entry.expect("an entry"))
+            .map(|entry| (entry.file_name(), std::fs::read(entry.path()).expect("a blob")))
+            .map(|(name, bytes)| {
+                assert_eq!(digest(&bytes)[7..], *name.to_str().expect("UTF-8"));
+                name.to_str().expect("UTF-8").to_owned()
+            })
+            .collect();
+        names.sort_unstable();
+        names
+    };
+    assert_eq!(names("back"), names("image"));
+    let remove = ["delete", "--tls-verify=false", "--creds", &credentials, &first];
+    succeeds(directory, &remove).await;
+    assert!(!skopeo(directory, &[&look[..], &[&first]].concat()).await.status.success());
+    succeeds(directory, &[&look[..], &[&second]].concat()).await;
 }
+
+async fn skopeo_lists_tags_and_is_refused_without_a_right(server: TestServer) {
+    let id = project(&server.root(), "work", json!({"visibility": "public"})).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let directory = folder.path();
+    layout(&directory.join("image"), 1);
+    let source = format!("oci:{}", directory.join("image").display());
+    let credentials = format!("root:{ROOT_TOKEN}");
+    for tag in ["a", "b"] {
+        let target = address(&server, &format!("root/work:{tag}"));
+        let to =
+            ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", &credentials, &source, &target];
+        succeeds(directory, &to).await;
+    }
+    let listed = succeeds(directory, &["list-tags", "--tls-verify=false", &address(&server, "root/work")]).await;
+    let listed: Value = serde_json::from_str(&listed).expect("JSON");
+    assert_eq!(listed["Tags"], json!(["a", "b"]));
+    // A login is checked at once.
+    let host = server.base.strip_prefix("http://").expect("an address");
+    let login = ["login", "--tls-verify=false", "--username", "root", "--password"];
+    succeeds(directory, &[&login[..], &[ROOT_TOKEN, host]].concat()).await;
+    assert!(!skopeo(directory, &[&login[..], &["wrong", host]].concat()).await.status.success());
+    let stranger = server.person("stranger").await;
+    let credentials = format!("stranger:{}", stranger.token);
+    let target = address(&server, "root/work:c");
+    let to = ["copy", "--preserve-digests", "--dest-tls-verify=false", "--dest-creds", &credentials, &source, &target];
+    let refused = skopeo(directory, &to).await;
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("not allowed to push"), "{said}");
+    server.root().put(&format!("/projects/{id}"), json!({"visibility": "private"})).await.expect(200);
+    let look = ["inspect", "--tls-verify=false", "--no-creds", &address(&server, "root/work:a")];
+    assert!(!skopeo(directory, &look).await.status.success());
+}
+
+on_every_database![skopeo_pushes_looks_pulls_and_deletes, skopeo_lists_tags_and_is_refused_without_a_right,];

@@ -5,83 +5,87 @@ use serde_json::json;
 
 use super::{IMAGE, Tool, assert_refused};
 use crate::support::places::project;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn tags_are_listed_by_their_bytes_and_paged(server) {
-        project(&server.root(), "work", json!({})).await;
-        let tool = Tool::of_root(&server, "root/work").await;
-        assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
-        let image = tool.push_image("rootA", 1).await;
-        for tag in ["latest", "_x", "Zebra", "1.0", "a-b", "a.b"] {
-            tool.push_manifest(tag, IMAGE, &image.manifest).await.expect(201);
-        }
-        let sorted = ["1.0", "Zebra", "_x", "a-b", "a.b", "latest", "rootA"];
-        let all = tool.client.get(&tool.path("tags/list")).await.expect(200);
-        assert_eq!(all.json(), json!({"name": "root/work", "tags": sorted}));
-        assert_eq!(all.header("link"), "");
-        let first = tool.client.get(&tool.path("tags/list?n=3")).await.expect(200);
-        assert_eq!(first.json()["tags"], json!(sorted[..3]));
-        assert_eq!(first.header("link"), "</v2/root/work/tags/list?n=3&last=_x>; rel=\"next\"");
-        let next = tool.client.get(&tool.path("tags/list?n=3&last=_x")).await.expect(200);
-        assert_eq!(next.json()["tags"], json!(sorted[3..6]));
-        let last = tool.client.get(&tool.path("tags/list?n=3&last=latest")).await.expect(200);
-        assert_eq!((last.json()["tags"].clone(), last.header("link")), (json!(["rootA"]), ""));
-        let between = tool.client.get(&tool.path("tags/list?last=b")).await.expect(200);
-        assert_eq!(between.json()["tags"], json!(["latest", "rootA"]));
-        let none = tool.client.get(&tool.path("tags/list?n=0")).await.expect(200);
-        assert_eq!((none.json()["tags"].clone(), none.header("link")), (json!([]), ""));
-        let before = server.statements();
-        tool.client.get(&tool.path("tags/list")).await.expect(200);
-        let statements = server.statements() - before;
-        assert!(statements <= 15, "{statements}");
-        for wrong in ["x", "-1", "1.5"] {
-            let refused = tool.client.get(&tool.path(&format!("tags/list?n={wrong}"))).await;
-            assert_refused(&refused, 400, "PAGINATION_NUMBER_INVALID");
-        }
-        tool.client.head(&tool.path("tags/list")).await.expect(200);
+async fn tags_are_listed_by_their_bytes_and_paged(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let tool = Tool::of_root(&server, "root/work").await;
+    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+    let image = tool.push_image("rootA", 1).await;
+    for tag in ["latest", "_x", "Zebra", "1.0", "a-b", "a.b"] {
+        tool.push_manifest(tag, IMAGE, &image.manifest).await.expect(201);
     }
-
-    async fn a_tag_is_moved_and_removed_and_the_others_stay(server) {
-        project(&server.root(), "work", json!({})).await;
-        let tool = Tool::of_root(&server, "root/work").await;
-        let one = tool.push_image("latest", 1).await;
-        tool.push_manifest("one", IMAGE, &one.manifest).await.expect(201);
-        let two = tool.push_image("latest", 2).await;
-        let named = async |tag: &str| {
-            let found = tool.client.head(&tool.path(&format!("manifests/{tag}"))).await;
-            (found.status, found.header("docker-content-digest").to_owned())
-        };
-        assert_eq!(named("latest").await, (200, two.digest.clone()));
-        assert_eq!(named("one").await, (200, one.digest.clone()));
-        tool.client.delete(&tool.path("manifests/one")).await.expect(202);
-        assert_eq!(named("one").await.0, 404);
-        assert_eq!(named("latest").await, (200, two.digest.clone()));
-        // The manifest stays, without a tag.
-        assert_eq!(named(&one.digest).await, (200, one.digest.clone()));
-        assert_refused(&tool.client.delete(&tool.path("manifests/one")).await, 404, "MANIFEST_UNKNOWN");
-        tool.client.delete(&tool.path(&format!("manifests/{}", two.digest))).await.expect(202);
-        assert_eq!(tool.client.get(&tool.path("tags/list")).await.expect(200).json()["tags"], json!([]));
+    let sorted = ["1.0", "Zebra", "_x", "a-b", "a.b", "latest", "rootA"];
+    let all = tool.client.get(&tool.path("tags/list")).await.expect(200);
+    assert_eq!(all.json(), json!({"name": "root/work", "tags": sorted}));
+    assert_eq!(all.header("link"), "");
+    let first = tool.client.get(&tool.path("tags/list?n=3")).await.expect(200);
+    assert_eq!(first.json()["tags"], json!(sorted[..3]));
+    assert_eq!(first.header("link"), "</v2/root/work/tags/list?n=3&last=_x>; rel=\"next\"");
+    let next = tool.client.get(&tool.path("tags/list?n=3&last=_x")).await.expect(200);
+    assert_eq!(next.json()["tags"], json!(sorted[3..6]));
+    let last = tool.client.get(&tool.path("tags/list?n=3&last=latest")).await.expect(200);
+    assert_eq!((last.json()["tags"].clone(), last.header("link")), (json!(["rootA"]), ""));
+    let between = tool.client.get(&tool.path("tags/list?last=b")).await.expect(200);
+    assert_eq!(between.json()["tags"], json!(["latest", "rootA"]));
+    let none = tool.client.get(&tool.path("tags/list?n=0")).await.expect(200);
+    assert_eq!((none.json()["tags"].clone(), none.header("link")), (json!([]), ""));
+    let before = server.statements();
+    tool.client.get(&tool.path("tags/list")).await.expect(200);
+    let statements = server.statements() - before;
+    assert!(statements <= 15, "{statements}");
+    for wrong in ["x", "-1", "1.5"] {
+        let refused = tool.client.get(&tool.path(&format!("tags/list?n={wrong}"))).await;
+        assert_refused(&refused, 400, "PAGINATION_NUMBER_INVALID");
     }
-
-    async fn a_repository_that_is_deleted_is_gone_and_its_name_is_free(server) {
-        let id = project(&server.root(), "work", json!({})).await;
-        let tool = Tool::of_root(&server, "root/work").await;
-        tool.push_image("latest", 1).await;
-        let upload = tool.begin().await;
-        let db = server.backend.database.write();
-        let found = holdfast::entities::registry_repositories::of_project(id);
-        let repository = found.one(db).await.expect("rows").expect("a row");
-        assert!(repositories::begin_deletion(db, repository.id).await.expect("the database"));
-        assert!(!repositories::begin_deletion(db, repository.id).await.expect("the database"));
-        assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
-        assert_refused(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
-        // What comes meanwhile is another one, and stays.
-        tool.push_image("new", 2).await;
-        repositories::erase(&server.backend, repository.id).await.expect("the database");
-        repositories::erase(&server.backend, repository.id).await.expect("the database");
-        let tags = tool.client.get(&tool.path("tags/list")).await.expect(200).json();
-        assert_eq!(tags["tags"], json!(["new"]));
-        tool.client.get(&tool.path("manifests/new")).await.expect(200);
-    }
+    tool.client.head(&tool.path("tags/list")).await.expect(200);
 }
+
+async fn a_tag_is_moved_and_removed_and_the_others_stay(server: TestServer) {
+    project(&server.root(), "work", json!({})).await;
+    let tool = Tool::of_root(&server, "root/work").await;
+    let one = tool.push_image("latest", 1).await;
+    tool.push_manifest("one", IMAGE, &one.manifest).await.expect(201);
+    let two = tool.push_image("latest", 2).await;
+    let named = async |tag: &str| {
+        let found = tool.client.head(&tool.path(&format!("manifests/{tag}"))).await;
+        (found.status, found.header("docker-content-digest").to_owned())
+    };
+    assert_eq!(named("latest").await, (200, two.digest.clone()));
+    assert_eq!(named("one").await, (200, one.digest.clone()));
+    tool.client.delete(&tool.path("manifests/one")).await.expect(202);
+    assert_eq!(named("one").await.0, 404);
+    assert_eq!(named("latest").await, (200, two.digest.clone()));
+    // The manifest stays, without a tag.
+    assert_eq!(named(&one.digest).await, (200, one.digest.clone()));
+    assert_refused(&tool.client.delete(&tool.path("manifests/one")).await, 404, "MANIFEST_UNKNOWN");
+    tool.client.delete(&tool.path(&format!("manifests/{}", two.digest))).await.expect(202);
+    assert_eq!(tool.client.get(&tool.path("tags/list")).await.expect(200).json()["tags"], json!([]));
+}
+
+async fn a_repository_that_is_deleted_is_gone_and_its_name_is_free(server: TestServer) {
+    let id = project(&server.root(), "work", json!({})).await;
+    let tool = Tool::of_root(&server, "root/work").await;
+    tool.push_image("latest", 1).await;
+    let upload = tool.begin().await;
+    let db = server.backend.database.write();
+    let found = holdfast::entities::registry_repositories::of_project(id);
+    let repository = found.one(db).await.expect("rows").expect("a row");
+    assert!(repositories::begin_deletion(db, repository.id).await.expect("the database"));
+    assert!(!repositories::begin_deletion(db, repository.id).await.expect("the database"));
+    assert_refused(&tool.client.get(&tool.path("tags/list")).await, 404, "NAME_UNKNOWN");
+    assert_refused(&tool.client.get(&upload).await, 404, "BLOB_UPLOAD_UNKNOWN");
+    // What comes meanwhile is another one, and stays.
+    tool.push_image("new", 2).await;
+    repositories::erase(&server.backend, repository.id).await.expect("the database");
+    repositories::erase(&server.backend, repository.id).await.expect("the database");
+    let tags = tool.client.get(&tool.path("tags/list")).await.expect(200).json();
+    assert_eq!(tags["tags"], json!(["new"]));
+    tool.client.get(&tool.path("manifests/new")).await.expect(200);
+}
+
+on_every_database![
+    tags_are_listed_by_their_bytes_and_paged,
+    a_tag_is_moved_and_removed_and_the_others_stay,
+    a_repository_that_is_deleted_is_gone_and_its_name_is_free,
+];

@@ -49,11 +49,7 @@ impl Watch {
                 for (id, command) in crate::support::process::descendants(id) {
                     let own = figure(id, "RssAnon").unwrap_or_default();
                     total += own;
-                    let name = command
-                        .split(' ')
-                        .find(|word| word.contains("pack"))
-                        .unwrap_or("git")
-                        .to_owned();
+                    let name = command.split(' ').find(|word| word.contains("pack")).unwrap_or("git").to_owned();
                     let mut seen = seen.lock().unwrap();
                     let peak = seen.1.entry(name).or_default();
                     *peak = own.max(*peak);
@@ -92,33 +88,20 @@ async fn large_push_and_clone_are_streamed() {
         }
     }
     // What a first, small exchange takes is not the question.
-    work.git(&["push", "--quiet", &server.address("p"), "main:small"])
-        .await;
+    work.git(&["push", "--quiet", &server.address("p"), "main:small"]).await;
     let before = figure(server.id(), "VmHWM").unwrap();
     let watch = Watch::new(&server);
     let tip = work.commit("note", "x").await;
     work.git(&["push", "--quiet", &server.address("p"), "main"]).await;
     let clones = Work::empty();
-    clones
-        .git(&["clone", "--quiet", "--bare", &server.address("p"), "c"])
-        .await;
+    clones.git(&["clone", "--quiet", "--bare", &server.address("p"), "c"]).await;
     let (together, each) = watch.stop();
     let clone = clones.below("c");
     assert_eq!(clone.git(&["rev-parse", "main"]).await, tip);
-    let size: usize = clone
-        .git(&["cat-file", "-s", "main:noise"])
-        .await
-        .parse()
-        .unwrap();
+    let size: usize = clone.git(&["cat-file", "-s", "main:noise"]).await.parse().unwrap();
     assert_eq!(size, megabytes << 20);
     let after = figure(server.id(), "VmHWM").unwrap();
-    assert!(
-        after - before < MEMORY,
-        "the server took {before} kB before and {after} kB after"
-    );
-    assert!(
-        together > 0 && together < GIT_MEMORY,
-        "the git programs took {together} kB: {each:?}"
-    );
+    assert!(after - before < MEMORY, "the server took {before} kB before and {after} kB after");
+    assert!(together > 0 && together < GIT_MEMORY, "the git programs took {together} kB: {each:?}");
     server.stop().await;
 }

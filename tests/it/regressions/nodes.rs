@@ -18,11 +18,7 @@ async fn contend(writers: usize) {
     let mut tasks = tokio::task::JoinSet::new();
     for (number, node) in nodes.iter().enumerate() {
         for writer in 0..writers {
-            tasks.spawn(commit_all(
-                node.base.clone(),
-                format!("api-{number}-{writer}"),
-                COMMITS,
-            ));
+            tasks.spawn(commit_all(node.base.clone(), format!("api-{number}-{writer}"), COMMITS));
         }
         tasks.spawn(push_all(node.address("p"), format!("push-{number}"), COMMITS));
     }
@@ -34,17 +30,11 @@ async fn contend(writers: usize) {
         let client = Client::new(&node.base, Some(TOKEN));
         let (_guard, clone) = sound_copy(node).await;
         let head = clone.git(&["rev-parse", "main"]).await;
-        let branch = client
-            .get("/projects/root%2Fp/repository/branches/main")
-            .await
-            .expect(200);
+        let branch = client.get("/projects/root%2Fp/repository/branches/main").await.expect(200);
         assert_eq!(branch.json()["commit"]["id"], head);
         let files = clone.git(&["ls-tree", "--name-only", "main"]).await;
         assert_eq!(files.lines().count(), 1 + written, "{files}");
-        assert_eq!(
-            clone.git(&["rev-list", "--count", "main"]).await,
-            (1 + written).to_string()
-        );
+        assert_eq!(clone.git(&["rev-list", "--count", "main"]).await, (1 + written).to_string());
     }
     for node in nodes {
         node.stop().await;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::support::process::site_scenario;
+use crate::support::process::{Site, on_every_site};
 
 /// How long an answer may take at most; the server is told to take one second.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -25,12 +25,12 @@ async fn dangle(base: &str, path: &str) -> String {
     String::from_utf8_lossy(&start).into_owned()
 }
 
-site_scenario! {
-    async fn half_a_body_is_not_waited_for_longer_than_a_request_may_take(site, _kind) {
-        let server = site.serve(&["--request-timeout", "1"]).await;
-        for path in ["/users/sign_in", "/api/v4/projects?private_token=root-token-of-the-binary"] {
-            assert_eq!(dangle(&server.base, path).await, "HTTP/1.1 503", "{path}");
-        }
-        server.stop().await;
+async fn half_a_body_is_not_waited_for_longer_than_a_request_may_take(site: Site) {
+    let server = site.serve(&["--request-timeout", "1"]).await;
+    for path in ["/users/sign_in", "/api/v4/projects?private_token=root-token-of-the-binary"] {
+        assert_eq!(dangle(&server.base, path).await, "HTTP/1.1 503", "{path}");
     }
+    server.stop().await;
 }
+
+on_every_site![half_a_body_is_not_waited_for_longer_than_a_request_may_take,];

@@ -7,54 +7,54 @@ use reqwest::Method;
 use reqwest::header::HeaderValue;
 
 use crate::support::people::PASSWORD;
-use crate::support::{Answer, TestServer, scenario};
+use crate::support::{Answer, TestServer, on_every_database};
 
 /// Asks with a header of these bytes for something that is open to everybody.
 async fn ask(server: &TestServer, name: &str, value: &[u8]) -> Answer {
     let value = HeaderValue::from_bytes(value).expect("a header value");
     let client = server.anonymous();
-    client
-        .send(client.request(Method::GET, "/projects").header(name, value))
-        .await
+    client.send(client.request(Method::GET, "/projects").header(name, value)).await
 }
 
 async fn fetch(server: &TestServer, name: &str, password: &str) -> Answer {
     let encoded = STANDARD.encode(format!("{name}:{password}"));
-    let client = server
-        .anonymous()
-        .header("authorization", &format!("Basic {encoded}"));
+    let client = server.anonymous().header("authorization", &format!("Basic {encoded}"));
     let path = "//g/p.git/info/refs?service=git-upload-pack";
     client.send(client.request(Method::GET, path)).await
 }
 
-scenario! {
-    async fn token_that_is_no_text_is_refused_and_not_passed_over(server) {
-        ask(&server, "Private-Token", b"\xff\xfe").await.expect(401);
-        ask(&server, "Authorization", b"Bearer \xff").await.expect(401);
-        server.anonymous().get("/projects?private_token[]=x").await.expect(401);
-        server.anonymous().get("/projects?access_token[a]=x").await.expect(401);
-    }
-
-    async fn sudo_that_is_no_text_never_leaves_the_administrator_in_charge(server) {
-        let root = server.root();
-        let unreadable = HeaderValue::from_bytes(b"\xff").expect("a header value");
-        root.send(root.request(Method::GET, "/user").header("Sudo", unreadable)).await.expect(404);
-        root.get("/user?sudo[]=1").await.expect(404);
-    }
-
-    async fn passwords_cannot_be_guessed_through_git(server) {
-        let ann = server.person("ann").await;
-        server.give_password(&ann).await;
-        server.project_at("g/p", Visibility::Public).await;
-        fetch(&server, "ann", PASSWORD).await.expect(200);
-        for attempt in 0..10 {
-            fetch(&server, "ann", &format!("guess {attempt}")).await.expect(401);
-        }
-        let refused = fetch(&server, "ann", PASSWORD).await.expect(429);
-        let wait: u64 = refused.header("retry-after").parse().expect("seconds");
-        assert!((1..=601).contains(&wait), "{wait}");
-        // The address has failed as often, whomever it names next; a token is no guess.
-        fetch(&server, "bob", "guess").await.expect(429);
-        fetch(&server, "ann", &ann.token).await.expect(200);
-    }
+async fn token_that_is_no_text_is_refused_and_not_passed_over(server: TestServer) {
+    ask(&server, "Private-Token", b"\xff\xfe").await.expect(401);
+    ask(&server, "Authorization", b"Bearer \xff").await.expect(401);
+    server.anonymous().get("/projects?private_token[]=x").await.expect(401);
+    server.anonymous().get("/projects?access_token[a]=x").await.expect(401);
 }
+
+async fn sudo_that_is_no_text_never_leaves_the_administrator_in_charge(server: TestServer) {
+    let root = server.root();
+    let unreadable = HeaderValue::from_bytes(b"\xff").expect("a header value");
+    root.send(root.request(Method::GET, "/user").header("Sudo", unreadable)).await.expect(404);
+    root.get("/user?sudo[]=1").await.expect(404);
+}
+
+async fn passwords_cannot_be_guessed_through_git(server: TestServer) {
+    let ann = server.person("ann").await;
+    server.give_password(&ann).await;
+    server.project_at("g/p", Visibility::Public).await;
+    fetch(&server, "ann", PASSWORD).await.expect(200);
+    for attempt in 0..10 {
+        fetch(&server, "ann", &format!("guess {attempt}")).await.expect(401);
+    }
+    let refused = fetch(&server, "ann", PASSWORD).await.expect(429);
+    let wait: u64 = refused.header("retry-after").parse().expect("seconds");
+    assert!((1..=601).contains(&wait), "{wait}");
+    // The address has failed as often, whomever it names next; a token is no guess.
+    fetch(&server, "bob", "guess").await.expect(429);
+    fetch(&server, "ann", &ann.token).await.expect(200);
+}
+
+on_every_database![
+    token_that_is_no_text_is_refused_and_not_passed_over,
+    sudo_that_is_no_text_never_leaves_the_administrator_in_charge,
+    passwords_cannot_be_guessed_through_git,
+];

@@ -7,127 +7,148 @@ use crate::support::client::segment;
 use crate::support::code::Project;
 use crate::support::git::{Work, address};
 use crate::support::places::{group, join, project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn a_fork_gets_no_visibility_that_is_restricted(server) {
-        let root = server.root();
-        let source = Project::filled(&server, "source", Visibility::Public).await;
-        let ada = server.person("ada").await;
-        let fork = format!("/projects/{}/fork", source.id);
-        let restrict = async |levels: &[&str]| {
-            root.put("/application/settings", json!({"restricted_visibility_levels": levels})).await.expect(200);
-        };
-        restrict(&["public"]).await;
-        let refused = ada.client.post(&fork, json!({"visibility": "public"})).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({"visibility_level": ["public has been restricted by your administrator"]}));
-        let made = ada.client.post(&fork, json!({})).await.expect(201).json();
-        assert_eq!(made["visibility"], "internal");
-        restrict(&["public", "internal"]).await;
-        let made = ada.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(201).json();
-        assert_eq!(made["visibility"], "private");
-        restrict(&["public", "internal", "private"]).await;
-        ada.client.post(&fork, json!({"path": "c", "name": "c"})).await.expect(400);
-        // Nor by the way through a group; administrators are above it.
-        let team = group(&root, "team", json!({"visibility": "public"})).await;
-        join(&root, &format!("/groups/{team}"), ada.id, 40).await;
-        ada.client.post(&fork, json!({"namespace_id": team, "visibility": "public"})).await.expect(400);
-        let made = root.post(&fork, json!({"namespace_id": team})).await.expect(201).json();
-        assert_eq!(made["visibility"], "public");
-    }
-
-    async fn a_fork_and_a_move_count_against_the_limit_of_projects(server) {
-        let root = server.root();
-        let source = Project::filled(&server, "source", Visibility::Public).await;
-        let ada = server.person("ada").await;
-        let team = group(&root, "team", json!({})).await;
-        join(&root, &format!("/groups/{team}"), ada.id, 50).await;
-        root.put(&format!("/users/{}", ada.id), json!({"projects_limit": 1})).await.expect(200);
-        let fork = format!("/projects/{}/fork", source.id);
-        ada.client.post(&fork, json!({})).await.expect(201);
-        ada.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(403);
-        let other = project(&ada.client, "other", json!({"namespace_id": team})).await;
-        ada.client.put(&format!("/projects/{other}/transfer"), json!({"namespace": "ada"})).await.expect(403);
-        // Two at once are no way around it.
-        root.put(&format!("/users/{}", ada.id), json!({"projects_limit": 2})).await.expect(200);
-        let (first, second) = tokio::join!(
-            ada.client.post(&fork, json!({"path": "b", "name": "b"})), ada.client.post(&fork, json!({"path": "c", "name": "c"})));
-        let mut statuses = [first.status, second.status];
-        statuses.sort_unstable();
-        assert_eq!(statuses, [201, 403]);
-    }
-
-    async fn a_name_that_leads_out_of_a_tree_gets_into_no_archive(server) {
-        let root = server.root();
-        let id = project(&root, "work", json!({})).await;
-        let work = Work::new().await;
-        let blob = work.git(&["hash-object", "-w", "README"]).await;
-        let url = address(&server.base, "root", crate::support::server::ROOT_TOKEN, "root/work");
-        for name in ["..", ".", ".git", ".GIT"] {
-            let list = work.path.join("list");
-            std::fs::write(&list, format!("100644 blob {blob}\t{name}\n")).expect("a file");
-            let mktree = work.command(&["mktree"]).stdin(std::fs::File::open(&list).expect("a file")).output().await.expect("git");
-            assert!(mktree.status.success(), "{name}");
-            let tree = String::from_utf8_lossy(&mktree.stdout).trim().to_owned();
-            let commit = work.git(&["commit-tree", &tree, "-m", "Out"]).await;
-            work.fails(&["push", "--quiet", &url, &format!("{commit}:refs/heads/out")]).await;
-            let action = json!({"branch": "out", "commit_message": "x",
-                "actions": [{"action": "create", "file_path": format!("a/{name}/b"), "content": "x"}]});
-            // `./` in a path is dropped.
-            if name != "." {
-                root.post(&format!("/projects/{id}/repository/commits"), action).await.expect(400);
-            }
-        }
-        assert_eq!(root.get(&format!("/projects/{id}/repository/branches")).await.expect(200).json(), json!([]));
-    }
-
-    async fn keys_and_values_of_filters_are_texts_and_nothing_else(server) {
-        let root = server.root();
-        let id = project(&root, "work", json!({})).await;
-        root.put(&format!("/projects/{id}/custom_attributes/a"), json!({"value": "1"})).await.expect(200);
-        let ada = server.person("ada").await;
-        for list in ["/projects", &format!("/users/{}/projects", ada.id), &format!("/projects/{id}/forks")] {
-            for query in ["custom_attributes[a]=%00", "custom_attributes[a%00]=1", "custom_attributes[a][b]=1", "custom_attributes=1"] {
-                root.get(&format!("{list}?{query}")).await.expect(400);
-            }
-            for key in ["a' OR '1'='1", "a\") OR 1=1 --", "\\", "%", "_", "ä🚀"] {
-                let found = root.get(&format!("{list}?custom_attributes[{}]=1", segment(key))).await.expect(200);
-                assert_eq!(found.json(), json!([]), "{list} {key}");
-            }
-        }
-        for key in ["a%00b", "%20", &"k".repeat(300)] {
-            root.put(&format!("/projects/{id}/custom_attributes/{key}"), json!({"value": "1"})).await.expect(400);
-        }
-        root.put(&format!("/projects/{id}/custom_attributes/b"), json!({"value": "a\0b"})).await.expect(400);
-        // To everybody else they are ignored, whatever they are.
-        assert_eq!(ada.client.get("/projects?custom_attributes[a]=2&visibility=private").await.expect(200).json(), json!([]));
-    }
-
-    async fn nobody_gets_at_a_project_by_naming_it_elsewhere(server) {
-        let root = server.root();
-        let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
-        let ada = server.person("ada").await;
-        let own = project(&ada.client, "own", json!({"initialize_with_readme": true})).await;
-        let ask = async |path: String, body: serde_json::Value| {
-            let answer = ada.client.post(&path, body).await.expect(404);
-            assert_eq!(answer.message(), "404 Project Not Found", "{path}");
-        };
-        for name in [hidden.id.to_string(), segment("root/hidden"), "999999".to_owned(), segment("root/none")] {
-            ask(format!("/projects/{name}/fork"), json!({})).await;
-            ask(format!("/projects/{own}/fork/{name}"), json!({})).await;
-            ask(format!("/projects/{name}/uploads"), json!({})).await;
-            ask(format!("/projects/{name}/star"), json!({})).await;
-        }
-        for name in [json!(hidden.id), json!("root/hidden"), json!(999_999)] {
-            let start = json!({"branch": "new", "start_project": name, "start_branch": "main", "commit_message": "x",
-                "actions": [{"action": "create", "file_path": "x", "content": "x"}]});
-            ask(format!("/projects/{own}/repository/commits"), start).await;
-        }
-        let moved = ada.client.put(&format!("/projects/{}/transfer", hidden.id), json!({"namespace": "ada"})).await.expect(404);
-        assert_eq!(moved.message(), "404 Project Not Found");
-        // Its place is taken for whoever tries to make something there, and nothing else is told.
-        let squat = json!({"path": "hidden", "namespace_id": server.personal_namespace(1).await.id});
-        ada.client.post("/projects", squat).await.expect(400);
-        assert_eq!(root.get(&format!("/projects/{}", hidden.id)).await.expect(200).json()["forks_count"], 0);
-    }
+async fn a_fork_gets_no_visibility_that_is_restricted(server: TestServer) {
+    let root = server.root();
+    let source = Project::filled(&server, "source", Visibility::Public).await;
+    let ada = server.person("ada").await;
+    let fork = format!("/projects/{}/fork", source.id);
+    let restrict = async |levels: &[&str]| {
+        root.put("/application/settings", json!({"restricted_visibility_levels": levels})).await.expect(200);
+    };
+    restrict(&["public"]).await;
+    let refused = ada.client.post(&fork, json!({"visibility": "public"})).await.expect(400);
+    assert_eq!(
+        refused.json()["message"],
+        json!({"visibility_level": ["public has been restricted by your administrator"]})
+    );
+    let made = ada.client.post(&fork, json!({})).await.expect(201).json();
+    assert_eq!(made["visibility"], "internal");
+    restrict(&["public", "internal"]).await;
+    let made = ada.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(201).json();
+    assert_eq!(made["visibility"], "private");
+    restrict(&["public", "internal", "private"]).await;
+    ada.client.post(&fork, json!({"path": "c", "name": "c"})).await.expect(400);
+    // Nor by the way through a group; administrators are above it.
+    let team = group(&root, "team", json!({"visibility": "public"})).await;
+    join(&root, &format!("/groups/{team}"), ada.id, 40).await;
+    ada.client.post(&fork, json!({"namespace_id": team, "visibility": "public"})).await.expect(400);
+    let made = root.post(&fork, json!({"namespace_id": team})).await.expect(201).json();
+    assert_eq!(made["visibility"], "public");
 }
+
+async fn a_fork_and_a_move_count_against_the_limit_of_projects(server: TestServer) {
+    let root = server.root();
+    let source = Project::filled(&server, "source", Visibility::Public).await;
+    let ada = server.person("ada").await;
+    let team = group(&root, "team", json!({})).await;
+    join(&root, &format!("/groups/{team}"), ada.id, 50).await;
+    root.put(&format!("/users/{}", ada.id), json!({"projects_limit": 1})).await.expect(200);
+    let fork = format!("/projects/{}/fork", source.id);
+    ada.client.post(&fork, json!({})).await.expect(201);
+    ada.client.post(&fork, json!({"path": "b", "name": "b"})).await.expect(403);
+    let other = project(&ada.client, "other", json!({"namespace_id": team})).await;
+    ada.client.put(&format!("/projects/{other}/transfer"), json!({"namespace": "ada"})).await.expect(403);
+    // Two at once are no way around it.
+    root.put(&format!("/users/{}", ada.id), json!({"projects_limit": 2})).await.expect(200);
+    let (first, second) = tokio::join!(
+        ada.client.post(&fork, json!({"path": "b", "name": "b"})),
+        ada.client.post(&fork, json!({"path": "c", "name": "c"}))
+    );
+    let mut statuses = [first.status, second.status];
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 403]);
+}
+
+async fn a_name_that_leads_out_of_a_tree_gets_into_no_archive(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    let work = Work::new().await;
+    let blob = work.git(&["hash-object", "-w", "README"]).await;
+    let url = address(&server.base, "root", crate::support::server::ROOT_TOKEN, "root/work");
+    for name in ["..", ".", ".git", ".GIT"] {
+        let list = work.path.join("list");
+        std::fs::write(&list, format!("100644 blob {blob}\t{name}\n")).expect("a file");
+        let mktree =
+            work.command(&["mktree"]).stdin(std::fs::File::open(&list).expect("a file")).output().await.expect("git");
+        assert!(mktree.status.success(), "{name}");
+        let tree = String::from_utf8_lossy(&mktree.stdout).trim().to_owned();
+        let commit = work.git(&["commit-tree", &tree, "-m", "Out"]).await;
+        work.fails(&["push", "--quiet", &url, &format!("{commit}:refs/heads/out")]).await;
+        let action = json!({"branch": "out", "commit_message": "x",
+            "actions": [{"action": "create", "file_path": format!("a/{name}/b"), "content": "x"}]});
+        // `./` in a path is dropped.
+        if name != "." {
+            root.post(&format!("/projects/{id}/repository/commits"), action).await.expect(400);
+        }
+    }
+    assert_eq!(root.get(&format!("/projects/{id}/repository/branches")).await.expect(200).json(), json!([]));
+}
+
+async fn keys_and_values_of_filters_are_texts_and_nothing_else(server: TestServer) {
+    let root = server.root();
+    let id = project(&root, "work", json!({})).await;
+    root.put(&format!("/projects/{id}/custom_attributes/a"), json!({"value": "1"})).await.expect(200);
+    let ada = server.person("ada").await;
+    for list in ["/projects", &format!("/users/{}/projects", ada.id), &format!("/projects/{id}/forks")] {
+        for query in [
+            "custom_attributes[a]=%00",
+            "custom_attributes[a%00]=1",
+            "custom_attributes[a][b]=1",
+            "custom_attributes=1",
+        ] {
+            root.get(&format!("{list}?{query}")).await.expect(400);
+        }
+        for key in ["a' OR '1'='1", "a\") OR 1=1 --", "\\", "%", "_", "ä🚀"] {
+            let found = root.get(&format!("{list}?custom_attributes[{}]=1", segment(key))).await.expect(200);
+            assert_eq!(found.json(), json!([]), "{list} {key}");
+        }
+    }
+    for key in ["a%00b", "%20", &"k".repeat(300)] {
+        root.put(&format!("/projects/{id}/custom_attributes/{key}"), json!({"value": "1"})).await.expect(400);
+    }
+    root.put(&format!("/projects/{id}/custom_attributes/b"), json!({"value": "a\0b"})).await.expect(400);
+    // To everybody else they are ignored, whatever they are.
+    assert_eq!(
+        ada.client.get("/projects?custom_attributes[a]=2&visibility=private").await.expect(200).json(),
+        json!([])
+    );
+}
+
+async fn nobody_gets_at_a_project_by_naming_it_elsewhere(server: TestServer) {
+    let root = server.root();
+    let hidden = Project::filled(&server, "hidden", Visibility::Private).await;
+    let ada = server.person("ada").await;
+    let own = project(&ada.client, "own", json!({"initialize_with_readme": true})).await;
+    let ask = async |path: String, body: serde_json::Value| {
+        let answer = ada.client.post(&path, body).await.expect(404);
+        assert_eq!(answer.message(), "404 Project Not Found", "{path}");
+    };
+    for name in [hidden.id.to_string(), segment("root/hidden"), "999999".to_owned(), segment("root/none")] {
+        ask(format!("/projects/{name}/fork"), json!({})).await;
+        ask(format!("/projects/{own}/fork/{name}"), json!({})).await;
+        ask(format!("/projects/{name}/uploads"), json!({})).await;
+        ask(format!("/projects/{name}/star"), json!({})).await;
+    }
+    for name in [json!(hidden.id), json!("root/hidden"), json!(999_999)] {
+        let start = json!({"branch": "new", "start_project": name, "start_branch": "main", "commit_message": "x",
+            "actions": [{"action": "create", "file_path": "x", "content": "x"}]});
+        ask(format!("/projects/{own}/repository/commits"), start).await;
+    }
+    let moved =
+        ada.client.put(&format!("/projects/{}/transfer", hidden.id), json!({"namespace": "ada"})).await.expect(404);
+    assert_eq!(moved.message(), "404 Project Not Found");
+    // Its place is taken for whoever tries to make something there, and nothing else is told.
+    let squat = json!({"path": "hidden", "namespace_id": server.personal_namespace(1).await.id});
+    ada.client.post("/projects", squat).await.expect(400);
+    assert_eq!(root.get(&format!("/projects/{}", hidden.id)).await.expect(200).json()["forks_count"], 0);
+}
+
+on_every_database![
+    a_fork_gets_no_visibility_that_is_restricted,
+    a_fork_and_a_move_count_against_the_limit_of_projects,
+    a_name_that_leads_out_of_a_tree_gets_into_no_archive,
+    keys_and_values_of_filters_are_texts_and_nothing_else,
+    nobody_gets_at_a_project_by_naming_it_elsewhere,
+];

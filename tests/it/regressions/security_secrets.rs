@@ -10,9 +10,9 @@ use crate::commit_statuses::report;
 use crate::support::code::Project;
 use crate::support::git::{self, Work};
 use crate::support::places::group;
-use crate::support::process::{TOKEN, site_scenario};
+use crate::support::process::{Site, TOKEN, on_every_site};
 use crate::support::receiver::Receiver;
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 const PASSWORD: &str = "planted-pass-word-1";
 const WRONG: &str = "planted-wrong-token-2";
@@ -46,16 +46,9 @@ async fn plant(root: &Client, nobody: &Client, project: &str, group: &str) -> St
     }
     let variable = json!({ "key": "K", "value": format!("{VARIABLE}-of-pipeline") });
     let pipeline = json!({ "ref": "main", "variables": [variable] });
-    let made = root
-        .post(&format!("{project}/pipeline"), pipeline)
-        .await
-        .expect(201)
-        .json();
+    let made = root.post(&format!("{project}/pipeline"), pipeline).await.expect(201).json();
     let variables = format!("{project}/pipelines/{}/variables", made["id"]);
-    assert_eq!(
-        root.get(&variables).await.expect(200).json()[0]["value"],
-        variable["value"]
-    );
+    assert_eq!(root.get(&variables).await.expect(200).json()[0]["value"], variable["value"]);
     let twice = json!({ "ref": "main", "variables": [variable, variable] });
     refused(root, format!("{project}/pipeline"), twice).await;
     let nowhere = json!({ "ref": "nowhere", "variables": [variable] });
@@ -64,41 +57,22 @@ async fn plant(root: &Client, nobody: &Client, project: &str, group: &str) -> St
     let schedule = crate::pipeline_schedules::schedule(root, project).await;
     let schedule = format!("{project}/pipeline_schedules/{schedule}");
     let variable = json!({ "key": "K", "value": format!("{VARIABLE}-of-schedule") });
-    root.post(&format!("{schedule}/variables"), variable.clone())
-        .await
-        .expect(201);
+    root.post(&format!("{schedule}/variables"), variable.clone()).await.expect(201);
     refused(root, format!("{schedule}/variables"), variable).await;
     let body = json!({ "value": format!("{VARIABLE}-of-schedule-changed") });
-    root.put(&format!("{schedule}/variables/K"), body)
-        .await
-        .expect(200);
-    root.post(&format!("{schedule}/play"), json!({}))
-        .await
-        .expect(201);
+    root.put(&format!("{schedule}/variables/K"), body).await.expect(200);
+    root.post(&format!("{schedule}/play"), json!({})).await.expect(201);
 
     let (_, token) = crate::pipeline_triggers::trigger(root, project).await;
     let run = format!("{project}/trigger/pipeline");
     let variables = json!({ "K": format!("{VARIABLE}-of-trigger") });
     let body = json!({ "token": token, "ref": "main", "variables": variables });
     nobody.post(&run, body).await.expect(201);
-    let form = [
-        ("token", token.as_str()),
-        ("ref", "main"),
-        ("variables[K]", "planted-variable-7-in-form"),
-    ];
+    let form = [("token", token.as_str()), ("ref", "main"), ("variables[K]", "planted-variable-7-in-form")];
     nobody.post_form(&run, &form).await.expect(201);
-    nobody
-        .post(&format!("{run}?token={token}&ref=main"), json!({}))
-        .await
-        .expect(201);
+    nobody.post(&format!("{run}?token={token}&ref=main"), json!({})).await.expect(201);
     let of_ref = format!("{project}/ref/main/trigger/pipeline");
-    nobody
-        .post(
-            &format!("{of_ref}?token={token}&variables[K]={VARIABLE}-in-query"),
-            json!({}),
-        )
-        .await
-        .expect(201);
+    nobody.post(&format!("{of_ref}?token={token}&variables[K]={VARIABLE}-in-query"), json!({})).await.expect(201);
     for body in [
         json!({ "token": TRIGGER, "ref": "main", "variables": variables }),
         json!({ "token": token, "ref": "nowhere", "variables": variables }),
@@ -109,8 +83,7 @@ async fn plant(root: &Client, nobody: &Client, project: &str, group: &str) -> St
     refused(nobody, format!("{of_ref}?token={TRIGGER}"), json!({})).await;
 
     // Whoever takes the wrong one of the two files.
-    let key =
-        format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{PRIVATE_KEY}\n-----END OPENSSH PRIVATE KEY-----\n");
+    let key = format!("-----BEGIN OPENSSH PRIVATE KEY-----\n{PRIVATE_KEY}\n-----END OPENSSH PRIVATE KEY-----\n");
     let body = json!({ "title": "deployer", "key": key });
     refused(root, format!("{project}/deploy_keys"), body.clone()).await;
     refused(root, "/user/keys".to_owned(), body).await;
@@ -122,117 +95,105 @@ async fn everything_kept(server: &TestServer) -> String {
     let db = server.backend.database.read();
     let backend = db.get_database_backend();
     let texts = async |sql: String| -> Vec<String> {
-        let rows = db
-            .query_all_raw(Statement::from_string(backend, sql))
-            .await
-            .expect("rows");
+        let rows = db.query_all_raw(Statement::from_string(backend, sql)).await.expect("rows");
         let text = |row: &QueryResult| row.try_get::<Option<String>>("", "line").expect("a text");
         rows.iter().filter_map(text).collect()
     };
     let mut kept = String::new();
     if backend == DatabaseBackend::Postgres {
-        for table in
-            texts("SELECT tablename::text AS line FROM pg_tables WHERE schemaname = 'public'".to_owned())
-                .await
+        for table in texts("SELECT tablename::text AS line FROM pg_tables WHERE schemaname = 'public'".to_owned()).await
         {
-            kept.push_str(
-                &texts(format!("SELECT t::text AS line FROM \"{table}\" t"))
-                    .await
-                    .join("\n"),
-            );
+            kept.push_str(&texts(format!("SELECT t::text AS line FROM \"{table}\" t")).await.join("\n"));
         }
     } else {
         for table in texts("SELECT name AS line FROM sqlite_master WHERE type = 'table'".to_owned()).await {
-            let columns = texts(format!(
-                "SELECT 'quote(\"' || name || '\")' AS line FROM pragma_table_info('{table}')"
-            ))
-            .await;
-            kept.push_str(
-                &texts(format!(
-                    "SELECT {} AS line FROM \"{table}\"",
-                    columns.join(" || ")
-                ))
-                .await
-                .join("\n"),
-            );
+            let columns =
+                texts(format!("SELECT 'quote(\"' || name || '\")' AS line FROM pragma_table_info('{table}')")).await;
+            kept.push_str(&texts(format!("SELECT {} AS line FROM \"{table}\"", columns.join(" || "))).await.join("\n"));
         }
     }
     kept
 }
 
-scenario! {
-    async fn no_secret_of_pipelines_is_kept_in_the_clear_or_told_to_hooks(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "planted", Visibility::Private).await;
-        let (place, team) = (format!("/projects/{}", project.id), format!("/groups/{}", group(&root, "team", json!({})).await));
-        let mut receiver = Receiver::start().await;
-        let hook = json!({
-            "url": receiver.url, "push_events": true, "tag_push_events": true, "issues_events": true, "note_events": true,
-            "merge_requests_events": true, "job_events": true, "pipeline_events": true,
-        });
-        root.post(&format!("{place}/hooks"), hook).await.expect(201);
-        let token = plant(&root, &server.anonymous(), &place, &team).await;
-        report(&root, project.id, &project.id("main"), json!({ "state": "failed", "ref": "main", "name": "planned-build" })).await;
-        server.finish_jobs().await;
-        let told = receiver.rest();
-        assert!(told.len() >= 7, "{}", told.len());
-        let told = format!("{told:?}");
-        assert!(told.contains("planned-build"));
-        let mut listed = String::new();
-        for path in ["/events", "/users/1/events", &format!("{place}/events"), &format!("{place}/pipelines"), "/deploy_keys"] {
-            listed.push_str(&root.get(path).await.expect(200).text());
+async fn no_secret_of_pipelines_is_kept_in_the_clear_or_told_to_hooks(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "planted", Visibility::Private).await;
+    let (place, team) =
+        (format!("/projects/{}", project.id), format!("/groups/{}", group(&root, "team", json!({})).await));
+    let mut receiver = Receiver::start().await;
+    let hook = json!({
+        "url": receiver.url, "push_events": true, "tag_push_events": true, "issues_events": true, "note_events": true,
+        "merge_requests_events": true, "job_events": true, "pipeline_events": true,
+    });
+    root.post(&format!("{place}/hooks"), hook).await.expect(201);
+    let token = plant(&root, &server.anonymous(), &place, &team).await;
+    report(
+        &root,
+        project.id,
+        &project.id("main"),
+        json!({ "state": "failed", "ref": "main", "name": "planned-build" }),
+    )
+    .await;
+    server.finish_jobs().await;
+    let told = receiver.rest();
+    assert!(told.len() >= 7, "{}", told.len());
+    let told = format!("{told:?}");
+    assert!(told.contains("planned-build"));
+    let mut listed = String::new();
+    for path in
+        ["/events", "/users/1/events", &format!("{place}/events"), &format!("{place}/pipelines"), "/deploy_keys"]
+    {
+        listed.push_str(&root.get(path).await.expect(200).text());
+    }
+    let kept = everything_kept(&server).await;
+    assert!(kept.contains("planned-build") && kept.contains("nightly"));
+    for secret in [VARIABLE, TRIGGER, PRIVATE_KEY, &token] {
+        for (place, text) in [("the hooks", &told), ("lists", &listed), ("the database", &kept)] {
+            assert!(!text.contains(secret), "{secret} is in {place}");
         }
-        let kept = everything_kept(&server).await;
-        assert!(kept.contains("planned-build") && kept.contains("nightly"));
-        for secret in [VARIABLE, TRIGGER, PRIVATE_KEY, &token] {
-            for (place, text) in [("the hooks", &told), ("lists", &listed), ("the database", &kept)] {
-                assert!(!text.contains(secret), "{secret} is in {place}");
-            }
-            // Nor as the bytes of it.
-            assert!(!kept.to_lowercase().contains(&hex::encode(secret)), "{secret} is in the database");
-        }
+        // Nor as the bytes of it.
+        assert!(!kept.to_lowercase().contains(&hex::encode(secret)), "{secret} is in the database");
     }
 }
 
-site_scenario! {
-    async fn no_secret_reaches_the_log(site, _kind) {
-        let log = site.beside("log");
-        let server = site.serve_logging(&log).await;
-        let root = Client::new(&server.base, Some(TOKEN));
-        let new = json!({ "email": "ann@example.com", "username": "ann", "name": "Ann", "password": PASSWORD });
-        root.post("/users", new).await.expect(201);
-        let made = root
-            .post("/users/2/impersonation_tokens", json!({ "name": "t", "scopes": ["api"] }))
-            .await
-            .expect(201);
-        let given = made.json()["token"].as_str().expect("a token").to_owned();
-        Client::new(&server.base, Some(&given)).get("/user").await.expect(200);
-        let nobody = Client::new(&server.base, None);
-        Client::new(&server.base, Some(WRONG)).get("/user").await.expect(401);
-        for name in ["private_token", "access_token"] {
-            nobody.get(&format!("/user?{name}={QUERIED}")).await.expect(401);
-        }
-        let listed = nobody.get(&format!("/projects?private_token={given}")).await.expect(200);
-        assert!(!listed.header("link").contains(&given));
-        let form = nobody
-            .clone()
-            .header("cookie", &format!("_service_session={COOKIE}; _service_sign_in={COOKIE}"));
-        form.send(form.request(Method::POST, "//users/sign_in").form(&[("login", "ann"), ("password", TYPED)]))
-            .await
-            .expect(403);
-        let work = Work::new().await;
-        site.import("p", &work.path).await;
-        work.git(&["push", "--quiet", &server.address("p"), "main:other"]).await;
-        let address = git::address(&server.base, "root", BASIC, "root/p");
-        work.fails(&["push", "--quiet", &address, "main:more"]).await;
-        let team = group(&root, "team", json!({})).await;
-        let trigger = plant(&root, &nobody, "/projects/root%2Fp", &format!("/groups/{team}")).await;
-        server.stop().await;
-        let said = std::fs::read_to_string(&log).expect("a log");
-        assert!(said.contains("/api/v4/users"), "the log tells of the requests");
-        for secret in [TOKEN, PASSWORD, WRONG, QUERIED, TYPED, BASIC, COOKIE, VARIABLE, TRIGGER, PRIVATE_KEY, &trigger, &given] {
-            let leak = said.lines().find(|line| line.contains(secret));
-            assert_eq!(leak, None, "{secret} is in the log");
-        }
+on_every_database![no_secret_of_pipelines_is_kept_in_the_clear_or_told_to_hooks,];
+
+async fn no_secret_reaches_the_log(site: Site) {
+    let log = site.beside("log");
+    let server = site.serve_logging(&log).await;
+    let root = Client::new(&server.base, Some(TOKEN));
+    let new = json!({ "email": "ann@example.com", "username": "ann", "name": "Ann", "password": PASSWORD });
+    root.post("/users", new).await.expect(201);
+    let made = root.post("/users/2/impersonation_tokens", json!({ "name": "t", "scopes": ["api"] })).await.expect(201);
+    let given = made.json()["token"].as_str().expect("a token").to_owned();
+    Client::new(&server.base, Some(&given)).get("/user").await.expect(200);
+    let nobody = Client::new(&server.base, None);
+    Client::new(&server.base, Some(WRONG)).get("/user").await.expect(401);
+    for name in ["private_token", "access_token"] {
+        nobody.get(&format!("/user?{name}={QUERIED}")).await.expect(401);
+    }
+    let listed = nobody.get(&format!("/projects?private_token={given}")).await.expect(200);
+    assert!(!listed.header("link").contains(&given));
+    let form = nobody.clone().header("cookie", &format!("_service_session={COOKIE}; _service_sign_in={COOKIE}"));
+    form.send(form.request(Method::POST, "//users/sign_in").form(&[("login", "ann"), ("password", TYPED)]))
+        .await
+        .expect(403);
+    let work = Work::new().await;
+    site.import("p", &work.path).await;
+    work.git(&["push", "--quiet", &server.address("p"), "main:other"]).await;
+    let address = git::address(&server.base, "root", BASIC, "root/p");
+    work.fails(&["push", "--quiet", &address, "main:more"]).await;
+    let team = group(&root, "team", json!({})).await;
+    let trigger = plant(&root, &nobody, "/projects/root%2Fp", &format!("/groups/{team}")).await;
+    server.stop().await;
+    let said = std::fs::read_to_string(&log).expect("a log");
+    assert!(said.contains("/api/v4/users"), "the log tells of the requests");
+    for secret in
+        [TOKEN, PASSWORD, WRONG, QUERIED, TYPED, BASIC, COOKIE, VARIABLE, TRIGGER, PRIVATE_KEY, &trigger, &given]
+    {
+        let leak = said.lines().find(|line| line.contains(secret));
+        assert_eq!(leak, None, "{secret} is in the log");
     }
 }
+
+on_every_site![no_secret_reaches_the_log,];

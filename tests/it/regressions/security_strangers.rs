@@ -9,7 +9,7 @@ use holdfast::policy::On;
 use reqwest::Method;
 
 use crate::support::client::segment;
-use crate::support::{Answer, Client, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 fn seen(answer: &Answer) -> (u16, String, BTreeSet<String>) {
     let names = answer.headers.keys().map(ToString::to_string).collect();
@@ -30,41 +30,44 @@ async fn ask(client: &Client, template: &str, method: &str, query: &[(&str, &str
     client.send(request.query(query)).await
 }
 
-scenario! {
-    async fn every_read_of_a_private_project_answers_as_for_an_absent_one(server) {
-        server.project_at("g/hidden", Visibility::Private).await;
-        let ann = server.person("ann").await;
-        let mut compared = 0;
-        for client in [server.anonymous(), server.with_token(&ann.token)] {
-            let reads = OPERATIONS.iter().filter(|operation| operation.is_read() && operation.access.on == On::Project);
-            for operation in reads {
-                let query: Vec<_> = operation
-                    .parameters
-                    .iter()
-                    .filter(|one| one.place == Place::Query && one.required)
-                    .map(|one| (one.name, if matches!(one.shape, Shape::List { .. }) { "" } else { "main" }))
-                    .collect();
-                let hidden = ask(&client, operation.path, operation.method, &query, "g/hidden").await;
-                let absent = ask(&client, operation.path, operation.method, &query, "g/absent").await;
-                assert_eq!(seen(&hidden), seen(&absent), "{}", operation.id);
-                assert!(hidden.status >= 400, "{} answered {}", operation.id, hidden.status);
-                compared += 1;
-            }
+async fn every_read_of_a_private_project_answers_as_for_an_absent_one(server: TestServer) {
+    server.project_at("g/hidden", Visibility::Private).await;
+    let ann = server.person("ann").await;
+    let mut compared = 0;
+    for client in [server.anonymous(), server.with_token(&ann.token)] {
+        let reads = OPERATIONS.iter().filter(|operation| operation.is_read() && operation.access.on == On::Project);
+        for operation in reads {
+            let query: Vec<_> = operation
+                .parameters
+                .iter()
+                .filter(|one| one.place == Place::Query && one.required)
+                .map(|one| (one.name, if matches!(one.shape, Shape::List { .. }) { "" } else { "main" }))
+                .collect();
+            let hidden = ask(&client, operation.path, operation.method, &query, "g/hidden").await;
+            let absent = ask(&client, operation.path, operation.method, &query, "g/absent").await;
+            assert_eq!(seen(&hidden), seen(&absent), "{}", operation.id);
+            assert!(hidden.status >= 400, "{} answered {}", operation.id, hidden.status);
+            compared += 1;
         }
-        assert!(compared > 20, "{compared}");
     }
+    assert!(compared > 20, "{compared}");
+}
 
-    async fn git_names_no_header_for_private_projects_that_absent_ones_lack(server) {
-        server.project_at("g/hidden", Visibility::Private).await;
-        let ann = server.person("ann").await;
-        for client in [server.anonymous(), server.with_token(&ann.token)] {
-            for service in ["git-upload-pack", "git-receive-pack"] {
-                let of = |project: &str| format!("//{project}.git/info/refs?service={service}");
-                let hidden = client.send(client.request(Method::GET, &of("g/hidden"))).await;
-                let absent = client.send(client.request(Method::GET, &of("g/absent"))).await;
-                assert_eq!(seen(&hidden), seen(&absent));
-                assert_eq!(hidden.status, 401);
-            }
+async fn git_names_no_header_for_private_projects_that_absent_ones_lack(server: TestServer) {
+    server.project_at("g/hidden", Visibility::Private).await;
+    let ann = server.person("ann").await;
+    for client in [server.anonymous(), server.with_token(&ann.token)] {
+        for service in ["git-upload-pack", "git-receive-pack"] {
+            let of = |project: &str| format!("//{project}.git/info/refs?service={service}");
+            let hidden = client.send(client.request(Method::GET, &of("g/hidden"))).await;
+            let absent = client.send(client.request(Method::GET, &of("g/absent"))).await;
+            assert_eq!(seen(&hidden), seen(&absent));
+            assert_eq!(hidden.status, 401);
         }
     }
 }
+
+on_every_database![
+    every_read_of_a_private_project_answers_as_for_an_absent_one,
+    git_names_no_header_for_private_projects_that_absent_ones_lack,
+];

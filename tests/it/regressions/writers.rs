@@ -29,9 +29,7 @@ pub fn http() -> reqwest::Client {
 /// A whole copy that Git finds nothing wrong with.
 pub async fn sound_copy(server: &Process) -> (Work, Work) {
     let clones = Work::empty();
-    clones
-        .git(&["clone", "--quiet", "--bare", &server.address("p"), "c"])
-        .await;
+    clones.git(&["clone", "--quiet", "--bare", &server.address("p"), "c"]).await;
     let clone = clones.below("c");
     clone.git(&["fsck", "--full"]).await;
     (clones, clone)
@@ -42,10 +40,7 @@ pub async fn commit_all(base: String, name: String, count: usize) {
     let http = http();
     for number in 0..count {
         let mut refused = 0;
-        while commit(&http, &base, "main", &format!("{name}-{number}"))
-            .await
-            .is_none()
-        {
+        while commit(&http, &base, "main", &format!("{name}-{number}")).await.is_none() {
             refused += 1;
             assert!(refused < 50, "no commit gets through");
         }
@@ -60,17 +55,10 @@ pub async fn push_all(address: String, name: String, count: usize) {
     for number in 0..count {
         clone.commit(&format!("{name}-{number}"), "x").await;
         let mut refused = 0;
-        while !clone
-            .run(&["push", "--quiet", "origin", "main"])
-            .await
-            .status
-            .success()
-        {
+        while !clone.run(&["push", "--quiet", "origin", "main"]).await.status.success() {
             refused += 1;
             assert!(refused < 200, "no push gets through");
-            clone
-                .git(&["pull", "--quiet", "--rebase", "origin", "main"])
-                .await;
+            clone.git(&["pull", "--quiet", "--rebase", "origin", "main"]).await;
         }
     }
 }

@@ -6,29 +6,15 @@ use std::process::{Command, Stdio};
 use holdfast::entities::Visibility;
 
 use crate::support::code::Project;
-use crate::support::{Answer, scenario};
+use crate::support::{Answer, TestServer, on_every_database};
 
 /// The paths in a tar archive, sorted.
 fn tar_paths(bytes: &[u8], flags: &str) -> Vec<String> {
-    let mut child = Command::new("tar")
-        .arg(flags)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("tar");
-    child
-        .stdin
-        .take()
-        .expect("stdin")
-        .write_all(bytes)
-        .expect("all of the archive");
+    let mut child = Command::new("tar").arg(flags).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("tar");
+    child.stdin.take().expect("stdin").write_all(bytes).expect("all of the archive");
     let output = child.wait_with_output().expect("output");
     assert!(output.status.success(), "tar refuses the archive");
-    let mut paths: Vec<String> = String::from_utf8(output.stdout)
-        .expect("UTF-8")
-        .lines()
-        .map(str::to_owned)
-        .collect();
+    let mut paths: Vec<String> = String::from_utf8(output.stdout).expect("UTF-8").lines().map(str::to_owned).collect();
     paths.sort();
     paths
 }
@@ -37,66 +23,68 @@ fn tar_paths(bytes: &[u8], flags: &str) -> Vec<String> {
 fn check(answer: &Answer, name: &str) {
     assert_eq!(answer.header("Content-Type"), "application/octet-stream");
     let disposition = answer.header("Content-Disposition");
-    assert!(
-        disposition.starts_with(&format!("attachment; filename=\"{name}\"")),
-        "{disposition}"
-    );
+    assert!(disposition.starts_with(&format!("attachment; filename=\"{name}\"")), "{disposition}");
 }
 
-scenario! {
-    async fn an_archive_holds_the_files_of_the_default_branch(server) {
-        let project = Project::filled(&server, "engine", Visibility::Public).await;
-        let id = project.id("main");
-        let answer = server.anonymous().get(&project.url("/archive")).await.expect(200);
-        check(&answer, &format!("engine-main-{id}.tar.gz"));
-        let paths = tar_paths(&answer.body, "-tz");
-        let root = format!("engine-main-{id}/");
-        assert_eq!(paths[0], root);
-        assert!(paths.contains(&format!("{root}docs/deep/note.txt")), "{paths:?}");
-        assert!(paths.iter().all(|path| path.starts_with(&root)), "{paths:?}");
-    }
+async fn an_archive_holds_the_files_of_the_default_branch(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let id = project.id("main");
+    let answer = server.anonymous().get(&project.url("/archive")).await.expect(200);
+    check(&answer, &format!("engine-main-{id}.tar.gz"));
+    let paths = tar_paths(&answer.body, "-tz");
+    let root = format!("engine-main-{id}/");
+    assert_eq!(paths[0], root);
+    assert!(paths.contains(&format!("{root}docs/deep/note.txt")), "{paths:?}");
+    assert!(paths.iter().all(|path| path.starts_with(&root)), "{paths:?}");
+}
 
-    async fn an_archive_is_made_of_any_ref_in_any_format(server) {
-        let project = Project::filled(&server, "engine", Visibility::Public).await;
-        project.git(&["tag", "-a", "-m", "One", "v1.0", "feature/x"]);
-        let id = project.id("feature/x");
-        for (path, name) in [
-            ("/archive?format=tar&sha=feature%2Fx".to_owned(), format!("engine-feature-x-{id}.tar")),
-            ("/archive.tar?sha=v1.0".to_owned(), format!("engine-v1.0-{id}.tar")),
-            (format!("/archive.tar?sha={id}"), format!("engine-{id}.tar")),
-        ] {
-            let answer = server.anonymous().get(&project.url(&path)).await.expect(200);
-            check(&answer, &name);
-            let root = name.strip_suffix(".tar").expect("a tar archive");
-            assert!(tar_paths(&answer.body, "-t").contains(&format!("{root}/x.txt")), "{path}");
-        }
-        let zipped = server.anonymous().get(&project.url("/archive.zip?sha=v1.0")).await.expect(200);
-        check(&zipped, &format!("engine-v1.0-{id}.zip"));
-        assert!(zipped.body.starts_with(b"PK\x03\x04"));
-        let packed = server.anonymous().get(&project.url("/archive.tar.gz?sha=v1.0")).await.expect(200);
-        assert!(tar_paths(&packed.body, "-tz").contains(&format!("engine-v1.0-{id}/x.txt")));
-        server.anonymous().head(&project.url("/archive.zip")).await.expect(200);
+async fn an_archive_is_made_of_any_ref_in_any_format(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    project.git(&["tag", "-a", "-m", "One", "v1.0", "feature/x"]);
+    let id = project.id("feature/x");
+    for (path, name) in [
+        ("/archive?format=tar&sha=feature%2Fx".to_owned(), format!("engine-feature-x-{id}.tar")),
+        ("/archive.tar?sha=v1.0".to_owned(), format!("engine-v1.0-{id}.tar")),
+        (format!("/archive.tar?sha={id}"), format!("engine-{id}.tar")),
+    ] {
+        let answer = server.anonymous().get(&project.url(&path)).await.expect(200);
+        check(&answer, &name);
+        let root = name.strip_suffix(".tar").expect("a tar archive");
+        assert!(tar_paths(&answer.body, "-t").contains(&format!("{root}/x.txt")), "{path}");
     }
+    let zipped = server.anonymous().get(&project.url("/archive.zip?sha=v1.0")).await.expect(200);
+    check(&zipped, &format!("engine-v1.0-{id}.zip"));
+    assert!(zipped.body.starts_with(b"PK\x03\x04"));
+    let packed = server.anonymous().get(&project.url("/archive.tar.gz?sha=v1.0")).await.expect(200);
+    assert!(tar_paths(&packed.body, "-tz").contains(&format!("engine-v1.0-{id}/x.txt")));
+    server.anonymous().head(&project.url("/archive.zip")).await.expect(200);
+}
 
-    async fn a_format_that_is_not_known_is_refused(server) {
-        let project = Project::filled(&server, "engine", Visibility::Public).await;
-        for path in ["/archive?format=rar", "/archive.rar", "/archive.zip?sha=%00", "/archive?sha=%FF"] {
-            server.anonymous().get(&project.url(path)).await.expect(400);
-        }
-    }
-
-    async fn a_ref_that_names_nothing_has_no_archive(server) {
-        let project = Project::filled(&server, "engine", Visibility::Public).await;
-        let empty = Project::empty(&server, "empty", Visibility::Public).await;
-        let long = "x".repeat(300);
-        for revision in ["none", "--output=x", "a..b", &long] {
-            for path in ["/archive?sha=", "/archive.zip?sha="] {
-                let answer = server.anonymous().get(&project.url(&format!("{path}{revision}"))).await.expect(404);
-                assert_eq!(answer.message(), "404 File Not Found", "{revision}");
-            }
-        }
-        for path in ["/archive", "/archive.tar"] {
-            assert_eq!(server.anonymous().get(&empty.url(path)).await.expect(404).message(), "404 File Not Found");
-        }
+async fn a_format_that_is_not_known_is_refused(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    for path in ["/archive?format=rar", "/archive.rar", "/archive.zip?sha=%00", "/archive?sha=%FF"] {
+        server.anonymous().get(&project.url(path)).await.expect(400);
     }
 }
+
+async fn a_ref_that_names_nothing_has_no_archive(server: TestServer) {
+    let project = Project::filled(&server, "engine", Visibility::Public).await;
+    let empty = Project::empty(&server, "empty", Visibility::Public).await;
+    let long = "x".repeat(300);
+    for revision in ["none", "--output=x", "a..b", &long] {
+        for path in ["/archive?sha=", "/archive.zip?sha="] {
+            let answer = server.anonymous().get(&project.url(&format!("{path}{revision}"))).await.expect(404);
+            assert_eq!(answer.message(), "404 File Not Found", "{revision}");
+        }
+    }
+    for path in ["/archive", "/archive.tar"] {
+        assert_eq!(server.anonymous().get(&empty.url(path)).await.expect(404).message(), "404 File Not Found");
+    }
+}
+
+on_every_database![
+    an_archive_holds_the_files_of_the_default_branch,
+    an_archive_is_made_of_any_ref_in_any_format,
+    a_format_that_is_not_known_is_refused,
+    a_ref_that_names_nothing_has_no_archive,
+];

@@ -39,9 +39,7 @@ impl Provider {
 
     pub fn with_token(server: &TestServer, group: i64, path: &str, token: String) -> Self {
         Self {
-            client: server
-                .anonymous()
-                .header("Authorization", &format!("Bearer {token}")),
+            client: server.anonymous().header("Authorization", &format!("Bearer {token}")),
             token,
             group,
             base: format!("//api/scim/v2/groups/{}", segment(path)),
@@ -83,8 +81,7 @@ impl Provider {
         let body = json!({
             "schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"], "Operations": operations,
         });
-        self.send(Method::PATCH, &format!("/Users/{}", segment(uid)), &body)
-            .await
+        self.send(Method::PATCH, &format!("/Users/{}", segment(uid)), &body).await
     }
 
     pub async fn delete(&self, uid: &str) -> Answer {
@@ -100,10 +97,7 @@ impl Provider {
 
     /// The role of a user as a member of the group, if they are one.
     pub async fn role(&self, server: &TestServer, user: i64) -> Option<i64> {
-        let member = server
-            .root()
-            .get(&format!("/groups/{}/members/{user}", self.group))
-            .await;
+        let member = server.root().get(&format!("/groups/{}/members/{user}", self.group)).await;
         (member.status == 200).then(|| member.json()["access_level"].as_i64().expect("a role"))
     }
 }
@@ -123,28 +117,19 @@ pub fn wish(name: &str) -> Value {
 
 /// Switches the single sign-on of a group on.
 pub async fn enable(owner: &Client, group: i64) {
-    let enabled = owner
-        .put(&format!("/groups/{group}/saml"), json!({ "enabled": true }))
-        .await;
+    let enabled = owner.put(&format!("/groups/{group}/saml"), json!({ "enabled": true })).await;
     enabled.expect(200);
 }
 
 /// Makes the SCIM token of a group.
 pub async fn token(owner: &Client, group: i64) -> String {
-    let made = owner
-        .post(&format!("/groups/{group}/scim_token"), json!({}))
-        .await
-        .expect(201);
+    let made = owner.post(&format!("/groups/{group}/scim_token"), json!({})).await.expect(201);
     made.json()["token"].as_str().expect("a token").to_owned()
 }
 
 /// The number of the account of this name, if there is one.
 pub async fn account(server: &TestServer, username: &str) -> Option<i64> {
-    let found = server
-        .root()
-        .get(&format!("/users?username={username}"))
-        .await
-        .expect(200);
+    let found = server.root().get(&format!("/users?username={username}")).await.expect(200);
     found.json()[0]["id"].as_i64()
 }
 
@@ -153,10 +138,7 @@ pub async fn account(server: &TestServer, username: &str) -> Option<i64> {
 pub fn refusal(answer: &Answer) -> (u16, Value, String) {
     assert_eq!(answer.header("content-type"), "application/scim+json");
     let body = answer.json();
-    assert_eq!(
-        body["schemas"],
-        json!(["urn:ietf:params:scim:api:messages:2.0:Error"])
-    );
+    assert_eq!(body["schemas"], json!(["urn:ietf:params:scim:api:messages:2.0:Error"]));
     assert_eq!(body["status"], json!(answer.status.to_string()));
     assert_eq!(body["message"], body["detail"]);
     let detail = body["detail"].as_str().expect("a text").to_owned();

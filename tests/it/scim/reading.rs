@@ -4,211 +4,249 @@ use serde_json::{Value, json};
 
 use super::{Provider, account, refusal, wish};
 use crate::support::client::segment;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
 fn numbers(list: &Value) -> (i64, i64, i64, usize) {
     let number = |field: &str| list[field].as_i64().expect("a number");
     let users = list["Resources"].as_array().expect("a list").len();
-    (
-        number("totalResults"),
-        number("itemsPerPage"),
-        number("startIndex"),
-        users,
-    )
+    (number("totalResults"), number("itemsPerPage"), number("startIndex"), users)
 }
 
-scenario! {
-    async fn a_user_is_shown_with_all_fields(server) {
-        let provider = Provider::of(&server, "engines").await;
-        let created = provider.create(&wish("ada")).await.expect(201);
-        let user = provider.user("uid-ada").await.expect(200);
-        assert_eq!(user.header("content-type"), "application/scim+json");
-        assert_eq!(user.json(), created.json());
-        let location = format!("{}/api/scim/v2/groups/engines/Users/uid-ada", server.base);
-        assert_eq!(created.header("location"), location);
-        let mut shown = user.json();
-        let meta = shown["meta"].take();
-        assert_eq!((&meta["resourceType"], &meta["location"]), (&json!("User"), &json!(location)));
-        let wanted = json!({
-            "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "id": "uid-ada", "externalId": "uid-ada",
-            "userName": "ada", "displayName": "Name of ada", "name.formatted": "Name of ada",
-            "name": { "formatted": "Name of ada" }, "active": true,
-            "emails": [{ "type": "work", "value": "ada@example.org", "primary": true }], "meta": null,
-        });
-        assert_eq!(shown, wanted);
-    }
+async fn a_user_is_shown_with_all_fields(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let created = provider.create(&wish("ada")).await.expect(201);
+    let user = provider.user("uid-ada").await.expect(200);
+    assert_eq!(user.header("content-type"), "application/scim+json");
+    assert_eq!(user.json(), created.json());
+    let location = format!("{}/api/scim/v2/groups/engines/Users/uid-ada", server.base);
+    assert_eq!(created.header("location"), location);
+    let mut shown = user.json();
+    let meta = shown["meta"].take();
+    assert_eq!((&meta["resourceType"], &meta["location"]), (&json!("User"), &json!(location)));
+    let wanted = json!({
+        "schemas": ["urn:ietf:params:scim:schemas:core:2.0:User"], "id": "uid-ada", "externalId": "uid-ada",
+        "userName": "ada", "displayName": "Name of ada", "name.formatted": "Name of ada",
+        "name": { "formatted": "Name of ada" }, "active": true,
+        "emails": [{ "type": "work", "value": "ada@example.org", "primary": true }], "meta": null,
+    });
+    assert_eq!(shown, wanted);
+}
 
-    async fn pages_begin_and_end_where_they_are_asked_to(server) {
-        let provider = Provider::of(&server, "engines").await;
-        assert_eq!(numbers(&provider.list(&[]).await.expect(200).json()), (0, 0, 1, 0));
-        for number in 0..23 {
-            provider.provision(&server, &format!("user{number:02}")).await;
-        }
-        for (query, wanted) in [
-            (vec![], (23, 20, 1, 20)),
-            (vec![("startIndex", "21")], (23, 3, 21, 3)),
-            (vec![("startIndex", "24")], (23, 0, 24, 0)),
-            (vec![("startIndex", "0"), ("count", "2")], (23, 2, 1, 2)),
-            (vec![("startIndex", "-9223372036854775808"), ("count", "2")], (23, 2, 1, 2)),
-            (vec![("startIndex", "9223372036854775807"), ("count", "2")], (23, 0, i64::MAX, 0)),
-            (vec![("count", "0")], (23, 0, 1, 0)),
-            (vec![("count", "-5")], (23, 0, 1, 0)),
-            (vec![("count", "9223372036854775807")], (23, 23, 1, 23)),
-            (vec![("startIndex", ""), ("count", "")], (23, 20, 1, 20)),
-        ] {
-            let list = provider.list(&query).await.expect(200).json();
-            assert_eq!(numbers(&list), wanted, "{query:?}");
-        }
-        let third = provider.list(&[("startIndex", "3"), ("count", "1")]).await.expect(200).json();
-        assert_eq!(third["Resources"][0]["id"], json!("uid-user02"));
-        for query in [[("startIndex", "x")], [("count", "1.5")], [("count", "9223372036854775808")]] {
-            let (status, kind, _) = refusal(&provider.list(&query).await);
-            assert_eq!((status, kind), (400, json!("invalidValue")), "{query:?}");
-        }
+async fn pages_begin_and_end_where_they_are_asked_to(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    assert_eq!(numbers(&provider.list(&[]).await.expect(200).json()), (0, 0, 1, 0));
+    for number in 0..23 {
+        provider.provision(&server, &format!("user{number:02}")).await;
     }
-
-    async fn one_page_holds_a_hundred_at_most(server) {
-        let provider = Provider::of(&server, "engines").await;
-        for number in 0..102 {
-            provider.create(&wish(&format!("user{number:03}"))).await.expect(201);
-        }
-        let list = provider.list(&[("count", "500")]).await.expect(200).json();
-        assert_eq!(numbers(&list), (102, 100, 1, 100));
-        // A list takes as many statements however long it is.
-        let before = server.statements();
-        provider.list(&[("count", "1"), ("startIndex", "2")]).await.expect(200);
-        let few = server.statements() - before;
-        let before = server.statements();
-        provider.list(&[("count", "100")]).await.expect(200);
-        assert_eq!(server.statements() - before, few);
-        assert!(few <= 6, "{few} statements");
+    for (query, wanted) in [
+        (vec![], (23, 20, 1, 20)),
+        (vec![("startIndex", "21")], (23, 3, 21, 3)),
+        (vec![("startIndex", "24")], (23, 0, 24, 0)),
+        (vec![("startIndex", "0"), ("count", "2")], (23, 2, 1, 2)),
+        (vec![("startIndex", "-9223372036854775808"), ("count", "2")], (23, 2, 1, 2)),
+        (vec![("startIndex", "9223372036854775807"), ("count", "2")], (23, 0, i64::MAX, 0)),
+        (vec![("count", "0")], (23, 0, 1, 0)),
+        (vec![("count", "-5")], (23, 0, 1, 0)),
+        (vec![("count", "9223372036854775807")], (23, 23, 1, 23)),
+        (vec![("startIndex", ""), ("count", "")], (23, 20, 1, 20)),
+    ] {
+        let list = provider.list(&query).await.expect(200).json();
+        assert_eq!(numbers(&list), wanted, "{query:?}");
     }
-
-    async fn filters_find_a_user_by_id_name_and_address(server) {
-        let provider = Provider::of(&server, "engines").await;
-        let ada = provider.provision(&server, "ada").await;
-        provider.provision(&server, "bob").await;
-        let further = json!({ "email": "countess@example.net", "skip_confirmation": true });
-        server.root().post(&format!("/users/{ada}/emails"), further).await.expect(201);
-        for filter in [
-            "id eq \"uid-ada\"", "externalId eq \"UID-ADA\"", "EXTERNALID Eq \"uid-ada\"", "userName eq \"Ada\"",
-            "userName eq \"ada@example.org\"", "username eq \"COUNTESS@example.net\"",
-            "urn:ietf:params:scim:schemas:core:2.0:User:userName eq \"ada\"", "id eq \"uid\\u002dada\"",
-        ] {
-            assert_eq!(provider.found(filter).await, ["uid-ada"], "{filter}");
-        }
-        for filter in ["id eq \"uid\"", "id eq \"\"", "id eq \"%\"", "userName eq \"uid-ada\"", "id eq \"root\"",
-            "userName eq \"root\"", "id eq \"a\\\"b\""] {
-            let list = provider.list(&[("filter", filter)]).await.expect(200).json();
-            assert_eq!(numbers(&list), (0, 0, 1, 0), "{filter}");
-        }
-        let paged = provider.list(&[("filter", "id eq \"uid-ada\""), ("startIndex", "2")]).await.expect(200);
-        assert_eq!(numbers(&paged.json()), (1, 0, 2, 0));
-    }
-
-    async fn filters_that_are_not_understood_are_refused_and_list_nobody(server) {
-        let provider = Provider::of(&server, "engines").await;
-        provider.provision(&server, "ada").await;
-        for filter in [
-            "", "id", "id eq uid-ada", "id ne \"uid-ada\"", "userName co \"a\"", "userName sw \"a\"", "id pr",
-            "id eq \"a\" or id eq \"uid-ada\"", "emails eq \"ada@example.org\"", "id eq \"a\\u0000\"", "id eq \"a", "(((",
-            "meta.lastModified gt \"2011-05-13T04:42:34Z\"",
-        ] {
-            let (status, kind, detail) = refusal(&provider.list(&[("filter", filter)]).await);
-            assert_eq!((status, kind), (400, json!("invalidFilter")), "{filter}");
-            assert!(detail.starts_with("Unsupported Filter"), "{detail}");
-        }
-        let (status, kind, _) = refusal(&provider.list(&[("filter", &"(".repeat(2_100))]).await);
-        assert_eq!((status, kind), (400, json!("invalidValue")));
-    }
-
-    async fn ids_may_be_of_any_characters(server) {
-        let provider = Provider::of(&server, "engines").await;
-        for (number, uid) in ["CN=Ada/Ou=x", "a/../b", "a b+c?d#e%2F", "ädä@example.org", "\"quoted\\\"", "{}"].iter().enumerate() {
-            let mut body = wish(&format!("user{number}"));
-            body["externalId"] = json!(uid);
-            let created = provider.create(&body).await.expect(201);
-            let user = provider.user(uid).await.expect(200).json();
-            assert_eq!(user["id"], json!(uid));
-            assert_eq!(provider.user(&uid.to_uppercase()).await.expect(200).json()["id"], json!(uid));
-            let filter = format!("id eq {}", json!(uid));
-            assert_eq!(provider.found(&filter).await, [*uid], "{filter}");
-            // The address that is told leads there.
-            let (_, path) = created.header("location").split_once("/Users/").expect("an address");
-            assert_eq!(provider.get(&format!("/Users/{path}")).await.expect(200).json()["id"], json!(uid));
-            provider.patch(uid, json!([{ "op": "add", "path": "active", "value": false }])).await.expect(204);
-            provider.user(uid).await.expect(404);
-        }
-    }
-
-    async fn who_is_not_provisioned_is_not_found(server) {
-        let provider = Provider::of(&server, "engines").await;
-        let other = Provider::of(&server, "motors").await;
-        let ada = other.provision(&server, "ada").await;
-        for uid in ["uid-ada", "nobody", &ada.to_string(), "ada", "root", &segment("a/b"), "\u{1}"] {
-            let (status, kind, detail) = refusal(&provider.user(uid).await);
-            assert_eq!((status, kind, detail), (404, Value::Null, format!("Resource {uid} not found")));
-        }
-        let (status, ..) = refusal(&provider.user(&"x".repeat(256)).await);
-        assert_eq!(status, 400);
-        assert_eq!(provider.get("/Users/%00").await.status, 400);
-        assert_eq!(provider.get("/Users/%FF").await.status, 400);
-        assert!(account(&server, "ada").await.is_some());
-    }
-
-    async fn what_is_read_is_revalidated(server) {
-        let provider = Provider::of(&server, "engines").await;
-        provider.provision(&server, "ada").await;
-        let user = "urn:ietf:params:scim:schemas:core:2.0:User";
-        for path in [
-            "/Users", "/Users/uid-ada", "/ServiceProviderConfig", "/ResourceTypes", "/ResourceTypes/User", "/Schemas",
-            &format!("/Schemas/{user}"),
-        ] {
-            let first = provider.get(path).await.expect(200);
-            let held = provider.client.clone().header("If-None-Match", first.header("etag"));
-            held.get(&format!("{}{path}", provider.base)).await.expect(304);
-        }
-        let path = format!("{}/Users/uid-ada", provider.base);
-        let before = provider.client.get(&path).await.expect(200);
-        provider.patch("uid-ada", json!([{ "op": "replace", "path": "displayName", "value": "A" }])).await.expect(204);
-        let held = provider.client.clone().header("If-None-Match", before.header("etag"));
-        assert_eq!(held.get(&path).await.expect(200).json()["displayName"], json!("A"));
-    }
-
-    async fn users_who_are_removed_are_provisioned_no_more(server) {
-        let provider = Provider::of(&server, "engines").await;
-        let ada = provider.provision(&server, "ada").await;
-        server.root().delete(&format!("/users/{ada}")).await.expect(204);
-        provider.user("uid-ada").await.expect(404);
-        assert_eq!(provider.list(&[]).await.expect(200).json()["totalResults"], json!(0));
-        server.finish_jobs().await;
-        provider.create(&wish("ada")).await.expect(201);
-    }
-
-    async fn clients_discover_what_there_is(server) {
-        let provider = Provider::of(&server, "engines").await;
-        let config = provider.get("/ServiceProviderConfig").await.expect(200);
-        assert_eq!(config.header("content-type"), "application/scim+json");
-        let config = config.json();
-        assert_eq!((&config["patch"]["supported"], &config["bulk"]["supported"]), (&json!(true), &json!(false)));
-        assert_eq!((&config["filter"], &config["sort"]), (&json!({"supported": true, "maxResults": 100}), &json!({"supported": false})));
-        let types = provider.get("/ResourceTypes").await.expect(200).json();
-        assert_eq!(numbers(&types), (1, 1, 1, 1));
-        let one = provider.get("/ResourceTypes/User").await.expect(200).json();
-        assert_eq!((&types["Resources"][0], &one["endpoint"]), (&one, &json!("/Users")));
-        let schemas = provider.get("/Schemas").await.expect(200).json();
-        let user = "urn:ietf:params:scim:schemas:core:2.0:User";
-        let one = provider.get(&format!("/Schemas/{user}")).await.expect(200).json();
-        assert_eq!((&schemas["Resources"][0], &one["id"]), (&one, &json!(user)));
-        let names: Vec<_> = one["attributes"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
-        assert_eq!(names, ["userName", "name", "displayName", "active", "emails"]);
-        for path in ["/ResourceTypes/Group", "/Schemas/urn:other"] {
-            assert_eq!(refusal(&provider.get(path).await).0, 404);
-        }
-        for path in ["/Groups", "/Bulk", "/Me", "/Users/a/b"] {
-            provider.get(path).await.expect(404);
-        }
-        let put = provider.send(reqwest::Method::PUT, "/Users", &json!({})).await;
-        put.expect(405);
+    let third = provider.list(&[("startIndex", "3"), ("count", "1")]).await.expect(200).json();
+    assert_eq!(third["Resources"][0]["id"], json!("uid-user02"));
+    for query in [[("startIndex", "x")], [("count", "1.5")], [("count", "9223372036854775808")]] {
+        let (status, kind, _) = refusal(&provider.list(&query).await);
+        assert_eq!((status, kind), (400, json!("invalidValue")), "{query:?}");
     }
 }
+
+async fn one_page_holds_a_hundred_at_most(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    for number in 0..102 {
+        provider.create(&wish(&format!("user{number:03}"))).await.expect(201);
+    }
+    let list = provider.list(&[("count", "500")]).await.expect(200).json();
+    assert_eq!(numbers(&list), (102, 100, 1, 100));
+    // A list takes as many statements however long it is.
+    let before = server.statements();
+    provider.list(&[("count", "1"), ("startIndex", "2")]).await.expect(200);
+    let few = server.statements() - before;
+    let before = server.statements();
+    provider.list(&[("count", "100")]).await.expect(200);
+    assert_eq!(server.statements() - before, few);
+    assert!(few <= 6, "{few} statements");
+}
+
+async fn filters_find_a_user_by_id_name_and_address(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let ada = provider.provision(&server, "ada").await;
+    provider.provision(&server, "bob").await;
+    let further = json!({ "email": "countess@example.net", "skip_confirmation": true });
+    server.root().post(&format!("/users/{ada}/emails"), further).await.expect(201);
+    for filter in [
+        "id eq \"uid-ada\"",
+        "externalId eq \"UID-ADA\"",
+        "EXTERNALID Eq \"uid-ada\"",
+        "userName eq \"Ada\"",
+        "userName eq \"ada@example.org\"",
+        "username eq \"COUNTESS@example.net\"",
+        "urn:ietf:params:scim:schemas:core:2.0:User:userName eq \"ada\"",
+        "id eq \"uid\\u002dada\"",
+    ] {
+        assert_eq!(provider.found(filter).await, ["uid-ada"], "{filter}");
+    }
+    for filter in [
+        "id eq \"uid\"",
+        "id eq \"\"",
+        "id eq \"%\"",
+        "userName eq \"uid-ada\"",
+        "id eq \"root\"",
+        "userName eq \"root\"",
+        "id eq \"a\\\"b\"",
+    ] {
+        let list = provider.list(&[("filter", filter)]).await.expect(200).json();
+        assert_eq!(numbers(&list), (0, 0, 1, 0), "{filter}");
+    }
+    let paged = provider.list(&[("filter", "id eq \"uid-ada\""), ("startIndex", "2")]).await.expect(200);
+    assert_eq!(numbers(&paged.json()), (1, 0, 2, 0));
+}
+
+async fn filters_that_are_not_understood_are_refused_and_list_nobody(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    provider.provision(&server, "ada").await;
+    for filter in [
+        "",
+        "id",
+        "id eq uid-ada",
+        "id ne \"uid-ada\"",
+        "userName co \"a\"",
+        "userName sw \"a\"",
+        "id pr",
+        "id eq \"a\" or id eq \"uid-ada\"",
+        "emails eq \"ada@example.org\"",
+        "id eq \"a\\u0000\"",
+        "id eq \"a",
+        "(((",
+        "meta.lastModified gt \"2011-05-13T04:42:34Z\"",
+    ] {
+        let (status, kind, detail) = refusal(&provider.list(&[("filter", filter)]).await);
+        assert_eq!((status, kind), (400, json!("invalidFilter")), "{filter}");
+        assert!(detail.starts_with("Unsupported Filter"), "{detail}");
+    }
+    let (status, kind, _) = refusal(&provider.list(&[("filter", &"(".repeat(2_100))]).await);
+    assert_eq!((status, kind), (400, json!("invalidValue")));
+}
+
+async fn ids_may_be_of_any_characters(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    for (number, uid) in
+        ["CN=Ada/Ou=x", "a/../b", "a b+c?d#e%2F", "ädä@example.org", "\"quoted\\\"", "{}"].iter().enumerate()
+    {
+        let mut body = wish(&format!("user{number}"));
+        body["externalId"] = json!(uid);
+        let created = provider.create(&body).await.expect(201);
+        let user = provider.user(uid).await.expect(200).json();
+        assert_eq!(user["id"], json!(uid));
+        assert_eq!(provider.user(&uid.to_uppercase()).await.expect(200).json()["id"], json!(uid));
+        let filter = format!("id eq {}", json!(uid));
+        assert_eq!(provider.found(&filter).await, [*uid], "{filter}");
+        // The address that is told leads there.
+        let (_, path) = created.header("location").split_once("/Users/").expect("an address");
+        assert_eq!(provider.get(&format!("/Users/{path}")).await.expect(200).json()["id"], json!(uid));
+        provider.patch(uid, json!([{ "op": "add", "path": "active", "value": false }])).await.expect(204);
+        provider.user(uid).await.expect(404);
+    }
+}
+
+async fn who_is_not_provisioned_is_not_found(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let other = Provider::of(&server, "motors").await;
+    let ada = other.provision(&server, "ada").await;
+    for uid in ["uid-ada", "nobody", &ada.to_string(), "ada", "root", &segment("a/b"), "\u{1}"] {
+        let (status, kind, detail) = refusal(&provider.user(uid).await);
+        assert_eq!((status, kind, detail), (404, Value::Null, format!("Resource {uid} not found")));
+    }
+    let (status, ..) = refusal(&provider.user(&"x".repeat(256)).await);
+    assert_eq!(status, 400);
+    assert_eq!(provider.get("/Users/%00").await.status, 400);
+    assert_eq!(provider.get("/Users/%FF").await.status, 400);
+    assert!(account(&server, "ada").await.is_some());
+}
+
+async fn what_is_read_is_revalidated(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    provider.provision(&server, "ada").await;
+    let user = "urn:ietf:params:scim:schemas:core:2.0:User";
+    for path in [
+        "/Users",
+        "/Users/uid-ada",
+        "/ServiceProviderConfig",
+        "/ResourceTypes",
+        "/ResourceTypes/User",
+        "/Schemas",
+        &format!("/Schemas/{user}"),
+    ] {
+        let first = provider.get(path).await.expect(200);
+        let held = provider.client.clone().header("If-None-Match", first.header("etag"));
+        held.get(&format!("{}{path}", provider.base)).await.expect(304);
+    }
+    let path = format!("{}/Users/uid-ada", provider.base);
+    let before = provider.client.get(&path).await.expect(200);
+    provider.patch("uid-ada", json!([{ "op": "replace", "path": "displayName", "value": "A" }])).await.expect(204);
+    let held = provider.client.clone().header("If-None-Match", before.header("etag"));
+    assert_eq!(held.get(&path).await.expect(200).json()["displayName"], json!("A"));
+}
+
+async fn users_who_are_removed_are_provisioned_no_more(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let ada = provider.provision(&server, "ada").await;
+    server.root().delete(&format!("/users/{ada}")).await.expect(204);
+    provider.user("uid-ada").await.expect(404);
+    assert_eq!(provider.list(&[]).await.expect(200).json()["totalResults"], json!(0));
+    server.finish_jobs().await;
+    provider.create(&wish("ada")).await.expect(201);
+}
+
+async fn clients_discover_what_there_is(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let config = provider.get("/ServiceProviderConfig").await.expect(200);
+    assert_eq!(config.header("content-type"), "application/scim+json");
+    let config = config.json();
+    assert_eq!((&config["patch"]["supported"], &config["bulk"]["supported"]), (&json!(true), &json!(false)));
+    assert_eq!(
+        (&config["filter"], &config["sort"]),
+        (&json!({"supported": true, "maxResults": 100}), &json!({"supported": false}))
+    );
+    let types = provider.get("/ResourceTypes").await.expect(200).json();
+    assert_eq!(numbers(&types), (1, 1, 1, 1));
+    let one = provider.get("/ResourceTypes/User").await.expect(200).json();
+    assert_eq!((&types["Resources"][0], &one["endpoint"]), (&one, &json!("/Users")));
+    let schemas = provider.get("/Schemas").await.expect(200).json();
+    let user = "urn:ietf:params:scim:schemas:core:2.0:User";
+    let one = provider.get(&format!("/Schemas/{user}")).await.expect(200).json();
+    assert_eq!((&schemas["Resources"][0], &one["id"]), (&one, &json!(user)));
+    let names: Vec<_> = one["attributes"].as_array().expect("a list").iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["userName", "name", "displayName", "active", "emails"]);
+    for path in ["/ResourceTypes/Group", "/Schemas/urn:other"] {
+        assert_eq!(refusal(&provider.get(path).await).0, 404);
+    }
+    for path in ["/Groups", "/Bulk", "/Me", "/Users/a/b"] {
+        provider.get(path).await.expect(404);
+    }
+    let put = provider.send(reqwest::Method::PUT, "/Users", &json!({})).await;
+    put.expect(405);
+}
+
+on_every_database![
+    a_user_is_shown_with_all_fields,
+    pages_begin_and_end_where_they_are_asked_to,
+    one_page_holds_a_hundred_at_most,
+    filters_find_a_user_by_id_name_and_address,
+    filters_that_are_not_understood_are_refused_and_list_nobody,
+    ids_may_be_of_any_characters,
+    who_is_not_provisioned_is_not_found,
+    what_is_read_is_revalidated,
+    users_who_are_removed_are_provisioned_no_more,
+    clients_discover_what_there_is,
+];

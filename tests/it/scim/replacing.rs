@@ -5,62 +5,69 @@ use serde_json::{Value, json};
 
 use super::{Provider, account, refusal, wish};
 use crate::support::client::segment;
-use crate::support::{Answer, scenario};
+use crate::support::{Answer, TestServer, on_every_database};
 
 async fn put(provider: &Provider, uid: &str, body: &Value) -> Answer {
-    provider
-        .send(Method::PUT, &format!("/Users/{}", segment(uid)), body)
-        .await
+    provider.send(Method::PUT, &format!("/Users/{}", segment(uid)), body).await
 }
 
-scenario! {
-    async fn a_user_becomes_what_is_said(server) {
-        let provider = Provider::of(&server, "engines").await;
-        let ada = provider.provision(&server, "ada").await;
-        let mut said = wish("countess");
-        said["id"] = json!("overlooked");
-        said["groups"] = json!([]);
-        let user = put(&provider, "UID-ada", &said).await.expect(200).json();
-        assert_eq!(
-            (&user["id"], &user["userName"], &user["displayName"], &user["emails"][0]["value"], &user["active"]),
-            (&json!("uid-countess"), &json!("countess"), &json!("Name of countess"),
-                &json!("countess@example.org"), &json!(true))
-        );
-        assert_eq!(provider.user("uid-countess").await.expect(200).json(), user);
-        assert_eq!(account(&server, "countess").await, Some(ada));
-        // What is not said stays.
-        let user = put(&provider, "uid-countess", &json!({ "userName": "ada", "name": null })).await.expect(200).json();
-        assert_eq!((&user["userName"], &user["displayName"]), (&json!("ada"), &json!("Name of countess")));
-        assert_eq!(user["emails"][0]["value"], json!("countess@example.org"));
-    }
+async fn a_user_becomes_what_is_said(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let ada = provider.provision(&server, "ada").await;
+    let mut said = wish("countess");
+    said["id"] = json!("overlooked");
+    said["groups"] = json!([]);
+    let user = put(&provider, "UID-ada", &said).await.expect(200).json();
+    assert_eq!(
+        (&user["id"], &user["userName"], &user["displayName"], &user["emails"][0]["value"], &user["active"]),
+        (
+            &json!("uid-countess"),
+            &json!("countess"),
+            &json!("Name of countess"),
+            &json!("countess@example.org"),
+            &json!(true)
+        )
+    );
+    assert_eq!(provider.user("uid-countess").await.expect(200).json(), user);
+    assert_eq!(account(&server, "countess").await, Some(ada));
+    // What is not said stays.
+    let user = put(&provider, "uid-countess", &json!({ "userName": "ada", "name": null })).await.expect(200).json();
+    assert_eq!((&user["userName"], &user["displayName"]), (&json!("ada"), &json!("Name of countess")));
+    assert_eq!(user["emails"][0]["value"], json!("countess@example.org"));
+}
 
-    async fn who_is_not_active_is_no_member(server) {
-        let provider = Provider::of(&server, "engines").await;
-        let ada = provider.provision(&server, "ada").await;
+async fn who_is_not_active_is_no_member(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    let ada = provider.provision(&server, "ada").await;
+    let mut said = wish("ada");
+    said["active"] = json!(false);
+    let user = put(&provider, "uid-ada", &said).await.expect(200).json();
+    assert_eq!((&user["id"], &user["active"]), (&json!("uid-ada"), &json!(false)));
+    assert_eq!(provider.role(&server, ada).await, None);
+    assert_eq!(refusal(&put(&provider, "uid-ada", &said).await).0, 404);
+}
+
+async fn what_is_refused_changes_nothing(server: TestServer) {
+    let provider = Provider::of(&server, "engines").await;
+    provider.provision(&server, "ada").await;
+    provider.provision(&server, "bob").await;
+    let before = provider.user("uid-ada").await.expect(200).json();
+    for (attribute, value, status) in [
+        ("externalId", json!("uid-bob"), 409),
+        ("userName", json!("bob"), 409),
+        ("emails", json!([{ "type": "work", "value": "bob@example.org" }]), 409),
+        ("emails", json!([{ "type": "work", "value": "none" }]), 400),
+        ("userName", json!(""), 400),
+        ("userName", Value::Null, 400),
+        ("name", json!("Ada"), 400),
+        ("active", json!(7), 400),
+        ("emails", json!([]), 400),
+    ] {
         let mut said = wish("ada");
-        said["active"] = json!(false);
-        let user = put(&provider, "uid-ada", &said).await.expect(200).json();
-        assert_eq!((&user["id"], &user["active"]), (&json!("uid-ada"), &json!(false)));
-        assert_eq!(provider.role(&server, ada).await, None);
-        assert_eq!(refusal(&put(&provider, "uid-ada", &said).await).0, 404);
+        said[attribute] = value.clone();
+        assert_eq!(refusal(&put(&provider, "uid-ada", &said).await).0, status, "{attribute}: {value}");
     }
-
-    async fn what_is_refused_changes_nothing(server) {
-        let provider = Provider::of(&server, "engines").await;
-        provider.provision(&server, "ada").await;
-        provider.provision(&server, "bob").await;
-        let before = provider.user("uid-ada").await.expect(200).json();
-        for (attribute, value, status) in [
-            ("externalId", json!("uid-bob"), 409), ("userName", json!("bob"), 409),
-            ("emails", json!([{ "type": "work", "value": "bob@example.org" }]), 409),
-            ("emails", json!([{ "type": "work", "value": "none" }]), 400),
-            ("userName", json!(""), 400), ("userName", Value::Null, 400), ("name", json!("Ada"), 400),
-            ("active", json!(7), 400), ("emails", json!([]), 400),
-        ] {
-            let mut said = wish("ada");
-            said[attribute] = value.clone();
-            assert_eq!(refusal(&put(&provider, "uid-ada", &said).await).0, status, "{attribute}: {value}");
-        }
-        assert_eq!(provider.user("uid-ada").await.expect(200).json(), before);
-    }
+    assert_eq!(provider.user("uid-ada").await.expect(200).json(), before);
 }
+
+on_every_database![a_user_becomes_what_is_said, who_is_not_active_is_no_member, what_is_refused_changes_nothing,];

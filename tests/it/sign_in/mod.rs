@@ -12,7 +12,7 @@ use serde_json::json;
 
 use crate::support::browser::{Browser, token};
 use crate::support::people::{PASSWORD, Person};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 async fn ada(server: &TestServer) -> Person {
     let ada = server.person("ada").await;
@@ -20,215 +20,243 @@ async fn ada(server: &TestServer) -> Person {
     ada
 }
 
-scenario! {
-    async fn the_form_loads_and_runs_nothing(server) {
-        let page = Browser::new(&server).get("/users/sign_in").await;
-        assert_eq!(page.status, 200);
-        let policy = page.headers["content-security-policy"].to_str().expect("text");
-        assert!(policy.starts_with("default-src 'none'; style-src 'unsafe-inline'; form-action 'self'"));
-        assert_eq!(page.headers["cache-control"], "no-store");
-        assert_eq!(page.headers["x-frame-options"], "DENY");
-        for text in ["<html lang=\"en\">", "<title>Sign in", "for=\"login\"", "for=\"password\"", "<main>"] {
-            assert!(page.text.contains(text), "{text}");
-        }
-        for text in ["<script", "src=", "href=", "url("] {
-            assert!(!page.text.contains(text), "{text}");
-        }
-        assert!(page.set_cookies()[0].contains("HttpOnly; SameSite=Strict"));
+async fn the_form_loads_and_runs_nothing(server: TestServer) {
+    let page = Browser::new(&server).get("/users/sign_in").await;
+    assert_eq!(page.status, 200);
+    let policy = page.headers["content-security-policy"].to_str().expect("text");
+    assert!(policy.starts_with("default-src 'none'; style-src 'unsafe-inline'; form-action 'self'"));
+    assert_eq!(page.headers["cache-control"], "no-store");
+    assert_eq!(page.headers["x-frame-options"], "DENY");
+    for text in ["<html lang=\"en\">", "<title>Sign in", "for=\"login\"", "for=\"password\"", "<main>"] {
+        assert!(page.text.contains(text), "{text}");
     }
-
-    async fn name_or_address_and_password_begin_a_session(server) {
-        let ada = ada(&server).await;
-        for login in ["ada", "ADA", "ada@example.com", "Ada@Example.COM"] {
-            let mut browser = Browser::new(&server);
-            let seen = browser.sign_in(login, PASSWORD, &[]).await;
-            assert_eq!((seen.status, &seen.headers[LOCATION]), (StatusCode::SEE_OTHER, &"/docs".parse().expect("a value")));
-            let cookies = seen.set_cookies();
-            let cookie = cookies.iter().find(|cookie| cookie.starts_with("_service_session=")).expect("a cookie");
-            assert!(cookie.ends_with("; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax"), "{cookie}");
-            assert_eq!(browser.get("/api/v4/user").await.json()["username"], "ada");
-            let again = browser.get("/users/sign_in").await;
-            assert_eq!((again.status, &again.headers[LOCATION]), (StatusCode::SEE_OTHER, &"/docs".parse().expect("a value")));
-        }
-        let user = ada.client.get("/user").await.json();
-        assert!(user["current_sign_in_at"].is_string() && user["last_sign_in_at"].is_string());
-        assert!(user["last_activity_on"].is_string());
+    for text in ["<script", "src=", "href=", "url("] {
+        assert!(!page.text.contains(text), "{text}");
     }
+    assert!(page.set_cookies()[0].contains("HttpOnly; SameSite=Strict"));
+}
 
-    async fn the_session_is_kept_as_a_digest_and_ends_after_fourteen_days(server) {
-        ada(&server).await;
+async fn name_or_address_and_password_begin_a_session(server: TestServer) {
+    let ada = ada(&server).await;
+    for login in ["ada", "ADA", "ada@example.com", "Ada@Example.COM"] {
         let mut browser = Browser::new(&server);
-        browser.sign_in("ada", PASSWORD, &[]).await;
-        let read = server.backend.database.read();
-        let row = sessions::Entity::find().one(read).await.expect("a read").expect("a session");
-        assert_eq!(row.digest, holdfast::secrets::digest(browser.session().expect("a session")));
-        assert_eq!(row.expires_at - row.created_at, TimeDelta::days(14));
-        let mut ended = row.into_active_model();
-        ended.expires_at = Set(now());
-        ended.update(server.backend.database.write()).await.expect("an update");
-        assert_eq!(browser.get("/api/v4/user").await.status, 401);
-        assert_eq!(browser.get("/-/session").await.status, 401);
+        let seen = browser.sign_in(login, PASSWORD, &[]).await;
+        assert_eq!((seen.status, &seen.headers[LOCATION]), (StatusCode::SEE_OTHER, &"/docs".parse().expect("a value")));
+        let cookies = seen.set_cookies();
+        let cookie = cookies.iter().find(|cookie| cookie.starts_with("_service_session=")).expect("a cookie");
+        assert!(cookie.ends_with("; Path=/; Max-Age=1209600; HttpOnly; SameSite=Lax"), "{cookie}");
+        assert_eq!(browser.get("/api/v4/user").await.json()["username"], "ada");
+        let again = browser.get("/users/sign_in").await;
+        assert_eq!(
+            (again.status, &again.headers[LOCATION]),
+            (StatusCode::SEE_OTHER, &"/docs".parse().expect("a value"))
+        );
     }
+    let user = ada.client.get("/user").await.json();
+    assert!(user["current_sign_in_at"].is_string() && user["last_sign_in_at"].is_string());
+    assert!(user["last_activity_on"].is_string());
+}
 
-    async fn signing_in_again_changes_the_session(server) {
-        ada(&server).await;
-        let mut browser = Browser::new(&server);
-        let page = browser.get("/users/sign_in").await;
-        browser.sign_in("ada", PASSWORD, &[]).await;
-        let first = browser.session().expect("a session").to_owned();
-        browser.cookies.push(("_service_sign_in".to_owned(), page.set_cookies()[0].split(['=', ';']).nth(1).expect("a value").to_owned()));
-        let pairs = [("authenticity_token", token(&page)), ("login", "ada".to_owned()), ("password", PASSWORD.to_owned())];
-        let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
-        assert_eq!(browser.post("/users/sign_in", &pairs).await.status, 303);
-        assert_ne!(browser.session(), Some(first.as_str()));
-        let mut old = Browser::new(&server);
-        old.cookies.push(("_service_session".to_owned(), first));
-        assert_eq!(old.get("/api/v4/user").await.status, 401);
-    }
+async fn the_session_is_kept_as_a_digest_and_ends_after_fourteen_days(server: TestServer) {
+    ada(&server).await;
+    let mut browser = Browser::new(&server);
+    browser.sign_in("ada", PASSWORD, &[]).await;
+    let read = server.backend.database.read();
+    let row = sessions::Entity::find().one(read).await.expect("a read").expect("a session");
+    assert_eq!(row.digest, holdfast::secrets::digest(browser.session().expect("a session")));
+    assert_eq!(row.expires_at - row.created_at, TimeDelta::days(14));
+    let mut ended = row.into_active_model();
+    ended.expires_at = Set(now());
+    ended.update(server.backend.database.write()).await.expect("an update");
+    assert_eq!(browser.get("/api/v4/user").await.status, 401);
+    assert_eq!(browser.get("/-/session").await.status, 401);
+}
 
-    async fn wrong_passwords_and_unknown_names_read_the_same(server) {
-        ada(&server).await;
-        server.person("bob").await;
-        let mut browser = Browser::new(&server);
-        for (login, password) in [("ada", "wrong password"), ("nobody", PASSWORD), ("bob", PASSWORD), ("", "")] {
-            let seen = browser.sign_in(login, password, &[]).await;
-            assert_eq!(seen.status, 422, "{login}");
-            assert!(seen.text.contains("Invalid login or password."));
-            assert!(browser.session().is_none());
-        }
-        let seen = browser.sign_in("\"><b>", "x", &[]).await;
-        assert!(seen.text.contains("&quot;&gt;&lt;b&gt;") && !seen.text.contains("\"><b>"));
-    }
+async fn signing_in_again_changes_the_session(server: TestServer) {
+    ada(&server).await;
+    let mut browser = Browser::new(&server);
+    let page = browser.get("/users/sign_in").await;
+    browser.sign_in("ada", PASSWORD, &[]).await;
+    let first = browser.session().expect("a session").to_owned();
+    browser.cookies.push((
+        "_service_sign_in".to_owned(),
+        page.set_cookies()[0].split(['=', ';']).nth(1).expect("a value").to_owned(),
+    ));
+    let pairs = [("authenticity_token", token(&page)), ("login", "ada".to_owned()), ("password", PASSWORD.to_owned())];
+    let pairs: Vec<(&str, &str)> = pairs.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    assert_eq!(browser.post("/users/sign_in", &pairs).await.status, 303);
+    assert_ne!(browser.session(), Some(first.as_str()));
+    let mut old = Browser::new(&server);
+    old.cookies.push(("_service_session".to_owned(), first));
+    assert_eq!(old.get("/api/v4/user").await.status, 401);
+}
 
-    async fn a_form_from_elsewhere_signs_nobody_in(server) {
-        ada(&server).await;
-        let mut browser = Browser::new(&server);
-        let other = token(&Browser::new(&server).get("/users/sign_in").await);
-        browser.get("/users/sign_in").await;
-        for sent in ["", "guess", other.as_str()] {
-            let pairs = [("authenticity_token", sent), ("login", "ada"), ("password", PASSWORD)];
-            assert_eq!(browser.post("/users/sign_in", &pairs).await.status, 403);
-            assert!(browser.session().is_none());
-        }
-    }
-
-    async fn only_paths_of_the_server_are_gone_to(server) {
-        ada(&server).await;
-        for (asked, wanted) in [
-            ("/docs?x=1", "/docs?x=1"), ("//evil.example", "/docs"), ("https://evil.example", "/docs"),
-            ("/\\evil.example", "/docs"), ("/a\r\nSet-Cookie: a=b", "/docs"),
-        ] {
-            let seen = Browser::new(&server).sign_in("ada", PASSWORD, &[("return_to", asked)]).await;
-            assert_eq!(seen.headers[LOCATION].to_str().expect("text"), wanted, "{asked}");
-        }
-    }
-
-    async fn ten_failures_close_an_account_for_a_while(server) {
-        let ada = ada(&server).await;
-        let mut browser = Browser::new(&server);
-        for _ in 0..10 {
-            assert_eq!(browser.sign_in("ada", "wrong password", &[]).await.status, 422);
-        }
-        let refused = browser.sign_in("ada", PASSWORD, &[]).await;
-        assert_eq!(refused.status, 429);
-        let seconds: u64 = refused.headers["retry-after"].to_str().expect("text").parse().expect("seconds");
-        assert!((1..=601).contains(&seconds), "{seconds}");
-        assert!(refused.text.contains("Too many failed attempts"));
-        // The address has used up its attempts too, whatever the account.
-        assert_eq!(browser.sign_in("root", "wrong password", &[]).await.status, 429);
-        ada.client.get("/user").await.expect(200);
-    }
-
-    async fn successes_do_not_count_as_failures(server) {
-        ada(&server).await;
-        for _ in 0..12 {
-            assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 303);
-        }
-    }
-
-    async fn blocked_users_do_not_get_in_and_resting_ones_wake(server) {
-        let ada = ada(&server).await;
-        let mut browser = Browser::new(&server);
-        browser.sign_in("ada", PASSWORD, &[]).await;
-        server.root().post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
-        assert_eq!(browser.get("/api/v4/user").await.status, 401);
-        let refused = Browser::new(&server).sign_in("ada", PASSWORD, &[]).await;
-        assert_eq!(refused.status, 403);
-        assert!(refused.text.contains("Your account has been blocked."));
-        let mut row = ada.row.clone().into_active_model();
-        row.state = Set(users::State::Deactivated);
-        row.update(server.backend.database.write()).await.expect("an update");
-        assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 303);
-        ada.client.get("/user").await.expect(200);
-    }
-
-    async fn a_password_that_an_administrator_chose_must_be_changed(server) {
-        let ada = ada(&server).await;
-        let mut open = Browser::new(&server);
-        open.sign_in("ada", PASSWORD, &[]).await;
-        server.root().put(&format!("/users/{}", ada.id), json!({ "password": "chosen for ada" })).await.expect(200);
-        assert_eq!(open.get("/api/v4/user").await.status, 401);
-        let mut browser = Browser::new(&server);
-        assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 422);
-        let asked = browser.sign_in("ada", "chosen for ada", &[]).await;
-        assert_eq!(asked.status, 422);
-        assert!(asked.text.contains("name=\"new_password\"") && browser.session().is_none());
-        for bad in ["short", "chosen for ada"] {
-            let refused = browser.sign_in("ada", "chosen for ada", &[("new_password", bad)]).await;
-            assert_eq!(refused.status, 422, "{bad}");
-            assert!(refused.text.contains("The new password "));
-        }
-        let seen = browser.sign_in("ada", "chosen for ada", &[("new_password", "chosen by ada")]).await;
-        assert_eq!(seen.status, 303);
-        assert_eq!(Browser::new(&server).sign_in("ada", "chosen by ada", &[]).await.status, 303);
-    }
-
-    async fn an_account_without_a_password_lets_nobody_in(server) {
-        let ada = ada(&server).await;
-        let changes = Changes { password: Some(Password::Unknown), ..Changes::default() };
-        update(&server.backend, ada.row, changes).await.expect("a change");
-        assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 422);
-    }
-
-    async fn writes_by_session_need_the_token_that_pages_are_told(server) {
-        ada(&server).await;
-        let mut browser = Browser::new(&server);
-        assert_eq!(browser.get("/-/session").await.status, 401);
-        browser.sign_in("ada", PASSWORD, &[]).await;
-        let told = browser.get("/-/session").await;
-        assert_eq!(told.headers["cache-control"], "no-store");
-        let told = told.json();
-        assert_eq!(told["user"], json!({ "id": 2, "username": "ada", "name": "Name of ada" }));
-        let csrf = told["csrf_token"].as_str().expect("a token").to_owned();
-        let path = format!("{}/api/v4/personal_access_tokens/999999", server.base);
-        let delete = |csrf: &str| browser.http.request(Method::DELETE, &path).header("X-CSRF-Token", csrf);
-        let (without, wrong, right) = (delete(""), delete("guess"), delete(&csrf));
-        assert_eq!(browser.send(without).await.status, 401);
-        assert_eq!(browser.send(wrong).await.status, 401);
-        assert_eq!(browser.send(right).await.status, 404);
-    }
-
-    async fn signing_out_ends_the_session(server) {
-        ada(&server).await;
-        let mut browser = Browser::new(&server);
-        browser.sign_in("ada", PASSWORD, &[]).await;
-        let kept = browser.cookies.clone();
-        let csrf = browser.get("/-/session").await.json()["csrf_token"].as_str().expect("a token").to_owned();
-        assert_eq!(browser.post("/users/sign_out", &[]).await.status, 403);
-        assert_eq!(browser.post("/users/sign_out", &[("authenticity_token", "guess")]).await.status, 403);
-        assert_eq!(browser.get("/api/v4/user").await.status, 200);
-        let seen = browser.post("/users/sign_out", &[("authenticity_token", &csrf)]).await;
-        assert_eq!((seen.status, &seen.headers[LOCATION]), (StatusCode::SEE_OTHER, &"/users/sign_in".parse().expect("a value")));
+async fn wrong_passwords_and_unknown_names_read_the_same(server: TestServer) {
+    ada(&server).await;
+    server.person("bob").await;
+    let mut browser = Browser::new(&server);
+    for (login, password) in [("ada", "wrong password"), ("nobody", PASSWORD), ("bob", PASSWORD), ("", "")] {
+        let seen = browser.sign_in(login, password, &[]).await;
+        assert_eq!(seen.status, 422, "{login}");
+        assert!(seen.text.contains("Invalid login or password."));
         assert!(browser.session().is_none());
-        browser.cookies = kept;
-        assert_eq!(browser.get("/api/v4/user").await.status, 401);
-        assert_eq!(browser.post("/users/sign_out", &[]).await.status, 303);
     }
+    let seen = browser.sign_in("\"><b>", "x", &[]).await;
+    assert!(seen.text.contains("&quot;&gt;&lt;b&gt;") && !seen.text.contains("\"><b>"));
+}
 
-    async fn a_form_that_is_too_large_is_refused(server) {
-        let mut browser = Browser::new(&server);
-        let long = "x".repeat(20_000);
-        let seen = browser.sign_in("ada", &long, &[]).await;
-        assert_eq!(seen.status, 413);
+async fn a_form_from_elsewhere_signs_nobody_in(server: TestServer) {
+    ada(&server).await;
+    let mut browser = Browser::new(&server);
+    let other = token(&Browser::new(&server).get("/users/sign_in").await);
+    browser.get("/users/sign_in").await;
+    for sent in ["", "guess", other.as_str()] {
+        let pairs = [("authenticity_token", sent), ("login", "ada"), ("password", PASSWORD)];
+        assert_eq!(browser.post("/users/sign_in", &pairs).await.status, 403);
+        assert!(browser.session().is_none());
     }
 }
+
+async fn only_paths_of_the_server_are_gone_to(server: TestServer) {
+    ada(&server).await;
+    for (asked, wanted) in [
+        ("/docs?x=1", "/docs?x=1"),
+        ("//evil.example", "/docs"),
+        ("https://evil.example", "/docs"),
+        ("/\\evil.example", "/docs"),
+        ("/a\r\nSet-Cookie: a=b", "/docs"),
+    ] {
+        let seen = Browser::new(&server).sign_in("ada", PASSWORD, &[("return_to", asked)]).await;
+        assert_eq!(seen.headers[LOCATION].to_str().expect("text"), wanted, "{asked}");
+    }
+}
+
+async fn ten_failures_close_an_account_for_a_while(server: TestServer) {
+    let ada = ada(&server).await;
+    let mut browser = Browser::new(&server);
+    for _ in 0..10 {
+        assert_eq!(browser.sign_in("ada", "wrong password", &[]).await.status, 422);
+    }
+    let refused = browser.sign_in("ada", PASSWORD, &[]).await;
+    assert_eq!(refused.status, 429);
+    let seconds: u64 = refused.headers["retry-after"].to_str().expect("text").parse().expect("seconds");
+    assert!((1..=601).contains(&seconds), "{seconds}");
+    assert!(refused.text.contains("Too many failed attempts"));
+    // The address has used up its attempts too, whatever the account.
+    assert_eq!(browser.sign_in("root", "wrong password", &[]).await.status, 429);
+    ada.client.get("/user").await.expect(200);
+}
+
+async fn successes_do_not_count_as_failures(server: TestServer) {
+    ada(&server).await;
+    for _ in 0..12 {
+        assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 303);
+    }
+}
+
+async fn blocked_users_do_not_get_in_and_resting_ones_wake(server: TestServer) {
+    let ada = ada(&server).await;
+    let mut browser = Browser::new(&server);
+    browser.sign_in("ada", PASSWORD, &[]).await;
+    server.root().post(&format!("/users/{}/block", ada.id), json!({})).await.expect(201);
+    assert_eq!(browser.get("/api/v4/user").await.status, 401);
+    let refused = Browser::new(&server).sign_in("ada", PASSWORD, &[]).await;
+    assert_eq!(refused.status, 403);
+    assert!(refused.text.contains("Your account has been blocked."));
+    let mut row = ada.row.clone().into_active_model();
+    row.state = Set(users::State::Deactivated);
+    row.update(server.backend.database.write()).await.expect("an update");
+    assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 303);
+    ada.client.get("/user").await.expect(200);
+}
+
+async fn a_password_that_an_administrator_chose_must_be_changed(server: TestServer) {
+    let ada = ada(&server).await;
+    let mut open = Browser::new(&server);
+    open.sign_in("ada", PASSWORD, &[]).await;
+    server.root().put(&format!("/users/{}", ada.id), json!({ "password": "chosen for ada" })).await.expect(200);
+    assert_eq!(open.get("/api/v4/user").await.status, 401);
+    let mut browser = Browser::new(&server);
+    assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 422);
+    let asked = browser.sign_in("ada", "chosen for ada", &[]).await;
+    assert_eq!(asked.status, 422);
+    assert!(asked.text.contains("name=\"new_password\"") && browser.session().is_none());
+    for bad in ["short", "chosen for ada"] {
+        let refused = browser.sign_in("ada", "chosen for ada", &[("new_password", bad)]).await;
+        assert_eq!(refused.status, 422, "{bad}");
+        assert!(refused.text.contains("The new password "));
+    }
+    let seen = browser.sign_in("ada", "chosen for ada", &[("new_password", "chosen by ada")]).await;
+    assert_eq!(seen.status, 303);
+    assert_eq!(Browser::new(&server).sign_in("ada", "chosen by ada", &[]).await.status, 303);
+}
+
+async fn an_account_without_a_password_lets_nobody_in(server: TestServer) {
+    let ada = ada(&server).await;
+    let changes = Changes { password: Some(Password::Unknown), ..Changes::default() };
+    update(&server.backend, ada.row, changes).await.expect("a change");
+    assert_eq!(Browser::new(&server).sign_in("ada", PASSWORD, &[]).await.status, 422);
+}
+
+async fn writes_by_session_need_the_token_that_pages_are_told(server: TestServer) {
+    ada(&server).await;
+    let mut browser = Browser::new(&server);
+    assert_eq!(browser.get("/-/session").await.status, 401);
+    browser.sign_in("ada", PASSWORD, &[]).await;
+    let told = browser.get("/-/session").await;
+    assert_eq!(told.headers["cache-control"], "no-store");
+    let told = told.json();
+    assert_eq!(told["user"], json!({ "id": 2, "username": "ada", "name": "Name of ada" }));
+    let csrf = told["csrf_token"].as_str().expect("a token").to_owned();
+    let path = format!("{}/api/v4/personal_access_tokens/999999", server.base);
+    let delete = |csrf: &str| browser.http.request(Method::DELETE, &path).header("X-CSRF-Token", csrf);
+    let (without, wrong, right) = (delete(""), delete("guess"), delete(&csrf));
+    assert_eq!(browser.send(without).await.status, 401);
+    assert_eq!(browser.send(wrong).await.status, 401);
+    assert_eq!(browser.send(right).await.status, 404);
+}
+
+async fn signing_out_ends_the_session(server: TestServer) {
+    ada(&server).await;
+    let mut browser = Browser::new(&server);
+    browser.sign_in("ada", PASSWORD, &[]).await;
+    let kept = browser.cookies.clone();
+    let csrf = browser.get("/-/session").await.json()["csrf_token"].as_str().expect("a token").to_owned();
+    assert_eq!(browser.post("/users/sign_out", &[]).await.status, 403);
+    assert_eq!(browser.post("/users/sign_out", &[("authenticity_token", "guess")]).await.status, 403);
+    assert_eq!(browser.get("/api/v4/user").await.status, 200);
+    let seen = browser.post("/users/sign_out", &[("authenticity_token", &csrf)]).await;
+    assert_eq!(
+        (seen.status, &seen.headers[LOCATION]),
+        (StatusCode::SEE_OTHER, &"/users/sign_in".parse().expect("a value"))
+    );
+    assert!(browser.session().is_none());
+    browser.cookies = kept;
+    assert_eq!(browser.get("/api/v4/user").await.status, 401);
+    assert_eq!(browser.post("/users/sign_out", &[]).await.status, 303);
+}
+
+async fn a_form_that_is_too_large_is_refused(server: TestServer) {
+    let mut browser = Browser::new(&server);
+    let long = "x".repeat(20_000);
+    let seen = browser.sign_in("ada", &long, &[]).await;
+    assert_eq!(seen.status, 413);
+}
+
+on_every_database![
+    the_form_loads_and_runs_nothing,
+    name_or_address_and_password_begin_a_session,
+    the_session_is_kept_as_a_digest_and_ends_after_fourteen_days,
+    signing_in_again_changes_the_session,
+    wrong_passwords_and_unknown_names_read_the_same,
+    a_form_from_elsewhere_signs_nobody_in,
+    only_paths_of_the_server_are_gone_to,
+    ten_failures_close_an_account_for_a_while,
+    successes_do_not_count_as_failures,
+    blocked_users_do_not_get_in_and_resting_ones_wake,
+    a_password_that_an_administrator_chose_must_be_changed,
+    an_account_without_a_password_lets_nobody_in,
+    writes_by_session_need_the_token_that_pages_are_told,
+    signing_out_ends_the_session,
+    a_form_that_is_too_large_is_refused,
+];

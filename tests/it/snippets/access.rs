@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{home, snippet, titles};
 use crate::support::people::Person;
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// A user who sees internal things only as a member.
 async fn external(server: &TestServer, name: &str) -> Person {
@@ -17,142 +17,147 @@ async fn external(server: &TestServer, name: &str) -> Person {
     person
 }
 
-scenario! {
-    async fn visibility_says_who_sees_a_personal_snippet(server) {
-        let (ann, ben, outsider) =
-            (server.person("ann").await, server.person("ben").await, external(&server, "outsider").await);
-        let (root, nobody) = (server.root(), server.anonymous());
-        for (visibility, [to_nobody, to_outsider, to_ben]) in [
-            ("private", [404, 404, 404]),
-            ("internal", [404, 404, 200]),
-            ("public", [200, 200, 200]),
-        ] {
-            let id = snippet(&ann.client, "", visibility, json!({"visibility": visibility})).await;
-            for path in [format!("/snippets/{id}"), format!("/snippets/{id}/raw")] {
-                nobody.get(&path).await.expect(to_nobody);
-                outsider.client.get(&path).await.expect(to_outsider);
-                ben.client.get(&path).await.expect(to_ben);
-                ann.client.get(&path).await.expect(200);
-                root.get(&path).await.expect(200);
-            }
-            let this = format!("/snippets/{id}");
-            let hidden = if to_ben == 200 { 403 } else { 404 };
-            ben.client.put(&this, json!({"title": "x"})).await.expect(hidden);
-            ben.client.delete(&this).await.expect(hidden);
-            nobody.put(&this, json!({"title": "x"})).await.expect(401);
-            nobody.delete(&this).await.expect(401);
-            root.put(&this, json!({"description": "by an administrator"})).await.expect(200);
+async fn visibility_says_who_sees_a_personal_snippet(server: TestServer) {
+    let (ann, ben, outsider) =
+        (server.person("ann").await, server.person("ben").await, external(&server, "outsider").await);
+    let (root, nobody) = (server.root(), server.anonymous());
+    for (visibility, [to_nobody, to_outsider, to_ben]) in
+        [("private", [404, 404, 404]), ("internal", [404, 404, 200]), ("public", [200, 200, 200])]
+    {
+        let id = snippet(&ann.client, "", visibility, json!({"visibility": visibility})).await;
+        for path in [format!("/snippets/{id}"), format!("/snippets/{id}/raw")] {
+            nobody.get(&path).await.expect(to_nobody);
+            outsider.client.get(&path).await.expect(to_outsider);
+            ben.client.get(&path).await.expect(to_ben);
+            ann.client.get(&path).await.expect(200);
+            root.get(&path).await.expect(200);
         }
-        nobody.get("/snippets").await.expect(401);
-        nobody.post("/snippets", json!({"title": "t", "file_name": "f", "content": "c"})).await.expect(401);
-        let public = nobody.get("/snippets/public").await.expect(200);
-        assert_eq!(public.pluck("title"), ["public"]);
-        assert_eq!(ben.client.get("/snippets/public").await.expect(200).pluck("title"), ["public"]);
-        let none: [serde_json::Value; 0] = [];
-        assert_eq!(titles(&root, "").await, none, "only the caller's own");
-        let wish = json!({"title": "t", "file_name": "f", "content": "c"});
-        outsider.client.post("/snippets", wish).await.expect(403);
+        let this = format!("/snippets/{id}");
+        let hidden = if to_ben == 200 { 403 } else { 404 };
+        ben.client.put(&this, json!({"title": "x"})).await.expect(hidden);
+        ben.client.delete(&this).await.expect(hidden);
+        nobody.put(&this, json!({"title": "x"})).await.expect(401);
+        nobody.delete(&this).await.expect(401);
+        root.put(&this, json!({"description": "by an administrator"})).await.expect(200);
     }
-
-    async fn visibility_says_who_sees_a_snippet_of_a_project(server) {
-        let (id, place) = home(&server, "open", "public").await;
-        let (ann, guest, outsider) =
-            (server.person("ann").await, server.person("guest").await, external(&server, "outsider").await);
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        let root = server.root();
-        let mut paths = Vec::new();
-        for visibility in ["private", "internal", "public"] {
-            let id = snippet(&root, &place, visibility, json!({"visibility": visibility})).await;
-            paths.push(format!("{place}/snippets/{id}"));
-        }
-        let all = ["public", "internal", "private"];
-        for (client, seen) in [
-            (&server.anonymous(), &all[..1]),
-            (&outsider.client, &all[..1]),
-            (&ann.client, &all[..2]),
-            (&guest.client, &all[..]),
-            (&root, &all[..]),
-        ] {
-            assert_eq!(titles(client, &place).await, seen);
-            for (path, visibility) in paths.iter().zip(["private", "internal", "public"]) {
-                let status = if seen.contains(&visibility) { 200 } else { 404 };
-                client.get(path).await.expect(status);
-                client.get(&format!("{path}/raw")).await.expect(status);
-            }
-        }
-        // Who sees no project sees nothing in it, however public.
-        let (hidden_id, hidden) = home(&server, "hidden", "private").await;
-        let within = snippet(&root, &hidden, "within", json!({"visibility": "public"})).await;
-        for answer in [
-            ann.client.get(&format!("{hidden}/snippets")).await,
-            ann.client.get(&format!("{hidden}/snippets/{within}")).await,
-            ann.client.get(&format!("/snippets/{within}")).await,
-        ] {
-            answer.expect(404);
-        }
-        server.enrol(hidden_id, outsider.id, AccessLevel::Guest).await;
-        assert_eq!(titles(&outsider.client, &hidden).await, ["within"]);
-        // One of another project is not there.
-        root.get(&format!("{place}/snippets/{within}")).await.expect(404);
-        root.delete(&format!("{place}/snippets/{within}")).await.expect(404);
-    }
-
-    async fn reporters_make_snippets_and_their_makers_and_maintainers_change_them(server) {
-        let (id, place) = home(&server, "made", "public").await;
-        let (ann, maker) = (server.person("ann").await, server.person("maker").await);
-        let (guest, developer) = (server.person("guest").await, server.person("developer").await);
-        let maintainer = server.person("maintainer").await;
-        for (person, level) in [
-            (&maker, AccessLevel::Reporter), (&guest, AccessLevel::Guest),
-            (&developer, AccessLevel::Developer), (&maintainer, AccessLevel::Maintainer),
-        ] {
-            server.enrol(id, person.id, level).await;
-        }
-        let wish = json!({"title": "t", "file_name": "f", "content": "c"});
-        let all = format!("{place}/snippets");
-        server.anonymous().post(&all, wish.clone()).await.expect(401);
-        for person in [&ann, &guest] {
-            person.client.post(&all, wish.clone()).await.expect(403);
-        }
-        let this = snippet(&maker.client, &place, "By the maker", json!({"visibility": "public"})).await;
-        let this = format!("{all}/{this}");
-        for person in [&ann, &guest, &developer] {
-            person.client.put(&this, json!({"title": "x"})).await.expect(403);
-            person.client.delete(&this).await.expect(403);
-        }
-        maker.client.put(&this, json!({"title": "By itself"})).await.expect(200);
-        maintainer.client.put(&this, json!({"title": "By another"})).await.expect(200);
-        server.root().post(&format!("{place}/archive"), json!({})).await.expect(201);
-        maker.client.put(&this, json!({"title": "x"})).await.expect(403);
-        maker.client.delete(&this).await.expect(403);
-        maker.client.post(&all, wish).await.expect(403);
-        ann.client.get(&this).await.expect(200);
-        server.root().post(&format!("{place}/unarchive"), json!({})).await.expect(201);
-        maintainer.client.delete(&this).await.expect(204);
-    }
-
-    async fn snippets_that_are_switched_off_are_for_nobody(server) {
-        let (id, place) = home(&server, "off", "public").await;
-        let (root, ann, guest) = (server.root(), server.person("ann").await, server.person("guest").await);
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        let all = format!("{place}/snippets");
-        let this = snippet(&root, &place, "t", json!({"visibility": "public"})).await;
-        let this = format!("{all}/{this}");
-        for (level, [to_ann, to_guest, to_root]) in
-            [("private", [403, 200, 200]), ("disabled", [403, 403, 403]), ("enabled", [200, 200, 200])]
-        {
-            root.put(&place, json!({"snippets_access_level": level})).await.expect(200);
-            for path in [all.clone(), this.clone(), format!("{this}/raw")] {
-                ann.client.get(&path).await.expect(to_ann);
-                guest.client.get(&path).await.expect(to_guest);
-                root.get(&path).await.expect(to_root);
-            }
-            root.put(&this, json!({"title": "t"})).await.expect(to_root);
-            let notes = if to_ann == 200 { 200 } else { 404 };
-            ann.client.get(&format!("{this}/notes")).await.expect(notes);
-        }
-        root.put(&place, json!({"snippets_access_level": "disabled"})).await.expect(200);
-        root.post(&all, json!({"title": "t", "file_name": "f", "content": "c"})).await.expect(403);
-        root.delete(&this).await.expect(403);
-    }
+    nobody.get("/snippets").await.expect(401);
+    nobody.post("/snippets", json!({"title": "t", "file_name": "f", "content": "c"})).await.expect(401);
+    let public = nobody.get("/snippets/public").await.expect(200);
+    assert_eq!(public.pluck("title"), ["public"]);
+    assert_eq!(ben.client.get("/snippets/public").await.expect(200).pluck("title"), ["public"]);
+    let none: [serde_json::Value; 0] = [];
+    assert_eq!(titles(&root, "").await, none, "only the caller's own");
+    let wish = json!({"title": "t", "file_name": "f", "content": "c"});
+    outsider.client.post("/snippets", wish).await.expect(403);
 }
+
+async fn visibility_says_who_sees_a_snippet_of_a_project(server: TestServer) {
+    let (id, place) = home(&server, "open", "public").await;
+    let (ann, guest, outsider) =
+        (server.person("ann").await, server.person("guest").await, external(&server, "outsider").await);
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    let root = server.root();
+    let mut paths = Vec::new();
+    for visibility in ["private", "internal", "public"] {
+        let id = snippet(&root, &place, visibility, json!({"visibility": visibility})).await;
+        paths.push(format!("{place}/snippets/{id}"));
+    }
+    let all = ["public", "internal", "private"];
+    for (client, seen) in [
+        (&server.anonymous(), &all[..1]),
+        (&outsider.client, &all[..1]),
+        (&ann.client, &all[..2]),
+        (&guest.client, &all[..]),
+        (&root, &all[..]),
+    ] {
+        assert_eq!(titles(client, &place).await, seen);
+        for (path, visibility) in paths.iter().zip(["private", "internal", "public"]) {
+            let status = if seen.contains(&visibility) { 200 } else { 404 };
+            client.get(path).await.expect(status);
+            client.get(&format!("{path}/raw")).await.expect(status);
+        }
+    }
+    // Who sees no project sees nothing in it, however public.
+    let (hidden_id, hidden) = home(&server, "hidden", "private").await;
+    let within = snippet(&root, &hidden, "within", json!({"visibility": "public"})).await;
+    for answer in [
+        ann.client.get(&format!("{hidden}/snippets")).await,
+        ann.client.get(&format!("{hidden}/snippets/{within}")).await,
+        ann.client.get(&format!("/snippets/{within}")).await,
+    ] {
+        answer.expect(404);
+    }
+    server.enrol(hidden_id, outsider.id, AccessLevel::Guest).await;
+    assert_eq!(titles(&outsider.client, &hidden).await, ["within"]);
+    // One of another project is not there.
+    root.get(&format!("{place}/snippets/{within}")).await.expect(404);
+    root.delete(&format!("{place}/snippets/{within}")).await.expect(404);
+}
+
+async fn reporters_make_snippets_and_their_makers_and_maintainers_change_them(server: TestServer) {
+    let (id, place) = home(&server, "made", "public").await;
+    let (ann, maker) = (server.person("ann").await, server.person("maker").await);
+    let (guest, developer) = (server.person("guest").await, server.person("developer").await);
+    let maintainer = server.person("maintainer").await;
+    for (person, level) in [
+        (&maker, AccessLevel::Reporter),
+        (&guest, AccessLevel::Guest),
+        (&developer, AccessLevel::Developer),
+        (&maintainer, AccessLevel::Maintainer),
+    ] {
+        server.enrol(id, person.id, level).await;
+    }
+    let wish = json!({"title": "t", "file_name": "f", "content": "c"});
+    let all = format!("{place}/snippets");
+    server.anonymous().post(&all, wish.clone()).await.expect(401);
+    for person in [&ann, &guest] {
+        person.client.post(&all, wish.clone()).await.expect(403);
+    }
+    let this = snippet(&maker.client, &place, "By the maker", json!({"visibility": "public"})).await;
+    let this = format!("{all}/{this}");
+    for person in [&ann, &guest, &developer] {
+        person.client.put(&this, json!({"title": "x"})).await.expect(403);
+        person.client.delete(&this).await.expect(403);
+    }
+    maker.client.put(&this, json!({"title": "By itself"})).await.expect(200);
+    maintainer.client.put(&this, json!({"title": "By another"})).await.expect(200);
+    server.root().post(&format!("{place}/archive"), json!({})).await.expect(201);
+    maker.client.put(&this, json!({"title": "x"})).await.expect(403);
+    maker.client.delete(&this).await.expect(403);
+    maker.client.post(&all, wish).await.expect(403);
+    ann.client.get(&this).await.expect(200);
+    server.root().post(&format!("{place}/unarchive"), json!({})).await.expect(201);
+    maintainer.client.delete(&this).await.expect(204);
+}
+
+async fn snippets_that_are_switched_off_are_for_nobody(server: TestServer) {
+    let (id, place) = home(&server, "off", "public").await;
+    let (root, ann, guest) = (server.root(), server.person("ann").await, server.person("guest").await);
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    let all = format!("{place}/snippets");
+    let this = snippet(&root, &place, "t", json!({"visibility": "public"})).await;
+    let this = format!("{all}/{this}");
+    for (level, [to_ann, to_guest, to_root]) in
+        [("private", [403, 200, 200]), ("disabled", [403, 403, 403]), ("enabled", [200, 200, 200])]
+    {
+        root.put(&place, json!({"snippets_access_level": level})).await.expect(200);
+        for path in [all.clone(), this.clone(), format!("{this}/raw")] {
+            ann.client.get(&path).await.expect(to_ann);
+            guest.client.get(&path).await.expect(to_guest);
+            root.get(&path).await.expect(to_root);
+        }
+        root.put(&this, json!({"title": "t"})).await.expect(to_root);
+        let notes = if to_ann == 200 { 200 } else { 404 };
+        ann.client.get(&format!("{this}/notes")).await.expect(notes);
+    }
+    root.put(&place, json!({"snippets_access_level": "disabled"})).await.expect(200);
+    root.post(&all, json!({"title": "t", "file_name": "f", "content": "c"})).await.expect(403);
+    root.delete(&this).await.expect(403);
+}
+
+on_every_database![
+    visibility_says_who_sees_a_personal_snippet,
+    visibility_says_who_sees_a_snippet_of_a_project,
+    reporters_make_snippets_and_their_makers_and_maintainers_change_them,
+    snippets_that_are_switched_off_are_for_nobody,
+];

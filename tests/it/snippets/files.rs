@@ -3,106 +3,112 @@
 use serde_json::json;
 
 use super::{home, snippet, titles};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
 const ONE_FILE: &str = "must be one: a snippet holds a single file";
 
-scenario! {
-    async fn a_snippet_is_made_by_its_file(server) {
-        let (_, place) = home(&server, "made", "public").await;
-        let root = server.root();
-        for place in ["", place.as_str()] {
-            let all = format!("{place}/snippets");
-            let file = json!({"file_path": "a.rb", "content": "puts 1"});
-            let made = root.post(&all, json!({"title": "New", "files": [file]})).await.expect(201).json();
-            assert_eq!((&made["title"], &made["file_name"]), (&json!("New"), &json!("a.rb")));
-            let raw = format!("{all}/{}/raw", made["id"]);
-            assert_eq!(root.get(&raw).await.expect(200).text(), "puts 1");
-            let form = [("title", "Of a form"), ("files[][file_path]", "f"), ("files[][content]", "c")];
-            let made = root.post_form(&all, &form).await.expect(201).json();
-            assert_eq!(made["file_name"], "f");
-            for (files, text) in [
-                (json!([file, {"file_path": "b.rb", "content": "puts 2"}]), ONE_FILE),
-                (json!([]), ONE_FILE),
-            ] {
-                let refused = root.post(&all, json!({"title": "t", "files": files})).await.expect(400);
-                assert_eq!(refused.json()["message"]["files"], json!([text]));
-            }
-            for (files, text) in [
-                (json!([{"file_path": "a.rb"}]), "files[0][content] is missing"),
-                (json!([{"content": "c"}]), "files[0][file_path] is missing"),
-            ] {
-                let refused = root.post(&all, json!({"title": "t", "files": files})).await.expect(400);
-                assert_eq!(refused.message(), text);
-            }
-            let blank = json!({"title": " ", "files": [{"file_path": " ", "content": ""}]});
-            let blank = root.post(&all, blank).await.expect(400).json()["message"].clone();
-            let each = json!(["can't be blank"]);
-            assert_eq!(blank, json!({"content": each, "file_name": each, "title": each}), "all at once");
+async fn a_snippet_is_made_by_its_file(server: TestServer) {
+    let (_, place) = home(&server, "made", "public").await;
+    let root = server.root();
+    for place in ["", place.as_str()] {
+        let all = format!("{place}/snippets");
+        let file = json!({"file_path": "a.rb", "content": "puts 1"});
+        let made = root.post(&all, json!({"title": "New", "files": [file]})).await.expect(201).json();
+        assert_eq!((&made["title"], &made["file_name"]), (&json!("New"), &json!("a.rb")));
+        let raw = format!("{all}/{}/raw", made["id"]);
+        assert_eq!(root.get(&raw).await.expect(200).text(), "puts 1");
+        let form = [("title", "Of a form"), ("files[][file_path]", "f"), ("files[][content]", "c")];
+        let made = root.post_form(&all, &form).await.expect(201).json();
+        assert_eq!(made["file_name"], "f");
+        for (files, text) in
+            [(json!([file, {"file_path": "b.rb", "content": "puts 2"}]), ONE_FILE), (json!([]), ONE_FILE)]
+        {
+            let refused = root.post(&all, json!({"title": "t", "files": files})).await.expect(400);
+            assert_eq!(refused.json()["message"]["files"], json!([text]));
         }
-        assert_eq!(titles(&root, &place).await, ["Of a form", "New"]);
+        for (files, text) in [
+            (json!([{"file_path": "a.rb"}]), "files[0][content] is missing"),
+            (json!([{"content": "c"}]), "files[0][file_path] is missing"),
+        ] {
+            let refused = root.post(&all, json!({"title": "t", "files": files})).await.expect(400);
+            assert_eq!(refused.message(), text);
+        }
+        let blank = json!({"title": " ", "files": [{"file_path": " ", "content": ""}]});
+        let blank = root.post(&all, blank).await.expect(400).json()["message"].clone();
+        let each = json!(["can't be blank"]);
+        assert_eq!(blank, json!({"content": each, "file_name": each, "title": each}), "all at once");
     }
+    assert_eq!(titles(&root, &place).await, ["Of a form", "New"]);
+}
 
-    async fn everything_that_is_missing_or_too_much_is_told_at_once(server) {
-        let (_, place) = home(&server, "told", "public").await;
-        let root = server.root();
-        for (place, content) in [("", "content, files"), (place.as_str(), "content, code, files")] {
-            let all = format!("{place}/snippets");
-            let missing = "are missing, exactly one parameter must be provided";
-            let refused = root.post(&all, json!({"visibility": "secret"})).await.expect(400).message();
-            for text in [
-                format!("file_name, files {missing}"),
-                format!("{content} {missing}"),
-                "title is missing".to_owned(),
-                "visibility does not have a valid value".to_owned(),
-            ] {
-                assert!(refused.contains(&text), "{text}: {refused}");
-            }
-            let file = json!({"file_path": "a", "content": "c"});
-            let both = json!({"title": "t", "file_name": "f", "content": "c", "files": [file]});
-            let refused = root.post(&all, both).await.expect(400);
-            assert_eq!(refused.message(), "file_name, files are mutually exclusive, content, files are mutually exclusive");
+async fn everything_that_is_missing_or_too_much_is_told_at_once(server: TestServer) {
+    let (_, place) = home(&server, "told", "public").await;
+    let root = server.root();
+    for (place, content) in [("", "content, files"), (place.as_str(), "content, code, files")] {
+        let all = format!("{place}/snippets");
+        let missing = "are missing, exactly one parameter must be provided";
+        let refused = root.post(&all, json!({"visibility": "secret"})).await.expect(400).message();
+        for text in [
+            format!("file_name, files {missing}"),
+            format!("{content} {missing}"),
+            "title is missing".to_owned(),
+            "visibility does not have a valid value".to_owned(),
+        ] {
+            assert!(refused.contains(&text), "{text}: {refused}");
         }
-    }
-
-    async fn the_file_of_a_snippet_is_changed_and_renamed(server) {
-        let (_, place) = home(&server, "changed", "public").await;
-        let root = server.root();
-        for place in ["", place.as_str()] {
-            let this = format!("{place}/snippets/{}", snippet(&root, place, "Kept", json!({})).await);
-            let put = async |file: serde_json::Value| root.put(&this, json!({"files": [file]})).await;
-            let raw = async || root.get(&format!("{this}/raw")).await.expect(200).text();
-            put(json!({"action": "update", "file_path": "a.txt", "content": "Second"})).await.expect(200);
-            assert_eq!(raw().await, "Second");
-            let moved = json!({"action": "move", "previous_path": "a.txt", "file_path": "b.txt"});
-            assert_eq!(put(moved.clone()).await.expect(200).json()["file_name"], "b.txt");
-            assert_eq!(raw().await, "Second");
-            let refused = put(moved).await.expect(400);
-            assert_eq!(refused.json()["message"]["files"], json!(["must name the file that the snippet holds"]));
-            let both = json!({"action": "move", "file_path": "c.txt", "content": "Third"});
-            assert_eq!(put(both).await.expect(200).json()["file_name"], "c.txt");
-            assert_eq!(raw().await, "Third");
-            for (file, text) in [
-                (json!({"action": "update", "file_path": "a.txt", "content": "x"}), "must name the file that the snippet holds"),
-                (json!({"action": "update"}), "must say the content"),
-                (json!({"action": "move", "content": "x"}), "must say the file_path"),
-                (json!({"action": "create", "file_path": "d.txt", "content": "x"}), ONE_FILE),
-                (json!({"action": "delete", "file_path": "c.txt"}), ONE_FILE),
-            ] {
-                let refused = put(file).await.expect(400);
-                assert_eq!(refused.json()["message"]["files"], json!([text]));
-            }
-            let blank = put(json!({"action": "update", "content": " "})).await.expect(400);
-            assert_eq!(blank.json()["message"]["content"], json!(["can't be blank"]));
-            put(json!({"file_path": "c.txt", "content": "x"})).await.expect(400);
-            put(json!({"action": "burn"})).await.expect(400);
-            let same = json!({"action": "update", "content": "x"});
-            let two = root.put(&this, json!({"files": [same, same]})).await.expect(400);
-            assert_eq!(two.json()["message"]["files"], json!([ONE_FILE]));
-            let twice = root.put(&this, json!({"files": [same], "content": "y"})).await.expect(400);
-            assert_eq!(twice.message(), "files excludes file_name and content: they are mutually exclusive");
-            root.put(&this, json!({"files": []})).await.expect(400);
-            assert_eq!(raw().await, "Third");
-        }
+        let file = json!({"file_path": "a", "content": "c"});
+        let both = json!({"title": "t", "file_name": "f", "content": "c", "files": [file]});
+        let refused = root.post(&all, both).await.expect(400);
+        assert_eq!(refused.message(), "file_name, files are mutually exclusive, content, files are mutually exclusive");
     }
 }
+
+async fn the_file_of_a_snippet_is_changed_and_renamed(server: TestServer) {
+    let (_, place) = home(&server, "changed", "public").await;
+    let root = server.root();
+    for place in ["", place.as_str()] {
+        let this = format!("{place}/snippets/{}", snippet(&root, place, "Kept", json!({})).await);
+        let put = async |file: serde_json::Value| root.put(&this, json!({"files": [file]})).await;
+        let raw = async || root.get(&format!("{this}/raw")).await.expect(200).text();
+        put(json!({"action": "update", "file_path": "a.txt", "content": "Second"})).await.expect(200);
+        assert_eq!(raw().await, "Second");
+        let moved = json!({"action": "move", "previous_path": "a.txt", "file_path": "b.txt"});
+        assert_eq!(put(moved.clone()).await.expect(200).json()["file_name"], "b.txt");
+        assert_eq!(raw().await, "Second");
+        let refused = put(moved).await.expect(400);
+        assert_eq!(refused.json()["message"]["files"], json!(["must name the file that the snippet holds"]));
+        let both = json!({"action": "move", "file_path": "c.txt", "content": "Third"});
+        assert_eq!(put(both).await.expect(200).json()["file_name"], "c.txt");
+        assert_eq!(raw().await, "Third");
+        for (file, text) in [
+            (
+                json!({"action": "update", "file_path": "a.txt", "content": "x"}),
+                "must name the file that the snippet holds",
+            ),
+            (json!({"action": "update"}), "must say the content"),
+            (json!({"action": "move", "content": "x"}), "must say the file_path"),
+            (json!({"action": "create", "file_path": "d.txt", "content": "x"}), ONE_FILE),
+            (json!({"action": "delete", "file_path": "c.txt"}), ONE_FILE),
+        ] {
+            let refused = put(file).await.expect(400);
+            assert_eq!(refused.json()["message"]["files"], json!([text]));
+        }
+        let blank = put(json!({"action": "update", "content": " "})).await.expect(400);
+        assert_eq!(blank.json()["message"]["content"], json!(["can't be blank"]));
+        put(json!({"file_path": "c.txt", "content": "x"})).await.expect(400);
+        put(json!({"action": "burn"})).await.expect(400);
+        let same = json!({"action": "update", "content": "x"});
+        let two = root.put(&this, json!({"files": [same, same]})).await.expect(400);
+        assert_eq!(two.json()["message"]["files"], json!([ONE_FILE]));
+        let twice = root.put(&this, json!({"files": [same], "content": "y"})).await.expect(400);
+        assert_eq!(twice.message(), "files excludes file_name and content: they are mutually exclusive");
+        root.put(&this, json!({"files": []})).await.expect(400);
+        assert_eq!(raw().await, "Third");
+    }
+}
+
+on_every_database![
+    a_snippet_is_made_by_its_file,
+    everything_that_is_missing_or_too_much_is_told_at_once,
+    the_file_of_a_snippet_is_changed_and_renamed,
+];

@@ -36,30 +36,14 @@ impl Seen {
 impl Browser {
     pub fn new(server: &TestServer) -> Self {
         let http = crate::support::client::http().redirect(Policy::none()).build();
-        Self {
-            http: http.expect("a client"),
-            base: server.base.clone(),
-            cookies: Vec::new(),
-        }
+        Self { http: http.expect("a client"), base: server.base.clone(), cookies: Vec::new() }
     }
 
     pub async fn send(&mut self, request: reqwest::RequestBuilder) -> Seen {
-        let cookies: Vec<String> = self
-            .cookies
-            .iter()
-            .map(|(name, value)| format!("{name}={value}"))
-            .collect();
-        let answer = request
-            .header(COOKIE, cookies.join("; "))
-            .send()
-            .await
-            .expect("an answer");
+        let cookies: Vec<String> = self.cookies.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let answer = request.header(COOKIE, cookies.join("; ")).send().await.expect("an answer");
         let (status, headers) = (answer.status(), answer.headers().clone());
-        let seen = Seen {
-            status,
-            headers,
-            text: answer.text().await.expect("text"),
-        };
+        let seen = Seen { status, headers, text: answer.text().await.expect("text") };
         for cookie in seen.set_cookies() {
             let (name, rest) = cookie.split_once('=').expect("a cookie");
             let value = rest.split(';').next().expect("a value");
@@ -76,35 +60,24 @@ impl Browser {
     }
 
     pub async fn post(&mut self, path: &str, pairs: &[(&str, &str)]) -> Seen {
-        self.send(self.http.post(format!("{}{path}", self.base)).form(pairs))
-            .await
+        self.send(self.http.post(format!("{}{path}", self.base)).form(pairs)).await
     }
 
     /// Opens the form and fills it in.
     pub async fn sign_in(&mut self, login: &str, password: &str, more: &[(&str, &str)]) -> Seen {
         let token = token(&self.get("/users/sign_in").await);
-        let mut pairs = vec![
-            ("authenticity_token", token.as_str()),
-            ("login", login),
-            ("password", password),
-        ];
+        let mut pairs = vec![("authenticity_token", token.as_str()), ("login", login), ("password", password)];
         pairs.extend_from_slice(more);
         self.post("/users/sign_in", &pairs).await
     }
 
     pub fn session(&self) -> Option<&str> {
-        self.cookies
-            .iter()
-            .find(|(name, _)| name == "_service_session")
-            .map(|(_, value)| value.as_str())
+        self.cookies.iter().find(|(name, _)| name == "_service_session").map(|(_, value)| value.as_str())
     }
 }
 
 /// The token in a form.
 pub fn token(page: &Seen) -> String {
-    let (_, rest) = page
-        .text
-        .split_once("name=\"authenticity_token\" value=\"")
-        .expect("a form");
+    let (_, rest) = page.text.split_once("name=\"authenticity_token\" value=\"").expect("a form");
     rest.split('"').next().expect("a value").to_owned()
 }

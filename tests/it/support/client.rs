@@ -37,11 +37,7 @@ impl Client {
     /// A caller with or without a token.
     pub fn new(base: &str, token: Option<&str>) -> Self {
         let http = http().build().expect("a client");
-        let client = Self {
-            http,
-            base: base.to_owned(),
-            headers: HeaderMap::new(),
-        };
+        let client = Self { http, base: base.to_owned(), headers: HeaderMap::new() };
         match token {
             Some(token) => client.header("Private-Token", token),
             None => client,
@@ -51,8 +47,7 @@ impl Client {
     /// The same caller with another header on every request.
     pub fn header(mut self, name: &str, value: &str) -> Self {
         let name: HeaderName = name.parse().expect("a header name");
-        self.headers
-            .insert(name, HeaderValue::from_str(value).expect("a header value"));
+        self.headers.insert(name, HeaderValue::from_str(value).expect("a header value"));
         self
     }
 
@@ -72,11 +67,7 @@ impl Client {
         let response = self.http.execute(request).await.expect("an answer");
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
         let body = response.bytes().await.expect("a body").to_vec();
-        let answer = Answer {
-            status,
-            headers,
-            body,
-        };
+        let answer = Answer { status, headers, body };
         // The document itself is no operation of the document.
         if path.starts_with("/api/") && !path.starts_with("/api/v4/openapi.") {
             contract::check(&method, &path, &answer);
@@ -130,16 +121,12 @@ impl Answer {
     /// The error's message as text.
     pub fn message(&self) -> String {
         let message = self.json()["message"].clone();
-        message
-            .as_str()
-            .map_or_else(|| message.to_string(), str::to_owned)
+        message.as_str().map_or_else(|| message.to_string(), str::to_owned)
     }
 
     /// A header, or the empty string.
     pub fn header(&self, name: &str) -> &str {
-        self.headers
-            .get(name)
-            .map_or("", |value| value.to_str().expect("a text header"))
+        self.headers.get(name).map_or("", |value| value.to_str().expect("a text header"))
     }
 
     /// The answer itself when it has this status; fails the test otherwise.
@@ -151,12 +138,7 @@ impl Answer {
 
     /// One field of every entry of a list.
     pub fn pluck(&self, field: &str) -> Vec<Value> {
-        self.json()
-            .as_array()
-            .expect("a list")
-            .iter()
-            .map(|entry| entry[field].clone())
-            .collect()
+        self.json().as_array().expect("a list").iter().map(|entry| entry[field].clone()).collect()
     }
 }
 

@@ -61,18 +61,9 @@ impl<'a> Project<'a> {
         let root = root.expect("a query").expect("the administrator's namespace");
         let id = server.bare_project(root.id, name, visibility).await.id;
         let on_disk = format!("{:?}", RepositoryId::of_project(id));
-        let directory = server
-            .data()
-            .join("repositories")
-            .join(&on_disk[..2])
-            .join(&on_disk[2..4])
-            .join(format!("{on_disk}.git"));
-        Self {
-            server,
-            id,
-            path: format!("{}/{name}", root.full_path),
-            directory,
-        }
+        let directory =
+            server.data().join("repositories").join(&on_disk[..2]).join(&on_disk[2..4]).join(format!("{on_disk}.git"));
+        Self { server, id, path: format!("{}/{name}", root.full_path), directory }
     }
 
     /// A project with two commits on its protected default branch `main`, one more on `feature/x`, which comes
@@ -151,11 +142,7 @@ impl<'a> Project<'a> {
         // A program that fails before it has read everything says why below.
         let _ = child.stdin.take().expect("stdin").write_all(input);
         let output = child.wait_with_output().expect("output");
-        assert!(
-            output.status.success(),
-            "git {arguments:?}: {}",
-            git::said(&output)
-        );
+        assert!(output.status.success(), "git {arguments:?}: {}", git::said(&output));
         self.server.backend.database.forget();
         String::from_utf8_lossy(&output.stdout).into_owned()
     }
@@ -170,9 +157,7 @@ impl<'a> Project<'a> {
             message.len(),
         );
         let tip = format!("refs/heads/{}", commit.branch);
-        let exists = !self
-            .git(&["for-each-ref", "--format=%(refname)", &tip])
-            .is_empty();
+        let exists = !self.git(&["for-each-ref", "--format=%(refname)", &tip]).is_empty();
         let own = exists.then(|| format!("{tip}^0"));
         if let Some(from) = commit.from.or(own.as_deref()) {
             let id = self.id(from);
@@ -196,14 +181,9 @@ impl<'a> Project<'a> {
 
     /// Changes the project's row.
     pub async fn update(&self, change: impl FnOnce(&mut projects::ActiveModel)) {
-        let mut row = projects::ActiveModel {
-            id: Set(self.id),
-            ..Default::default()
-        };
+        let mut row = projects::ActiveModel { id: Set(self.id), ..Default::default() };
         change(&mut row);
-        row.update(self.server.backend.database.write())
-            .await
-            .expect("a change");
+        row.update(self.server.backend.database.write()).await.expect("a change");
     }
 
     /// The project's row.
@@ -217,8 +197,7 @@ impl<'a> Project<'a> {
 
     /// Says which branch is the default one.
     pub async fn set_default_branch(&self, name: &str) {
-        self.update(|row| row.default_branch = Set(Some(name.to_owned())))
-            .await;
+        self.update(|row| row.default_branch = Set(Some(name.to_owned()))).await;
     }
 
     /// Makes it read-only.
@@ -237,9 +216,7 @@ impl<'a> Project<'a> {
             updated_at: Set(now()),
             ..Default::default()
         };
-        row.insert(self.server.backend.database.write())
-            .await
-            .expect("a protection");
+        row.insert(self.server.backend.database.write()).await.expect("a protection");
     }
 
     /// A new user who holds a role in the project.

@@ -43,78 +43,41 @@ pub fn operation(method: &str, path: &str) -> Option<&'static Operation> {
 }
 
 fn matches(template: &[&str], sent: &[&str]) -> bool {
-    template
-        .iter()
-        .zip(sent)
-        .all(|(pattern, segment)| match pattern.split_once('{') {
-            Some((prefix, _)) => segment.starts_with(prefix) && segment.len() > prefix.len(),
-            None => pattern == segment,
-        })
+    template.iter().zip(sent).all(|(pattern, segment)| match pattern.split_once('{') {
+        Some((prefix, _)) => segment.starts_with(prefix) && segment.len() > prefix.len(),
+        None => pattern == segment,
+    })
 }
 
 /// Panics when an answer is not what the contract says.
 pub fn check(method: &str, path: &str, answer: &Answer) {
-    let body = || {
-        String::from_utf8_lossy(&answer.body)
-            .chars()
-            .take(2_000)
-            .collect::<String>()
-    };
+    let body = || String::from_utf8_lossy(&answer.body).chars().take(2_000).collect::<String>();
     assert_ne!(answer.status, 500, "{method} {path} failed: {}", body());
     // Some paths may have a slash too many.
     let meant = path.replace("//", "/");
     let meant = meant.strip_suffix('/').unwrap_or(&meant);
     let Some(operation) = operation(method, path).or_else(|| operation(method, meant)) else {
-        assert!(
-            matches!(answer.status, 404 | 405 | 410),
-            "{method} {path} is no operation but {}",
-            answer.status
-        );
+        assert!(matches!(answer.status, 404 | 405 | 410), "{method} {path} is no operation but {}", answer.status);
         if method != "HEAD" {
-            assert!(
-                answer.json()["message"].is_string(),
-                "{method} {path}: {}",
-                body()
-            );
+            assert!(answer.json()["message"].is_string(), "{method} {path}: {}", body());
         }
         return;
     };
     seen(operation.id, answer.status);
     let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
     let response = &item["responses"][answer.status.to_string()];
-    assert!(
-        !response.is_null(),
-        "{} answered {}, which is not documented: {}",
-        operation.id,
-        answer.status,
-        body()
-    );
+    assert!(!response.is_null(), "{} answered {}, which is not documented: {}", operation.id, answer.status, body());
     let response = deref(response);
     for (name, header) in response["headers"].as_object().into_iter().flatten() {
         let required = deref(header)["required"] == json!(true);
-        assert!(
-            !required || answer.headers.contains_key(name),
-            "{} lacks header {name}",
-            operation.id
-        );
+        assert!(!required || answer.headers.contains_key(name), "{} lacks header {name}", operation.id);
     }
     let Some(content) = response["content"].as_object().filter(|_| method != "HEAD") else {
         assert!(answer.body.is_empty(), "{} has a body: {}", operation.id, body());
         return;
     };
-    let essence = answer
-        .header("content-type")
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim()
-        .to_owned();
-    assert!(
-        content.contains_key(&essence),
-        "{} answered {essence:?}, documented {:?}",
-        operation.id,
-        content.keys()
-    );
+    let essence = answer.header("content-type").split(';').next().unwrap_or_default().trim().to_owned();
+    assert!(content.contains_key(&essence), "{} answered {essence:?}, documented {:?}", operation.id, content.keys());
     if essence == "application/json" || essence.ends_with("+json") {
         let schema = &content[&essence]["schema"];
         validate((operation.id, answer.status, essence), schema, &answer.json());
@@ -135,9 +98,7 @@ type Documented = (&'static str, u16, String);
 /// Panics when a value breaks its schema.
 fn validate(answer: Documented, schema: &Value, value: &Value) {
     static VALIDATORS: LazyLock<Mutex<HashMap<Documented, Validator>>> = LazyLock::new(Mutex::default);
-    let mut validators = VALIDATORS
-        .lock()
-        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut validators = VALIDATORS.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let validator = validators.entry(answer.clone()).or_insert_with(|| {
         let mut schema = schema.clone();
         to_json_schema(&mut schema);
@@ -145,15 +106,9 @@ fn validate(answer: Documented, schema: &Value, value: &Value) {
         let options = options.with_registry(&COMPONENTS);
         options.build(&schema).expect("a schema")
     });
-    let faults: Vec<String> = validator
-        .iter_errors(value)
-        .map(|fault| format!("{}: {fault}", fault.instance_path()))
-        .collect();
-    assert!(
-        faults.is_empty(),
-        "{answer:?} breaks its schema:\n{}\n{value:#}",
-        faults.join("\n")
-    );
+    let faults: Vec<String> =
+        validator.iter_errors(value).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
+    assert!(faults.is_empty(), "{answer:?} breaks its schema:\n{}\n{value:#}", faults.join("\n"));
 }
 
 /// Where the validators find what schemas refer to.

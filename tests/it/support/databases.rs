@@ -45,15 +45,11 @@ impl PostgresqlDatabase {
             .expect("a database");
         connection.close().await.expect("closing");
         let (server, _) = admin.rsplit_once('/').expect("a database in the URL");
-        Self {
-            url: format!("{server}/{name}"),
-            admin: admin.to_owned(),
-            name,
-        }
+        Self { url: format!("{server}/{name}"), admin: admin.to_owned(), name }
     }
 
     /// Removes it with all it holds.
-    pub async fn remove(self) {
+    pub async fn remove(&self) {
         let connection = connect(&self.admin).await;
         drop_database(&connection, &self.name).await;
         connection.close().await.expect("closing");
@@ -73,9 +69,7 @@ pub async fn migrated_file(path: &Path) {
 }
 
 async fn migrate(url: &str) {
-    let database = Database::connect(url, &Options::default())
-        .await
-        .expect("a database");
+    let database = Database::connect(url, &Options::default()).await.expect("a database");
     database.migrate().await.expect("the schema");
     database.close().await.expect("closing");
 }

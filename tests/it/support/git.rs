@@ -29,26 +29,19 @@ impl Work {
     /// An empty directory.
     pub fn empty() -> Self {
         let guard = tempfile::tempdir().expect("a directory");
-        Self {
-            path: guard.path().to_owned(),
-            _guard: Some(guard),
-        }
+        Self { path: guard.path().to_owned(), _guard: Some(guard) }
     }
 
     /// A directory below.
     pub fn below(&self, name: &str) -> Self {
-        Self {
-            path: self.path.join(name),
-            _guard: None,
-        }
+        Self { path: self.path.join(name), _guard: None }
     }
 
     /// Writes a file and commits it; answers the commit's id.
     pub async fn commit(&self, file: &str, content: &str) -> String {
         std::fs::write(self.path.join(file), content).expect("a file");
         self.git(&["add", "--all"]).await;
-        self.git(&["commit", "--quiet", "--allow-empty", "-m", file])
-            .await;
+        self.git(&["commit", "--quiet", "--allow-empty", "-m", file]).await;
         self.git(&["rev-parse", "HEAD"]).await
     }
 
@@ -62,11 +55,7 @@ impl Work {
     /// Runs git, which must fail; answers what it said.
     pub async fn fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
-        assert!(
-            !output.status.success(),
-            "git {arguments:?} succeeded: {}",
-            said(&output)
-        );
+        assert!(!output.status.success(), "git {arguments:?} succeeded: {}", said(&output));
         said(&output)
     }
 
@@ -103,9 +92,5 @@ pub fn command(directory: &Path, arguments: &[&str]) -> Command {
 
 /// All that a program said.
 pub fn said(output: &Output) -> String {
-    format!(
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    )
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }

@@ -22,47 +22,38 @@ pub use client::{Answer, Client};
 pub use databases::PostgresqlDatabase;
 pub use server::{Kind, TestServer};
 
-/// Tests that get a fresh server each, on every database there is.
+/// Runs test functions on each database, each with a server of its own.
 ///
-/// `async fn name(server) { ... }` becomes a module `name` with one test a database; `name(server with options)`
-/// starts the server with other than the default options.
-macro_rules! scenario {
-    ($(
-        $(#[$attribute:meta])*
-        async fn $name:ident($server:ident $(with $options:expr)?) $body:block
-    )*) => {$(
-        $(#[$attribute])*
+/// `async fn name(server: TestServer)` becomes the tests `name::on_sqlite` and `name::on_postgresql`. `name with options()`
+/// starts the server with other options than the default ones.
+macro_rules! on_every_database {
+    ($($name:ident $(with $options:expr)?),* $(,)?) => {$(
         mod $name {
             #[allow(unused_imports)]
             use super::*;
 
-            async fn run($server: $crate::support::TestServer) {
-                $body
-                $server.stop().await;
-            }
-
-            async fn start(kind: $crate::support::Kind) -> $crate::support::TestServer {
-                $(
-                    let options = $options;
-                    return $crate::support::TestServer::start_with(kind, options).await;
-                )?
-                #[allow(unreachable_code)]
-                $crate::support::TestServer::start(kind).await
+            async fn run(kind: $crate::support::Kind) {
+                #[allow(unused_mut, unused_assignments)]
+                let mut options = holdfast::config::Options::default();
+                $(options = $options;)?
+                let server = $crate::support::TestServer::start_with(kind, options).await;
+                super::$name(server.clone()).await;
+                server.stop().await;
             }
 
             #[tokio::test]
             async fn on_sqlite() {
-                run(start($crate::support::Kind::Sqlite).await).await;
+                run($crate::support::Kind::Sqlite).await;
             }
 
             #[tokio::test]
             async fn on_postgresql() {
                 // Without a server to talk to there is nothing to test; .ci/run always has one.
                 if let Some(kind) = $crate::support::Kind::postgresql() {
-                    run(start(kind).await).await;
+                    run(kind).await;
                 }
             }
         }
     )*};
 }
-pub(crate) use scenario;
+pub(crate) use on_every_database;

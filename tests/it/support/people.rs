@@ -44,19 +44,12 @@ impl TestServer {
         };
         let row = create_user(&self.backend, new).await.expect("a user");
         let token = self.token_of(row.id, scopes).await;
-        Person {
-            id: row.id,
-            client: self.with_token(&token),
-            token,
-            row,
-        }
+        Person { id: row.id, client: self.with_token(&token), token, row }
     }
 
     /// Gives a user the usual password.
     pub async fn give_password(&self, person: &Person) {
-        let hash = holdfast::services::users::hash_password(PASSWORD.to_owned())
-            .await
-            .expect("a hash");
+        let hash = holdfast::services::users::hash_password(PASSWORD.to_owned()).await.expect("a hash");
         let mut row = person.row.clone().into_active_model();
         row.password_hash = Set(Some(hash));
         row.update(self.backend.database.write()).await.expect("a row");
@@ -112,9 +105,7 @@ impl TestServer {
     pub async fn finish_jobs(&self) {
         let idle = async {
             loop {
-                let backlog = jobs::backlog(self.backend.database.read())
-                    .await
-                    .expect("a backlog");
+                let backlog = jobs::backlog(self.backend.database.read()).await.expect("a backlog");
                 if backlog.waiting + backlog.running == 0 {
                     break;
                 }
@@ -131,9 +122,7 @@ impl TestServer {
 
     /// Whether a user's row is there at all, in sight or not.
     pub async fn has_user_row(&self, id: i64) -> bool {
-        let found = users::Entity::find_by_id(id)
-            .one(self.backend.database.read())
-            .await;
+        let found = users::Entity::find_by_id(id).one(self.backend.database.read()).await;
         found.expect("the database").is_some()
     }
 }

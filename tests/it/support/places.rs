@@ -14,13 +14,7 @@ impl TestServer {
     /// Makes people with each of the roles on a group, named after them.
     pub async fn cast(&self, owner: &Client, group: i64) -> Vec<(i64, Person)> {
         let mut cast = Vec::new();
-        for (level, name) in [
-            (10, "guest"),
-            (20, "reporter"),
-            (30, "developer"),
-            (40, "maintainer"),
-            (50, "owner"),
-        ] {
+        for (level, name) in [(10, "guest"), (20, "reporter"), (30, "developer"), (40, "maintainer"), (50, "owner")] {
             let person = self.person(name).await;
             join(owner, &format!("/groups/{group}"), person.id, level).await;
             cast.push((level, person));
@@ -58,21 +52,14 @@ impl TestServer {
                 ..Default::default()
             };
             let row = row.insert(db).await.expect("a group");
-            namespace_ancestors::insert(db, row.id, parent)
-                .await
-                .expect("ancestors");
+            namespace_ancestors::insert(db, row.id, parent).await.expect("ancestors");
             parent = Some(row.id);
         }
         parent.expect("a group")
     }
 
     /// A project with an empty repository whose HEAD is `main`.
-    pub async fn bare_project(
-        &self,
-        namespace_id: i64,
-        path: &str,
-        visibility: Visibility,
-    ) -> projects::Model {
+    pub async fn bare_project(&self, namespace_id: i64, path: &str, visibility: Visibility) -> projects::Model {
         let row = projects::ActiveModel {
             namespace_id: Set(namespace_id),
             name: Set(path.to_owned()),
@@ -85,10 +72,7 @@ impl TestServer {
             updated_at: Set(now()),
             ..Default::default()
         };
-        let row = row
-            .insert(self.backend.database.write())
-            .await
-            .expect("a project");
+        let row = row.insert(self.backend.database.write()).await.expect("a project");
         let id = RepositoryId::of_project(row.id);
         let repositories = &self.backend.repositories;
         repositories.create(&id, "main").await.expect("a repository");
@@ -116,19 +100,14 @@ impl TestServer {
 
     /// Makes a user a member of a project.
     pub async fn enrol(&self, project_id: i64, user_id: i64, level: AccessLevel) {
-        let row = members::ActiveModel {
-            project_id: Set(Some(project_id)),
-            ..membership(user_id, level)
-        };
+        let row = members::ActiveModel { project_id: Set(Some(project_id)), ..membership(user_id, level) };
         row.insert(self.backend.database.write()).await.expect("a member");
     }
 
     /// Makes a user an owner of a group.
     pub async fn own(&self, namespace_id: i64, user_id: i64) {
-        let row = members::ActiveModel {
-            namespace_id: Set(Some(namespace_id)),
-            ..membership(user_id, AccessLevel::Owner)
-        };
+        let row =
+            members::ActiveModel { namespace_id: Set(Some(namespace_id)), ..membership(user_id, AccessLevel::Owner) };
         row.insert(self.backend.database.write()).await.expect("a member");
     }
 

@@ -22,11 +22,8 @@ impl TestServer {
         };
         let issue = row.insert(db).await.expect("an issue");
         for label_id in labels {
-            let row = issue_labels::ActiveModel {
-                issue_id: Set(issue.id),
-                label_id: Set(*label_id),
-                ..Default::default()
-            };
+            let row =
+                issue_labels::ActiveModel { issue_id: Set(issue.id), label_id: Set(*label_id), ..Default::default() };
             row.insert(db).await.expect("a label");
         }
         issue
@@ -34,19 +31,14 @@ impl TestServer {
 
     /// Changes an issue.
     pub async fn change_issue(&self, id: i64, change: impl FnOnce(&mut issues::ActiveModel)) {
-        let mut row = issues::ActiveModel {
-            id: Set(id),
-            ..Default::default()
-        };
+        let mut row = issues::ActiveModel { id: Set(id), ..Default::default() };
         change(&mut row);
         row.update(self.backend.database.write()).await.expect("a change");
     }
 
     /// The row of an issue as it is now.
     pub async fn issue(&self, id: i64) -> issues::Model {
-        let found = issues::Entity::find_by_id(id)
-            .one(self.backend.database.read())
-            .await;
+        let found = issues::Entity::find_by_id(id).one(self.backend.database.read()).await;
         found.expect("the database").expect("the issue")
     }
 

@@ -26,9 +26,7 @@ pub async fn plan(server: &TestServer, sql: &str, value: Option<&str>) -> Vec<St
     }
     let explain = Statement::from_string(DbBackend::Sqlite, format!("EXPLAIN QUERY PLAN {sql}"));
     let rows = db.query_all_raw(explain).await.expect("a plan");
-    rows.iter()
-        .map(|row| row.try_get::<String>("", "detail").expect("a line"))
-        .collect()
+    rows.iter().map(|row| row.try_get::<String>("", "detail").expect("a line")).collect()
 }
 
 async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&str>) -> Vec<String> {
@@ -56,20 +54,12 @@ async fn plan_of_postgresql(db: &DatabaseConnection, sql: &str, value: Option<&s
     };
     let transaction = db.begin().await.expect("a transaction");
     let prepare = format!("{settings} PREPARE page AS {sql}");
-    transaction
-        .execute_unprepared(&prepare)
-        .await
-        .expect("a statement");
+    transaction.execute_unprepared(&prepare).await.expect("a statement");
     let explain = Statement::from_string(DbBackend::Postgres, format!("EXPLAIN EXECUTE {execute}"));
     let rows = transaction.query_all_raw(explain).await.expect("a plan");
-    transaction
-        .execute_unprepared("DEALLOCATE page")
-        .await
-        .expect("an end");
+    transaction.execute_unprepared("DEALLOCATE page").await.expect("an end");
     transaction.rollback().await.expect("an end");
-    rows.iter()
-        .map(|row| row.try_get_by_index::<String>(0).expect("a line"))
-        .collect()
+    rows.iter().map(|row| row.try_get_by_index::<String>(0).expect("a line")).collect()
 }
 
 /// The most statements that a page of a list may take.
@@ -95,9 +85,8 @@ pub async fn whole_reads(
                 };
                 let all = statements(server, client, &path).await;
                 assert!(all.len() <= MOST, "{path}: {} statements", all.len());
-                let concerns = |sql: &&String| {
-                    sql.contains(&format!("\"{table}\"")) && !sql.starts_with("SELECT COUNT(*)")
-                };
+                let concerns =
+                    |sql: &&String| sql.contains(&format!("\"{table}\"")) && !sql.starts_with("SELECT COUNT(*)");
                 for sql in all.iter().filter(concerns) {
                     let plan = plan(server, sql, None).await;
                     if reads_all(&plan, table, sql.contains("\"few\"")) {
@@ -125,6 +114,5 @@ fn reads_all(plan: &[String], table: &str, few: bool) -> bool {
 
 /// Whether a line of a plan of PostgreSQL is about a table.
 fn named(line: &str, table: &str) -> bool {
-    line.split_once(" on ")
-        .is_some_and(|(_, rest)| rest.split(' ').next() == Some(table))
+    line.split_once(" on ").is_some_and(|(_, rest)| rest.split(' ').next() == Some(table))
 }

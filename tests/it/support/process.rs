@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Output, Stdio};
+use std::sync::Arc;
 
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
@@ -12,12 +13,14 @@ use super::{Kind, PostgresqlDatabase, git};
 /// The token of the first administrator.
 pub const TOKEN: &str = "root-token-of-the-binary";
 
-/// A data directory and a database for the binary.
+/// A data directory and a database for the binary. Clones share both.
+#[derive(Clone)]
 pub struct Site {
     /// The data directory, which need not exist yet.
     pub data: PathBuf,
-    database: Option<PostgresqlDatabase>,
-    _guard: tempfile::TempDir,
+    kind: Kind,
+    database: Option<Arc<PostgresqlDatabase>>,
+    _guard: Arc<tempfile::TempDir>,
 }
 
 impl Site {
@@ -26,13 +29,14 @@ impl Site {
         let guard = tempfile::tempdir().expect("a directory");
         let database = match kind {
             Kind::Sqlite => None,
-            Kind::Postgresql(url) => Some(PostgresqlDatabase::create(url).await),
+            Kind::Postgresql(url) => Some(Arc::new(PostgresqlDatabase::create(url).await)),
         };
-        Self {
-            data: guard.path().join("data"),
-            database,
-            _guard: guard,
-        }
+        Self { data: guard.path().join("data"), kind: kind.clone(), database, _guard: Arc::new(guard) }
+    }
+
+    /// A second site on the same kind of database.
+    pub async fn another(&self) -> Self {
+        Self::new(&self.kind).await
     }
 
     /// A path beside the data directory.
@@ -42,7 +46,7 @@ impl Site {
 
     /// Removes what a temporary directory does not.
     pub async fn remove(self) {
-        if let Some(database) = self.database {
+        if let Some(database) = &self.database {
             database.remove().await;
         }
     }
@@ -87,12 +91,7 @@ impl Site {
     /// Runs a command that must end with 1; answers what it said.
     pub async fn fails(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments).await;
-        assert_eq!(
-            output.status.code(),
-            Some(1),
-            "{arguments:?}: {}",
-            git::said(&output)
-        );
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", git::said(&output));
         git::said(&output)
     }
 
@@ -123,18 +122,14 @@ impl Site {
                 break;
             }
         }
-        Process {
-            child,
-            base: base.expect("an address"),
-        }
+        Process { child, base: base.expect("an address") }
     }
 
     /// Brings a repository into a project of the administrator's namespace.
     pub async fn import(&self, name: &str, repository: &Path) {
         let project = format!("root/{name}");
         let path = repository.to_str().expect("UTF-8");
-        self.succeeds(&["admin", "import-repo", "--project", &project, path])
-            .await;
+        self.succeeds(&["admin", "import-repo", "--project", &project, path]).await;
     }
 }
 
@@ -194,10 +189,7 @@ pub fn descendants(id: u32) -> Vec<(u32, String)> {
         for task in tasks.into_iter().flatten().flatten() {
             // A task may end while its files are read.
             let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-            for child in children
-                .split_whitespace()
-                .filter_map(|child| child.parse::<u32>().ok())
-            {
+            for child in children.split_whitespace().filter_map(|child| child.parse::<u32>().ok()) {
                 let command = std::fs::read_to_string(format!("/proc/{child}/cmdline")).unwrap_or_default();
                 found.push((child, command.replace('\0', " ")));
                 parents.push(child);
@@ -207,19 +199,16 @@ pub fn descendants(id: u32) -> Vec<(u32, String)> {
     found
 }
 
-/// Tests that run the binary, once on every database there is.
-macro_rules! site_scenario {
-    ($(
-        async fn $name:ident($site:ident, $kind:ident) $body:block
-    )*) => {$(
+/// Runs test functions with the binary on each database.
+///
+/// `async fn name(site: Site)` becomes the tests `name::on_sqlite` and `name::on_postgresql`.
+macro_rules! on_every_site {
+    ($($name:ident),* $(,)?) => {$(
         mod $name {
-            #[allow(unused_imports)]
-            use super::*;
-
-            async fn run($kind: $crate::support::Kind) {
-                let $site = $crate::support::process::Site::new(&$kind).await;
-                $body
-                $site.remove().await;
+            async fn run(kind: $crate::support::Kind) {
+                let site = $crate::support::process::Site::new(&kind).await;
+                super::$name(site.clone()).await;
+                site.remove().await;
             }
 
             #[tokio::test]
@@ -236,4 +225,4 @@ macro_rules! site_scenario {
         }
     )*};
 }
-pub(crate) use site_scenario;
+pub(crate) use on_every_site;

@@ -34,9 +34,7 @@ pub async fn receive(stream: &mut (impl AsyncRead + Unpin)) -> Option<Received> 
         .filter_map(|line| line.split_once(": "))
         .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
         .collect();
-    let length: usize = headers
-        .get("content-length")
-        .map_or(Some(0), |text| text.parse().ok())?;
+    let length: usize = headers.get("content-length").map_or(Some(0), |text| text.parse().ok())?;
     let mut body = data.split_off(end + 4);
     while body.len() < length {
         match stream.read(&mut piece).await.ok()? {

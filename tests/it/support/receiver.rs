@@ -80,8 +80,7 @@ impl Receiver {
     /// One that speaks TLS with a certificate that nobody signed.
     pub async fn self_signed() -> Self {
         let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).expect("a certificate");
-        let key =
-            rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let key = rustls::pki_types::PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()
@@ -89,11 +88,7 @@ impl Receiver {
             .with_no_client_auth()
             .with_single_cert(vec![made.cert.der().clone()], key)
             .expect("a configuration");
-        Self::launch(
-            Arc::new(|_| Reply::Status(200)),
-            Some(TlsAcceptor::from(Arc::new(config))),
-        )
-        .await
+        Self::launch(Arc::new(|_| Reply::Status(200)), Some(TlsAcceptor::from(Arc::new(config)))).await
     }
 
     async fn launch(script: Script, tls: Option<TlsAcceptor>) -> Self {
@@ -121,11 +116,7 @@ impl Receiver {
                 });
             }
         });
-        Self {
-            url: format!("{scheme}://{address}"),
-            arrivals,
-            task,
-        }
+        Self { url: format!("{scheme}://{address}"), arrivals, task }
     }
 
     /// The next request.
@@ -169,11 +160,7 @@ async fn serve(
     sender: mpsc::UnboundedSender<Arrived>,
 ) -> Option<()> {
     let Received { line, headers, body } = receive(&mut stream).await?;
-    let arrived = Arrived {
-        line,
-        headers,
-        body: serde_json::from_slice(&body).unwrap_or(Value::Null),
-    };
+    let arrived = Arrived { line, headers, body: serde_json::from_slice(&body).unwrap_or(Value::Null) };
     sender.send(arrived).ok()?;
     let answer = match reply {
         Reply::Status(status) => {

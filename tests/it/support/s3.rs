@@ -85,12 +85,7 @@ impl Bucket {
                 });
             }
         });
-        Self {
-            address,
-            contents,
-            changed,
-            task,
-        }
+        Self { address, contents, changed, task }
     }
 
     /// Tells a run of the binary where the bucket is and who it is.
@@ -124,13 +119,7 @@ impl Bucket {
 
     /// How many requests there were whose method, path and query have this in them.
     pub fn requests(&self, part: &str) -> usize {
-        let has = |contents: &Contents| {
-            contents
-                .requests
-                .iter()
-                .filter(|line| line.contains(part))
-                .count()
-        };
+        let has = |contents: &Contents| contents.requests.iter().filter(|line| line.contains(part)).count();
         self.look(has)
     }
 
@@ -185,10 +174,7 @@ fn answer(status: u16, body: impl Into<Vec<u8>>) -> Answer {
     let body = body.into();
     Answer {
         status,
-        headers: vec![
-            ("ETag", "\"tag\"".to_owned()),
-            ("Last-Modified", CHANGED.to_owned()),
-        ],
+        headers: vec![("ETag", "\"tag\"".to_owned()), ("Last-Modified", CHANGED.to_owned())],
         length: body.len(),
         body,
     }
@@ -203,10 +189,8 @@ async fn serve(mut stream: TcpStream, contents: &Mutex<Contents>, script: &Scrip
         Fate::Refused(status) => answer(status, "<Error><Code>Refused</Code></Error>"),
         Fate::Answered | Fate::Cut => contents.lock().expect("the contents").answer(&request),
     };
-    let mut head = format!(
-        "HTTP/1.1 {} Said\r\nConnection: close\r\nContent-Length: {}\r\n",
-        answer.status, answer.length
-    );
+    let mut head =
+        format!("HTTP/1.1 {} Said\r\nConnection: close\r\nContent-Length: {}\r\n", answer.status, answer.length);
     for (name, value) in &answer.headers {
         write!(head, "{name}: {value}\r\n").expect("text");
     }
@@ -225,11 +209,7 @@ async fn read(stream: &mut TcpStream) -> Option<(String, Request)> {
     let (method, target) = line.split_once(' ')?;
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let path = path.strip_prefix('/')?.strip_prefix(BUCKET)?;
-    let decoded = |text: &str| {
-        percent_encoding::percent_decode_str(text)
-            .decode_utf8_lossy()
-            .into_owned()
-    };
+    let decoded = |text: &str| percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned();
     let request = Request {
         method: method.to_owned(),
         key: decoded(path.trim_start_matches('/')),
@@ -270,8 +250,7 @@ impl Contents {
                     return answer(400, "<Error><Code>EntityTooSmall</Code></Error>");
                 }
                 self.objects.insert(key, parts.into_values().flatten().collect());
-                let done =
-                    "<CompleteMultipartUploadResult><ETag>\"tag\"</ETag></CompleteMultipartUploadResult>";
+                let done = "<CompleteMultipartUploadResult><ETag>\"tag\"</ETag></CompleteMultipartUploadResult>";
                 answer(200, done)
             }
             ("POST", ..) if query("delete").is_some() => self.delete(&request.body),
@@ -303,11 +282,7 @@ impl Contents {
     fn delete(&mut self, body: &[u8]) -> Answer {
         let mut done = "<DeleteResult>".to_owned();
         let asked = String::from_utf8_lossy(body);
-        for key in asked
-            .split("<Key>")
-            .skip(1)
-            .filter_map(|rest| rest.split("</Key>").next())
-        {
+        for key in asked.split("<Key>").skip(1).filter_map(|rest| rest.split("</Key>").next()) {
             self.objects.remove(key);
             write!(done, "<Deleted><Key>{key}</Key></Deleted>").expect("text");
         }
@@ -318,18 +293,14 @@ impl Contents {
         let Some(object) = self.objects.get(&request.key) else {
             return answer(404, "<Error><Code>NoSuchKey</Code></Error>");
         };
-        let range = request
-            .headers
-            .get("range")
-            .and_then(|range| range.strip_prefix("bytes="));
+        let range = request.headers.get("range").and_then(|range| range.strip_prefix("bytes="));
         let mut found = match range.and_then(|range| range.split_once('-')) {
             None => answer(200, object.clone()),
             Some((start, last)) => {
                 let start: usize = start.parse().expect("a number");
                 let last = last.parse().unwrap_or(object.len()).min(object.len() - 1);
                 let mut part = answer(206, &object[start..=last]);
-                part.headers
-                    .push(("Content-Range", format!("bytes {start}-{last}/{}", object.len())));
+                part.headers.push(("Content-Range", format!("bytes {start}-{last}/{}", object.len())));
                 part
             }
         };
@@ -367,8 +338,7 @@ impl Contents {
         }
         let digest = header("x-amz-content-sha256");
         if digest != hex::encode(Sha256::digest(&request.body)) {
-            self.faults
-                .push(format!("the body is not that of the digest {digest}"));
+            self.faults.push(format!("the body is not that of the digest {digest}"));
         }
         if header("content-length").is_empty() && matches!(request.method.as_str(), "PUT") {
             self.faults.push("a body without a length".to_owned());

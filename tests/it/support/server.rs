@@ -34,22 +34,25 @@ pub enum Kind {
 impl Kind {
     /// PostgreSQL, when the environment names one.
     pub fn postgresql() -> Option<Self> {
-        std::env::var("HOLDFAST_TEST_DATABASE_URL")
-            .ok()
-            .filter(|url| !url.is_empty())
-            .map(Self::Postgresql)
+        std::env::var("HOLDFAST_TEST_DATABASE_URL").ok().filter(|url| !url.is_empty()).map(Self::Postgresql)
     }
 }
 
-/// A running server.
+/// A running server. Clones are handles on the same one.
+#[derive(Clone)]
 pub struct TestServer {
     /// `http://127.0.0.1:port`.
     pub base: String,
     /// What the services work with, for looking behind the API.
     pub backend: holdfast::services::Backend,
-    data: tempfile::TempDir,
+    data: Arc<tempfile::TempDir>,
     statements: Arc<Statements>,
-    database: Option<PostgresqlDatabase>,
+    database: Option<Arc<PostgresqlDatabase>>,
+    running: Arc<Mutex<Option<Running>>>,
+}
+
+/// The task that serves, until it is stopped.
+struct Running {
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
@@ -62,11 +65,6 @@ struct Statements {
 }
 
 impl TestServer {
-    /// Starts a server with the default options.
-    pub async fn start(kind: Kind) -> Self {
-        Self::start_with(kind, Options::default()).await
-    }
-
     /// Starts a server with these options; the address, data and database are the test's own.
     pub async fn start_with(kind: Kind, options: Options) -> Self {
         let data = tempfile::tempdir().expect("a data directory");
@@ -75,7 +73,7 @@ impl TestServer {
                 databases::migrated_file(&data.path().join("holdfast.db")).await;
                 None
             }
-            Kind::Postgresql(url) => Some(PostgresqlDatabase::migrated(url).await),
+            Kind::Postgresql(url) => Some(Arc::new(PostgresqlDatabase::migrated(url).await)),
         };
         let options = Options {
             listen: Some("127.0.0.1:0".parse().expect("an address")),
@@ -100,14 +98,11 @@ impl TestServer {
             token: Some(Secret::new(ROOT_TOKEN.to_owned())),
             password: Some(Secret::new(ROOT_PASSWORD.to_owned())),
         };
-        let bound = server::bind(options.settings().expect("settings"), chosen, Some(observer))
-            .await
-            .expect("a server");
+        let bound =
+            server::bind(options.settings().expect("settings"), chosen, Some(observer)).await.expect("a server");
         let (base, backend) = (format!("http://{}", bound.address), bound.backend.clone());
         // What is removed goes at once, unless a test says otherwise.
-        settings::put(backend.database.write(), DELETION_DELAY, "0")
-            .await
-            .expect("a setting");
+        settings::put(backend.database.write(), DELETION_DELAY, "0").await.expect("a setting");
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(async move {
             let stopped = async {
@@ -118,18 +113,21 @@ impl TestServer {
         Self {
             base,
             backend,
-            data,
+            data: Arc::new(data),
             statements,
             database,
-            stop,
-            task,
+            running: Arc::new(Mutex::new(Some(Running { stop, task }))),
         }
     }
 
-    /// Stops the server as SIGTERM does, and waits for it.
+    /// Stops the server as SIGTERM does, and waits for it. Only the first call on any of its handles does so.
     pub async fn stop(self) {
-        let _ = self.stop.send(());
-        self.task.await.expect("a clean end");
+        let running = self.running.lock().expect("the task").take();
+        let Some(Running { stop, task }) = running else {
+            return;
+        };
+        let _ = stop.send(());
+        task.await.expect("a clean end");
         drop(self.backend);
         if let Some(database) = self.database {
             database.remove().await;

@@ -47,11 +47,7 @@ impl From<Raw> for Answer {
             let name: HeaderName = name.parse().expect("a name");
             (name, value.parse().expect("a value"))
         });
-        Self {
-            status: raw.status,
-            headers: headers.collect(),
-            body: raw.body,
-        }
+        Self { status: raw.status, headers: headers.collect(), body: raw.body }
     }
 }
 
@@ -59,10 +55,7 @@ impl Wire {
     /// Connects to a server at `http://host:port`.
     pub async fn connect(base: &str) -> Self {
         let address = base.trim_start_matches("http://");
-        Self {
-            stream: TcpStream::connect(address).await.expect("a connection"),
-            read: Vec::new(),
-        }
+        Self { stream: TcpStream::connect(address).await.expect("a connection"), read: Vec::new() }
     }
 
     /// Sends bytes; a server that has stopped to read is none of the caller's business.
@@ -72,9 +65,7 @@ impl Wire {
 
     /// Reads one answer with a `content-length`.
     pub async fn answer(&mut self) -> Raw {
-        tokio::time::timeout(PATIENCE, self.parse())
-            .await
-            .expect("an answer in time")
+        tokio::time::timeout(PATIENCE, self.parse()).await.expect("an answer in time")
     }
 
     async fn parse(&mut self) -> Raw {
@@ -93,17 +84,11 @@ impl Wire {
             .filter_map(|line| line.split_once(": "))
             .map(|(name, value)| (name.to_lowercase(), value.to_owned()))
             .collect();
-        let length: usize = headers
-            .get("content-length")
-            .map_or(0, |value| value.parse().expect("a length"));
+        let length: usize = headers.get("content-length").map_or(0, |value| value.parse().expect("a length"));
         while self.read.len() < length {
             assert!(self.more().await > 0, "no whole body");
         }
-        Raw {
-            status: status.expect("a status"),
-            headers,
-            body: self.read.drain(..length).collect(),
-        }
+        Raw { status: status.expect("a status"), headers, body: self.read.drain(..length).collect() }
     }
 
     async fn more(&mut self) -> usize {
@@ -139,9 +124,7 @@ pub async fn exchange(base: &str, bytes: impl AsRef<[u8]>) -> Raw {
     whole.expect("an end in time").expect("reading");
     drop(sending.await);
     let mut wire = Wire {
-        stream: TcpStream::connect(base.trim_start_matches("http://"))
-            .await
-            .expect("a connection"),
+        stream: TcpStream::connect(base.trim_start_matches("http://")).await.expect("a connection"),
         read: text,
     };
     wire.answer().await

@@ -8,16 +8,10 @@ use serde_json::{Value, json};
 
 use super::{content, keys};
 use crate::support::places::{group, join, project};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// A project in a group, with these files.
-async fn kept_in(
-    server: &TestServer,
-    path: &str,
-    group: i64,
-    visibility: &str,
-    files: &[(&str, &str)],
-) -> i64 {
+async fn kept_in(server: &TestServer, path: &str, group: i64, visibility: &str, files: &[(&str, &str)]) -> i64 {
     let root = server.root();
     let made = project(
         &root,
@@ -30,9 +24,7 @@ async fn kept_in(
         .map(|(path, content)| json!({ "action": "create", "file_path": path, "content": content }))
         .collect();
     let commit = json!({ "branch": "main", "commit_message": "Keep templates", "actions": actions });
-    root.post(&format!("/projects/{made}/repository/commits"), commit)
-        .await
-        .expect(201);
+    root.post(&format!("/projects/{made}/repository/commits"), commit).await.expect(201);
     made
 }
 
@@ -56,12 +48,7 @@ async fn tree(server: &TestServer) -> Tree {
     let root = server.root();
     let top = group(&root, "top", json!({ "visibility": "public" })).await;
     let low = group(&root, "low", json!({ "visibility": "public", "parent_id": top })).await;
-    let work = project(
-        &root,
-        "work",
-        json!({ "namespace_id": low, "visibility": "public" }),
-    )
-    .await;
+    let work = project(&root, "work", json!({ "namespace_id": low, "visibility": "public" })).await;
     let of_top = [
         ("Dockerfile/Own.dockerfile", "FROM top\n"),
         ("Dockerfile/Rust.dockerfile", "FROM rusty\n"),
@@ -75,202 +62,212 @@ async fn tree(server: &TestServer) -> Tree {
         ("LICENSE/mit.txt", "Ours.\n"),
         (".service/issue_templates/Bug.md", "Not of others.\n"),
     ];
-    let of_low = [
-        ("Dockerfile/Own.dockerfile", "FROM low\n"),
-        ("Dockerfile/Low.dockerfile", "FROM low\n"),
-    ];
+    let of_low = [("Dockerfile/Own.dockerfile", "FROM low\n"), ("Dockerfile/Low.dockerfile", "FROM low\n")];
     let of_top = kept_in(server, "templates", top, "public", &of_top).await;
     let of_low = kept_in(server, "templates", low, "public", &of_low).await;
     assert_eq!(name(&root, top, of_top).await, of_top);
     assert_eq!(name(&root, low, of_low).await, of_low);
-    Tree {
-        top,
-        low,
-        work,
-        of_top,
-        of_low,
-    }
+    Tree { top, low, work, of_top, of_low }
 }
 
-scenario! {
-    async fn those_of_the_nearest_group_come_first(server) {
-        let tree = tree(&server).await;
-        let (root, nobody) = (server.root(), server.anonymous());
-        let of = |project: i64, kind: &str| format!("/projects/{project}/templates/{kind}");
-        let dockerfiles = of(tree.work, "dockerfiles");
-        let all = keys(&nobody, &dockerfiles).await;
-        assert_eq!(all[..5], ["Low", "Own", "Rust", "Binary", "Golang"]);
-        assert_eq!(all.iter().filter(|key| *key == "Rust").count(), 1);
-        assert_eq!(root.get(&dockerfiles).await.expect(200).header("x-total"), all.len().to_string());
-        for (key, text) in [("Own", "FROM low\n"), ("Low", "FROM low\n"), ("Rust", "FROM rusty\n")] {
-            let one = nobody.get(&format!("{dockerfiles}/{key}")).await.expect(200).json();
-            assert_eq!(one, json!({ "name": key, "content": text }));
-        }
-        assert!(content(&nobody, &format!("{dockerfiles}/Binary")).await.contains("scratch"));
-        for key in ["README", "README.md", "Inner", "deep%2FInner", "Company"] {
-            nobody.get(&format!("{dockerfiles}/{key}")).await.expect(404);
-        }
-        assert_eq!(content(&nobody, &format!("{}/C++", of(tree.work, "gitignores"))).await, "*.top\n");
-        let files = of(tree.work, "service_ci_ymls");
-        assert_eq!(keys(&nobody, &files).await[..2], ["Ours", "Other"]);
-        assert_eq!(content(&nobody, &format!("{files}/Ours")).await, "a: {script: [first]}\n");
-        // The project itself has them as well, one above only those of its group, and the older paths none.
-        assert_eq!(keys(&nobody, &of(tree.of_low, "dockerfiles")).await, all);
-        assert_eq!(keys(&nobody, &of(tree.of_top, "dockerfiles")).await[..3], ["Own", "Rust", "Binary"]);
-        assert_eq!(keys(&nobody, "/templates/dockerfiles").await[0], "Binary");
-        // What describes issues is of one project alone.
-        assert_eq!(keys(&nobody, &of(tree.work, "issues")).await, [""; 0]);
-        assert_eq!(keys(&nobody, &of(tree.of_top, "issues")).await, ["Bug"]);
+async fn those_of_the_nearest_group_come_first(server: TestServer) {
+    let tree = tree(&server).await;
+    let (root, nobody) = (server.root(), server.anonymous());
+    let of = |project: i64, kind: &str| format!("/projects/{project}/templates/{kind}");
+    let dockerfiles = of(tree.work, "dockerfiles");
+    let all = keys(&nobody, &dockerfiles).await;
+    assert_eq!(all[..5], ["Low", "Own", "Rust", "Binary", "Golang"]);
+    assert_eq!(all.iter().filter(|key| *key == "Rust").count(), 1);
+    assert_eq!(root.get(&dockerfiles).await.expect(200).header("x-total"), all.len().to_string());
+    for (key, text) in [("Own", "FROM low\n"), ("Low", "FROM low\n"), ("Rust", "FROM rusty\n")] {
+        let one = nobody.get(&format!("{dockerfiles}/{key}")).await.expect(200).json();
+        assert_eq!(one, json!({ "name": key, "content": text }));
     }
+    assert!(content(&nobody, &format!("{dockerfiles}/Binary")).await.contains("scratch"));
+    for key in ["README", "README.md", "Inner", "deep%2FInner", "Company"] {
+        nobody.get(&format!("{dockerfiles}/{key}")).await.expect(404);
+    }
+    assert_eq!(content(&nobody, &format!("{}/C++", of(tree.work, "gitignores"))).await, "*.top\n");
+    let files = of(tree.work, "service_ci_ymls");
+    assert_eq!(keys(&nobody, &files).await[..2], ["Ours", "Other"]);
+    assert_eq!(content(&nobody, &format!("{files}/Ours")).await, "a: {script: [first]}\n");
+    // The project itself has them as well, one above only those of its group, and the older paths none.
+    assert_eq!(keys(&nobody, &of(tree.of_low, "dockerfiles")).await, all);
+    assert_eq!(keys(&nobody, &of(tree.of_top, "dockerfiles")).await[..3], ["Own", "Rust", "Binary"]);
+    assert_eq!(keys(&nobody, "/templates/dockerfiles").await[0], "Binary");
+    // What describes issues is of one project alone.
+    assert_eq!(keys(&nobody, &of(tree.work, "issues")).await, [""; 0]);
+    assert_eq!(keys(&nobody, &of(tree.of_top, "issues")).await, ["Bug"]);
+}
 
-    async fn licences_of_groups_have_a_name_and_a_text(server) {
-        let tree = tree(&server).await;
-        let licenses = format!("/projects/{}/templates/licenses", tree.work);
-        let nobody = server.anonymous();
-        assert_eq!(keys(&nobody, &licenses).await[..3], ["Company", "mit", "agpl-3.0"]);
-        assert_eq!(nobody.get(&licenses).await.expect(200).json()[1], json!({ "key": "mit", "name": "mit" }));
-        let year = chrono::Datelike::year(&chrono::Utc::now());
-        let one = nobody.get(&format!("{licenses}/Company?project=Engine&fullname=Ada")).await.expect(200).json();
-        assert_eq!(one, json!({
+async fn licences_of_groups_have_a_name_and_a_text(server: TestServer) {
+    let tree = tree(&server).await;
+    let licenses = format!("/projects/{}/templates/licenses", tree.work);
+    let nobody = server.anonymous();
+    assert_eq!(keys(&nobody, &licenses).await[..3], ["Company", "mit", "agpl-3.0"]);
+    assert_eq!(nobody.get(&licenses).await.expect(200).json()[1], json!({ "key": "mit", "name": "mit" }));
+    let year = chrono::Datelike::year(&chrono::Utc::now());
+    let one = nobody.get(&format!("{licenses}/Company?project=Engine&fullname=Ada")).await.expect(200).json();
+    assert_eq!(
+        one,
+        json!({
             "key": "Company", "name": "Company", "nickname": null, "popular": false, "html_url": null, "source_url": null,
             "description": null, "conditions": [], "permissions": [], "limitations": [],
             "content": format!("(c) {year} Ada, of Engine\n"),
-        }));
-        assert_eq!(content(&nobody, &format!("{licenses}/mit")).await, "Ours.\n");
-        // Upper and lower case count for theirs; the one that all have does not mind.
-        nobody.get(&format!("{licenses}/company")).await.expect(404);
-        assert!(content(&nobody, &format!("{licenses}/MIT")).await.starts_with("MIT License"));
-    }
-
-    async fn owners_name_a_project_of_their_group(server) {
-        let root = server.root();
-        let Tree { top, low, of_top, of_low, .. } = tree(&server).await;
-        let (owner, maintainer) = (server.person("owner").await, server.person("maintainer").await);
-        join(&root, &format!("/groups/{top}"), owner.id, 50).await;
-        join(&root, &format!("/groups/{top}"), maintainer.id, 40).await;
-        let elsewhere = project(&root, "elsewhere", json!({ "visibility": "public" })).await;
-        let change = |id: Value| json!({ "file_template_project_id": id });
-        maintainer.client.put(&format!("/groups/{top}"), change(json!(of_top))).await.expect(403);
-        // One above, one elsewhere and one that is not there are no projects of the group.
-        for (group, id) in [(low, of_top), (top, elsewhere), (top, 4_711), (top, 0), (top, -1)] {
-            let refused = owner.client.put(&format!("/groups/{group}"), change(json!(id))).await.expect(400);
-            assert_eq!(refused.json()["message"], json!({ "file_template_project_id": ["is not a project of the group"] }), "{id}");
-        }
-        for wrong in [json!("x"), json!(1.5), json!([1])] {
-            owner.client.put(&format!("/groups/{top}"), change(wrong)).await.expect(400);
-        }
-        assert_eq!(name(&owner.client, top, of_low).await, of_low);
-        let shown = async |path: &str| server.anonymous().get(path).await.expect(200).json();
-        assert_eq!(shown(&format!("/groups/{top}")).await["file_template_project_id"], of_low);
-        let listed = shown("/groups?search=top").await;
-        assert_eq!(listed[0]["file_template_project_id"], of_low);
-        // What is not sent stays, and null takes it away.
-        owner.client.put(&format!("/groups/{top}"), json!({ "description": "x" })).await.expect(200);
-        assert_eq!(shown(&format!("/groups/{top}")).await["file_template_project_id"], of_low);
-        assert_eq!(name(&owner.client, top, Value::Null).await, Value::Null);
-        assert_eq!(shown(&format!("/groups/{top}")).await["file_template_project_id"], Value::Null);
-    }
-
-    async fn whoever_may_not_read_a_groups_project_has_none_of_it(server) {
-        let Tree { top, low, work, of_top, of_low } = tree(&server).await;
-        let root = server.root();
-        let dockerfiles = format!("/projects/{work}/templates/dockerfiles");
-        let nobody = server.anonymous();
-        let people = [server.person("stranger").await, server.person("guest").await, server.person("reporter").await];
-        for (person, level) in people[1..].iter().zip([10, 20]) {
-            join(&root, &format!("/groups/{top}"), person.id, level).await;
-        }
-        let change = async |id: i64, change: fn(&mut projects::ActiveModel)| {
-            let mut row = projects::ActiveModel { id: Set(id), ..Default::default() };
-            change(&mut row);
-            row.update(server.backend.database.write()).await.expect("a change");
-        };
-        let mut clients = vec![&nobody];
-        clients.extend(people.iter().map(|person| &person.client));
-        let sees = async |key: &str| {
-            let mut found = Vec::new();
-            for client in &clients {
-                let listed = keys(client, &dockerfiles).await.contains(&key.to_owned());
-                client.get(&format!("{dockerfiles}/{key}")).await.expect(if listed { 200 } else { 404 });
-                found.push(listed);
-            }
-            found
-        };
-        assert_eq!(sees("Own").await, [true; 4]);
-        change(of_top, |row| row.visibility = Set(Visibility::Private)).await;
-        change(of_low, |row| row.visibility = Set(Visibility::Internal)).await;
-        // The nobody of the moment falls back to nothing, and the built-in one comes to light again.
-        assert_eq!(sees("Own").await, [false, true, true, true]);
-        assert_eq!(sees("Rust").await, [true; 4]);
-        for (client, text) in clients.iter().zip(["FROM rust:", "FROM rust:", "FROM rust:", "FROM rusty"]) {
-            assert!(content(client, &format!("{dockerfiles}/Rust")).await.starts_with(text));
-        }
-        change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Private)).await;
-        assert_eq!(sees("Low").await, [false, false, false, true]);
-        change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Disabled)).await;
-        assert_eq!(sees("Low").await, [false; 4]);
-        change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Enabled)).await;
-        assert_eq!(sees("Low").await, [false, true, true, true]);
-        // One that has moved out of its group gives nothing to that group.
-        let other = group(&root, "other", json!({ "visibility": "public" })).await;
-        root.post(&format!("/groups/{other}/projects/{of_low}"), json!({})).await.expect(201);
-        assert_eq!(sees("Low").await, [false; 4]);
-        assert_eq!(root.get(&format!("/groups/{low}")).await.expect(200).json()["file_template_project_id"], of_low);
-    }
-
-    async fn a_project_that_is_removed_is_named_by_no_group(server) {
-        let Tree { top, low, work, of_top, of_low } = tree(&server).await;
-        let root = server.root();
-        name(&root, top, of_low).await;
-        root.delete(&format!("/projects/{of_low}")).await.expect(202);
-        let dockerfiles = format!("/projects/{work}/templates/dockerfiles");
-        assert_eq!(keys(&root, &dockerfiles).await[0], "Binary");
-        server.finish_jobs().await;
-        for group in [top, low] {
-            assert_eq!(root.get(&format!("/groups/{group}")).await.expect(200).json()["file_template_project_id"], Value::Null);
-        }
-        let named = namespaces::Entity::find().filter(namespaces::Column::FileTemplateProjectId.is_not_null());
-        assert_eq!(named.count(server.backend.database.read()).await.expect("a count"), 0);
-        name(&root, top, of_top).await;
-        assert_eq!(keys(&root, &dockerfiles).await[0], "Own");
-    }
-
-    async fn lists_take_few_statements_however_many_groups_there_are(server) {
-        let root = server.root();
-        let mut above = Value::Null;
-        let mut work = 0;
-        for number in 0..6 {
-            let made = group(&root, &format!("g{number}"), json!({ "visibility": "public", "parent_id": above })).await;
-            let path = format!("Dockerfile/T{number}.dockerfile");
-            let kept = kept_in(&server, "kept", made, "public", &[(&path, "FROM x\n")]).await;
-            name(&root, made, kept).await;
-            work = project(&root, "work", json!({ "namespace_id": made, "visibility": "public" })).await;
-            above = json!(made);
-        }
-        let ada = server.person("ada").await;
-        let path = format!("/projects/{work}/templates/dockerfiles");
-        assert_eq!(keys(&ada.client, &path).await[..6], ["T5", "T4", "T3", "T2", "T1", "T0"]);
-        let before = server.statements();
-        ada.client.get(&path).await.expect(200);
-        assert!(server.statements() - before <= 8);
-    }
-
-    async fn plans_below_premium_leave_them_out(server with Options {
-        plan: Some("starter".to_owned()),
-        ..Options::default()
-    }) {
-        let root = server.root();
-        let top = group(&root, "top", json!({ "visibility": "public" })).await;
-        let kept = kept_in(&server, "kept", top, "public", &[("Dockerfile/Own.dockerfile", "FROM top\n")]).await;
-        let change = json!({ "file_template_project_id": kept });
-        let changed = root.put(&format!("/groups/{top}"), change).await.expect(200).json();
-        assert_eq!(changed.get("file_template_project_id"), None);
-        // Nor does one count that was named on another plan.
-        let row = namespaces::ActiveModel { id: Set(top), file_template_project_id: Set(Some(kept)), ..Default::default() };
-        row.update(server.backend.database.write()).await.expect("a change");
-        let path = format!("/projects/{kept}/templates/dockerfiles");
-        assert_eq!(keys(&root, &path).await[0], "Binary");
-        root.get(&format!("{path}/Own")).await.expect(404);
-        assert_eq!(root.get(&format!("/groups/{top}")).await.expect(200).json().get("file_template_project_id"), None);
-    }
+        })
+    );
+    assert_eq!(content(&nobody, &format!("{licenses}/mit")).await, "Ours.\n");
+    // Upper and lower case count for theirs; the one that all have does not mind.
+    nobody.get(&format!("{licenses}/company")).await.expect(404);
+    assert!(content(&nobody, &format!("{licenses}/MIT")).await.starts_with("MIT License"));
 }
+
+async fn owners_name_a_project_of_their_group(server: TestServer) {
+    let root = server.root();
+    let Tree { top, low, of_top, of_low, .. } = tree(&server).await;
+    let (owner, maintainer) = (server.person("owner").await, server.person("maintainer").await);
+    join(&root, &format!("/groups/{top}"), owner.id, 50).await;
+    join(&root, &format!("/groups/{top}"), maintainer.id, 40).await;
+    let elsewhere = project(&root, "elsewhere", json!({ "visibility": "public" })).await;
+    let change = |id: Value| json!({ "file_template_project_id": id });
+    maintainer.client.put(&format!("/groups/{top}"), change(json!(of_top))).await.expect(403);
+    // One above, one elsewhere and one that is not there are no projects of the group.
+    for (group, id) in [(low, of_top), (top, elsewhere), (top, 4_711), (top, 0), (top, -1)] {
+        let refused = owner.client.put(&format!("/groups/{group}"), change(json!(id))).await.expect(400);
+        assert_eq!(
+            refused.json()["message"],
+            json!({ "file_template_project_id": ["is not a project of the group"] }),
+            "{id}"
+        );
+    }
+    for wrong in [json!("x"), json!(1.5), json!([1])] {
+        owner.client.put(&format!("/groups/{top}"), change(wrong)).await.expect(400);
+    }
+    assert_eq!(name(&owner.client, top, of_low).await, of_low);
+    let shown = async |path: &str| server.anonymous().get(path).await.expect(200).json();
+    assert_eq!(shown(&format!("/groups/{top}")).await["file_template_project_id"], of_low);
+    let listed = shown("/groups?search=top").await;
+    assert_eq!(listed[0]["file_template_project_id"], of_low);
+    // What is not sent stays, and null takes it away.
+    owner.client.put(&format!("/groups/{top}"), json!({ "description": "x" })).await.expect(200);
+    assert_eq!(shown(&format!("/groups/{top}")).await["file_template_project_id"], of_low);
+    assert_eq!(name(&owner.client, top, Value::Null).await, Value::Null);
+    assert_eq!(shown(&format!("/groups/{top}")).await["file_template_project_id"], Value::Null);
+}
+
+async fn whoever_may_not_read_a_groups_project_has_none_of_it(server: TestServer) {
+    let Tree { top, low, work, of_top, of_low } = tree(&server).await;
+    let root = server.root();
+    let dockerfiles = format!("/projects/{work}/templates/dockerfiles");
+    let nobody = server.anonymous();
+    let people = [server.person("stranger").await, server.person("guest").await, server.person("reporter").await];
+    for (person, level) in people[1..].iter().zip([10, 20]) {
+        join(&root, &format!("/groups/{top}"), person.id, level).await;
+    }
+    let change = async |id: i64, change: fn(&mut projects::ActiveModel)| {
+        let mut row = projects::ActiveModel { id: Set(id), ..Default::default() };
+        change(&mut row);
+        row.update(server.backend.database.write()).await.expect("a change");
+    };
+    let mut clients = vec![&nobody];
+    clients.extend(people.iter().map(|person| &person.client));
+    let sees = async |key: &str| {
+        let mut found = Vec::new();
+        for client in &clients {
+            let listed = keys(client, &dockerfiles).await.contains(&key.to_owned());
+            client.get(&format!("{dockerfiles}/{key}")).await.expect(if listed { 200 } else { 404 });
+            found.push(listed);
+        }
+        found
+    };
+    assert_eq!(sees("Own").await, [true; 4]);
+    change(of_top, |row| row.visibility = Set(Visibility::Private)).await;
+    change(of_low, |row| row.visibility = Set(Visibility::Internal)).await;
+    // The nobody of the moment falls back to nothing, and the built-in one comes to light again.
+    assert_eq!(sees("Own").await, [false, true, true, true]);
+    assert_eq!(sees("Rust").await, [true; 4]);
+    for (client, text) in clients.iter().zip(["FROM rust:", "FROM rust:", "FROM rust:", "FROM rusty"]) {
+        assert!(content(client, &format!("{dockerfiles}/Rust")).await.starts_with(text));
+    }
+    change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Private)).await;
+    assert_eq!(sees("Low").await, [false, false, false, true]);
+    change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Disabled)).await;
+    assert_eq!(sees("Low").await, [false; 4]);
+    change(of_low, |row| row.repository_access_level = Set(projects::FeatureAccess::Enabled)).await;
+    assert_eq!(sees("Low").await, [false, true, true, true]);
+    // One that has moved out of its group gives nothing to that group.
+    let other = group(&root, "other", json!({ "visibility": "public" })).await;
+    root.post(&format!("/groups/{other}/projects/{of_low}"), json!({})).await.expect(201);
+    assert_eq!(sees("Low").await, [false; 4]);
+    assert_eq!(root.get(&format!("/groups/{low}")).await.expect(200).json()["file_template_project_id"], of_low);
+}
+
+async fn a_project_that_is_removed_is_named_by_no_group(server: TestServer) {
+    let Tree { top, low, work, of_top, of_low } = tree(&server).await;
+    let root = server.root();
+    name(&root, top, of_low).await;
+    root.delete(&format!("/projects/{of_low}")).await.expect(202);
+    let dockerfiles = format!("/projects/{work}/templates/dockerfiles");
+    assert_eq!(keys(&root, &dockerfiles).await[0], "Binary");
+    server.finish_jobs().await;
+    for group in [top, low] {
+        assert_eq!(
+            root.get(&format!("/groups/{group}")).await.expect(200).json()["file_template_project_id"],
+            Value::Null
+        );
+    }
+    let named = namespaces::Entity::find().filter(namespaces::Column::FileTemplateProjectId.is_not_null());
+    assert_eq!(named.count(server.backend.database.read()).await.expect("a count"), 0);
+    name(&root, top, of_top).await;
+    assert_eq!(keys(&root, &dockerfiles).await[0], "Own");
+}
+
+async fn lists_take_few_statements_however_many_groups_there_are(server: TestServer) {
+    let root = server.root();
+    let mut above = Value::Null;
+    let mut work = 0;
+    for number in 0..6 {
+        let made = group(&root, &format!("g{number}"), json!({ "visibility": "public", "parent_id": above })).await;
+        let path = format!("Dockerfile/T{number}.dockerfile");
+        let kept = kept_in(&server, "kept", made, "public", &[(&path, "FROM x\n")]).await;
+        name(&root, made, kept).await;
+        work = project(&root, "work", json!({ "namespace_id": made, "visibility": "public" })).await;
+        above = json!(made);
+    }
+    let ada = server.person("ada").await;
+    let path = format!("/projects/{work}/templates/dockerfiles");
+    assert_eq!(keys(&ada.client, &path).await[..6], ["T5", "T4", "T3", "T2", "T1", "T0"]);
+    let before = server.statements();
+    ada.client.get(&path).await.expect(200);
+    assert!(server.statements() - before <= 8);
+}
+
+async fn plans_below_premium_leave_them_out(server: TestServer) {
+    let root = server.root();
+    let top = group(&root, "top", json!({ "visibility": "public" })).await;
+    let kept = kept_in(&server, "kept", top, "public", &[("Dockerfile/Own.dockerfile", "FROM top\n")]).await;
+    let change = json!({ "file_template_project_id": kept });
+    let changed = root.put(&format!("/groups/{top}"), change).await.expect(200).json();
+    assert_eq!(changed.get("file_template_project_id"), None);
+    // Nor does one count that was named on another plan.
+    let row = namespaces::ActiveModel { id: Set(top), file_template_project_id: Set(Some(kept)), ..Default::default() };
+    row.update(server.backend.database.write()).await.expect("a change");
+    let path = format!("/projects/{kept}/templates/dockerfiles");
+    assert_eq!(keys(&root, &path).await[0], "Binary");
+    root.get(&format!("{path}/Own")).await.expect(404);
+    assert_eq!(root.get(&format!("/groups/{top}")).await.expect(200).json().get("file_template_project_id"), None);
+}
+
+fn plans_below_premium_leave_them_out_options() -> Options {
+    Options { plan: Some("starter".to_owned()), ..Options::default() }
+}
+
+on_every_database![
+    those_of_the_nearest_group_come_first,
+    licences_of_groups_have_a_name_and_a_text,
+    owners_name_a_project_of_their_group,
+    whoever_may_not_read_a_groups_project_has_none_of_it,
+    a_project_that_is_removed_is_named_by_no_group,
+    lists_take_few_statements_however_many_groups_there_are,
+    plans_below_premium_leave_them_out with plans_below_premium_leave_them_out_options(),
+];

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::{content, keys};
 use crate::support::client::segment;
 use crate::support::code::{NewCommit, Project, file};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 /// A project with templates.
 async fn with_templates<'a>(server: &'a TestServer, name: &str, visibility: Visibility) -> Project<'a> {
@@ -42,63 +42,76 @@ async fn with_templates<'a>(server: &'a TestServer, name: &str, visibility: Visi
     project
 }
 
-scenario! {
-    async fn they_are_files_of_the_default_branch(server) {
-        let project = with_templates(&server, "work", Visibility::Private).await;
-        let root = server.root();
-        let issues = format!("/projects/{}/templates/issues", project.id);
-        assert_eq!(keys(&root, &issues).await, ["Bug", "Empty", "a & b+c ä", "most", "v1.2", "Feature"]);
-        let page = root.get(&format!("{issues}?per_page=2&page=2")).await.expect(200);
-        assert_eq!(page.json(), json!([{ "key": "a & b+c ä", "name": "a & b+c ä" }, { "key": "most", "name": "most" }]));
-        assert_eq!(page.header("x-total"), "6");
-        // The service's own folder counts more.
-        let one = root.get(&format!("{issues}/Bug")).await.expect(200).json();
-        assert_eq!(one, json!({ "name": "Bug", "content": "What is broken?\n" }));
-        assert_eq!(content(&root, &format!("{issues}/Feature")).await, "What is missing?\n");
-        assert_eq!(content(&root, &format!("{issues}/{}", segment("a & b+c ä"))).await, "Odd.\n");
-        assert_eq!(content(&root, &format!("{issues}/most")).await.len(), 1 << 20);
-        assert_eq!(content(&root, &format!("{issues}/Empty")).await, "");
-        assert_eq!(content(&root, &format!("{issues}/v1.2")).await, "Dots.\n");
-        for key in ["bug", "more", "link", "notes", "notes.txt", "deep/inner", "deep", "Elsewhere", "Default", "Bug.md", "../issue_templates/Bug"] {
-            root.get(&format!("{issues}/{}", segment(key))).await.expect(404);
-        }
-        let requests = format!("/projects/{}/templates/merge_requests", project.id);
-        assert_eq!(keys(&root, &requests).await, ["Default"]);
-        assert_eq!(content(&root, &format!("{requests}/Default")).await, "What and why?\n");
-        // Files say nothing of words that are replaced, and have no part in the other types.
-        assert!(!keys(&root, &format!("/projects/{}/templates/dockerfiles", project.id)).await.contains(&"Bug".to_owned()));
-        project.set_default_branch("feature/x").await;
-        assert_eq!(keys(&root, &issues).await, ["Elsewhere"]);
-        for gone in ["gone", "a..b"] {
-            project.set_default_branch(gone).await;
-            assert_eq!(keys(&root, &issues).await, [""; 0], "{gone}");
-        }
-        let empty = Project::empty(&server, "empty", Visibility::Private).await;
-        empty.set_default_branch("main").await;
-        assert_eq!(keys(&root, &format!("/projects/{}/templates/issues", empty.id)).await, [""; 0]);
-        root.get(&format!("/projects/{}/templates/issues/Bug", empty.id)).await.expect(404);
+async fn they_are_files_of_the_default_branch(server: TestServer) {
+    let project = with_templates(&server, "work", Visibility::Private).await;
+    let root = server.root();
+    let issues = format!("/projects/{}/templates/issues", project.id);
+    assert_eq!(keys(&root, &issues).await, ["Bug", "Empty", "a & b+c ä", "most", "v1.2", "Feature"]);
+    let page = root.get(&format!("{issues}?per_page=2&page=2")).await.expect(200);
+    assert_eq!(page.json(), json!([{ "key": "a & b+c ä", "name": "a & b+c ä" }, { "key": "most", "name": "most" }]));
+    assert_eq!(page.header("x-total"), "6");
+    // The service's own folder counts more.
+    let one = root.get(&format!("{issues}/Bug")).await.expect(200).json();
+    assert_eq!(one, json!({ "name": "Bug", "content": "What is broken?\n" }));
+    assert_eq!(content(&root, &format!("{issues}/Feature")).await, "What is missing?\n");
+    assert_eq!(content(&root, &format!("{issues}/{}", segment("a & b+c ä"))).await, "Odd.\n");
+    assert_eq!(content(&root, &format!("{issues}/most")).await.len(), 1 << 20);
+    assert_eq!(content(&root, &format!("{issues}/Empty")).await, "");
+    assert_eq!(content(&root, &format!("{issues}/v1.2")).await, "Dots.\n");
+    for key in [
+        "bug",
+        "more",
+        "link",
+        "notes",
+        "notes.txt",
+        "deep/inner",
+        "deep",
+        "Elsewhere",
+        "Default",
+        "Bug.md",
+        "../issue_templates/Bug",
+    ] {
+        root.get(&format!("{issues}/{}", segment(key))).await.expect(404);
     }
-
-    async fn whoever_may_not_read_the_code_has_none(server) {
-        let open = with_templates(&server, "open", Visibility::Public).await;
-        let hidden = with_templates(&server, "hidden", Visibility::Private).await;
-        let (guest, reporter) = (hidden.member("guest", AccessLevel::Guest).await, hidden.member("reporter", AccessLevel::Reporter).await);
-        let nobody = server.anonymous();
-        for (client, project, seen) in [
-            (&nobody, &open, true), (&guest, &open, true), (&guest, &hidden, false), (&reporter, &hidden, true),
-        ] {
-            let issues = format!("/projects/{}/templates/issues", project.id);
-            assert_eq!(keys(client, &issues).await.is_empty(), !seen);
-            client.get(&format!("{issues}/Bug")).await.expect(if seen { 200 } else { 404 });
-        }
-        let issues = format!("/projects/{}/templates/issues", open.id);
-        open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Private)).await;
-        assert_eq!(keys(&nobody, &issues).await, [""; 0]);
-        nobody.get(&format!("{issues}/Bug")).await.expect(404);
-        open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Disabled)).await;
-        assert_eq!(keys(&server.root(), &issues).await, [""; 0]);
-        open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Enabled)).await;
-        open.archive().await;
-        assert_eq!(keys(&nobody, &issues).await.len(), 6);
+    let requests = format!("/projects/{}/templates/merge_requests", project.id);
+    assert_eq!(keys(&root, &requests).await, ["Default"]);
+    assert_eq!(content(&root, &format!("{requests}/Default")).await, "What and why?\n");
+    // Files say nothing of words that are replaced, and have no part in the other types.
+    assert!(!keys(&root, &format!("/projects/{}/templates/dockerfiles", project.id)).await.contains(&"Bug".to_owned()));
+    project.set_default_branch("feature/x").await;
+    assert_eq!(keys(&root, &issues).await, ["Elsewhere"]);
+    for gone in ["gone", "a..b"] {
+        project.set_default_branch(gone).await;
+        assert_eq!(keys(&root, &issues).await, [""; 0], "{gone}");
     }
+    let empty = Project::empty(&server, "empty", Visibility::Private).await;
+    empty.set_default_branch("main").await;
+    assert_eq!(keys(&root, &format!("/projects/{}/templates/issues", empty.id)).await, [""; 0]);
+    root.get(&format!("/projects/{}/templates/issues/Bug", empty.id)).await.expect(404);
 }
+
+async fn whoever_may_not_read_the_code_has_none(server: TestServer) {
+    let open = with_templates(&server, "open", Visibility::Public).await;
+    let hidden = with_templates(&server, "hidden", Visibility::Private).await;
+    let (guest, reporter) =
+        (hidden.member("guest", AccessLevel::Guest).await, hidden.member("reporter", AccessLevel::Reporter).await);
+    let nobody = server.anonymous();
+    for (client, project, seen) in
+        [(&nobody, &open, true), (&guest, &open, true), (&guest, &hidden, false), (&reporter, &hidden, true)]
+    {
+        let issues = format!("/projects/{}/templates/issues", project.id);
+        assert_eq!(keys(client, &issues).await.is_empty(), !seen);
+        client.get(&format!("{issues}/Bug")).await.expect(if seen { 200 } else { 404 });
+    }
+    let issues = format!("/projects/{}/templates/issues", open.id);
+    open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Private)).await;
+    assert_eq!(keys(&nobody, &issues).await, [""; 0]);
+    nobody.get(&format!("{issues}/Bug")).await.expect(404);
+    open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Disabled)).await;
+    assert_eq!(keys(&server.root(), &issues).await, [""; 0]);
+    open.update(|row| row.repository_access_level = Set(projects::FeatureAccess::Enabled)).await;
+    open.archive().await;
+    assert_eq!(keys(&nobody, &issues).await.len(), 6);
+}
+
+on_every_database![they_are_files_of_the_default_branch, whoever_may_not_read_the_code_has_none,];

@@ -7,74 +7,74 @@ use super::{pairs, public_project, waiting, write};
 use crate::issues::open;
 use crate::merge_requests::propose;
 use crate::support::code::Project;
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn one_is_marked_as_done_and_again(server) {
-        let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
-        let id = public_project(&server, "p").await;
-        for title in ["one", "two"] {
-            open(&root, id, json!({"title": title, "description": "@ann @bob"})).await;
-        }
-        let first = ann.client.get("/todos").await.expect(200).json()[1]["id"].clone();
-        let path = format!("/todos/{first}/mark_as_done");
-        bob.client.post(&path, json!({})).await.expect(404);
-        for _ in 0..2 {
-            let done = ann.client.post(&path, json!({})).await.expect(201).json();
-            assert_eq!((&done["id"], &done["state"]), (&first, &json!("done")));
-        }
-        server.anonymous().post(&path, json!({})).await.expect(401);
-        assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "two")]));
-        let done = ann.client.get("/todos?state=done").await.expect(200).pluck("id");
-        assert_eq!(done, [first]);
-        assert_eq!(waiting(&bob.client).await.len(), 2);
+async fn one_is_marked_as_done_and_again(server: TestServer) {
+    let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
+    let id = public_project(&server, "p").await;
+    for title in ["one", "two"] {
+        open(&root, id, json!({"title": title, "description": "@ann @bob"})).await;
     }
-
-    async fn all_are_marked_as_done(server) {
-        let (root, ann) = (server.root(), server.person("ann").await);
-        let id = public_project(&server, "p").await;
-        open(&root, id, json!({"title": "one", "description": "@ann"})).await;
-        server.anonymous().post("/todos/mark_as_done", json!({})).await.expect(401);
-        for _ in 0..2 {
-            assert!(ann.client.post("/todos/mark_as_done", json!({})).await.expect(204).body.is_empty());
-            assert_eq!(waiting(&ann.client).await, []);
-        }
-        assert_eq!(ann.client.get("/todos?state=done").await.expect(200).json().as_array().unwrap().len(), 1);
+    let first = ann.client.get("/todos").await.expect(200).json()[1]["id"].clone();
+    let path = format!("/todos/{first}/mark_as_done");
+    bob.client.post(&path, json!({})).await.expect(404);
+    for _ in 0..2 {
+        let done = ann.client.post(&path, json!({})).await.expect(201).json();
+        assert_eq!((&done["id"], &done["state"]), (&first, &json!("done")));
     }
-
-    async fn whoever_does_something_with_it_has_done_it(server) {
-        let (root, ann) = (server.root(), server.person("ann").await);
-        let project = Project::filled(&server, "p", Visibility::Public).await;
-        server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
-        let issue = format!("/projects/{}/issues/{}", project.id, open(&root, project.id, json!({"title": "t"})).await);
-        propose(&root, project.id, "feature/x", "main", json!({})).await;
-        let merge_request = format!("/projects/{}/merge_requests/1", project.id);
-        let rounds = [
-            (&issue, "notes", json!({"body": "answer"})),
-            (&issue, "award_emoji", json!({"name": "tada"})),
-            (&issue, "add_spent_time", json!({"duration": "1h"})),
-            (&merge_request, "notes", json!({"body": "answer"})),
-        ];
-        for (on, what, body) in rounds {
-            write(&root, on, "@ann?").await;
-            assert_eq!(waiting(&ann.client).await.len(), 1, "{what}");
-            ann.client.post(&format!("{on}/{what}"), body).await.expect(201);
-            assert_eq!(waiting(&ann.client).await, [], "{what}");
-        }
-        for (on, what, body) in [
-            (&issue, "", json!({"state_event": "close"})),
-            (&merge_request, "", json!({"title": "other"})),
-            (&merge_request, "/merge", json!({})),
-        ] {
-            write(&root, on, "@ann?").await;
-            ann.client.put(&format!("{on}{what}"), body).await.expect(200);
-            assert_eq!(waiting(&ann.client).await, [], "{on}{what}");
-        }
-        // What somebody else does leaves it as it is, and who assigns to themselves has something to do after all.
-        write(&root, &issue, "@ann?").await;
-        write(&root, &issue, "still there?").await;
-        assert_eq!(waiting(&ann.client).await.len(), 1);
-        ann.client.put(&issue, json!({"assignee_ids": [ann.id]})).await.expect(200);
-        assert_eq!(waiting(&ann.client).await, pairs([("assigned", "t")]));
-    }
+    server.anonymous().post(&path, json!({})).await.expect(401);
+    assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "two")]));
+    let done = ann.client.get("/todos?state=done").await.expect(200).pluck("id");
+    assert_eq!(done, [first]);
+    assert_eq!(waiting(&bob.client).await.len(), 2);
 }
+
+async fn all_are_marked_as_done(server: TestServer) {
+    let (root, ann) = (server.root(), server.person("ann").await);
+    let id = public_project(&server, "p").await;
+    open(&root, id, json!({"title": "one", "description": "@ann"})).await;
+    server.anonymous().post("/todos/mark_as_done", json!({})).await.expect(401);
+    for _ in 0..2 {
+        assert!(ann.client.post("/todos/mark_as_done", json!({})).await.expect(204).body.is_empty());
+        assert_eq!(waiting(&ann.client).await, []);
+    }
+    assert_eq!(ann.client.get("/todos?state=done").await.expect(200).json().as_array().unwrap().len(), 1);
+}
+
+async fn whoever_does_something_with_it_has_done_it(server: TestServer) {
+    let (root, ann) = (server.root(), server.person("ann").await);
+    let project = Project::filled(&server, "p", Visibility::Public).await;
+    server.enrol(project.id, ann.id, AccessLevel::Maintainer).await;
+    let issue = format!("/projects/{}/issues/{}", project.id, open(&root, project.id, json!({"title": "t"})).await);
+    propose(&root, project.id, "feature/x", "main", json!({})).await;
+    let merge_request = format!("/projects/{}/merge_requests/1", project.id);
+    let rounds = [
+        (&issue, "notes", json!({"body": "answer"})),
+        (&issue, "award_emoji", json!({"name": "tada"})),
+        (&issue, "add_spent_time", json!({"duration": "1h"})),
+        (&merge_request, "notes", json!({"body": "answer"})),
+    ];
+    for (on, what, body) in rounds {
+        write(&root, on, "@ann?").await;
+        assert_eq!(waiting(&ann.client).await.len(), 1, "{what}");
+        ann.client.post(&format!("{on}/{what}"), body).await.expect(201);
+        assert_eq!(waiting(&ann.client).await, [], "{what}");
+    }
+    for (on, what, body) in [
+        (&issue, "", json!({"state_event": "close"})),
+        (&merge_request, "", json!({"title": "other"})),
+        (&merge_request, "/merge", json!({})),
+    ] {
+        write(&root, on, "@ann?").await;
+        ann.client.put(&format!("{on}{what}"), body).await.expect(200);
+        assert_eq!(waiting(&ann.client).await, [], "{on}{what}");
+    }
+    // What somebody else does leaves it as it is, and who assigns to themselves has something to do after all.
+    write(&root, &issue, "@ann?").await;
+    write(&root, &issue, "still there?").await;
+    assert_eq!(waiting(&ann.client).await.len(), 1);
+    ann.client.put(&issue, json!({"assignee_ids": [ann.id]})).await.expect(200);
+    assert_eq!(waiting(&ann.client).await, pairs([("assigned", "t")]));
+}
+
+on_every_database![one_is_marked_as_done_and_again, all_are_marked_as_done, whoever_does_something_with_it_has_done_it,];

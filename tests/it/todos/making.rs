@@ -9,188 +9,200 @@ use crate::issues::open;
 use crate::merge_requests::propose;
 use crate::support::code::Project;
 use crate::support::places::{group, join, project};
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
 fn whole_plan() -> Options {
-    Options {
-        plan: Some("ultimate".to_owned()),
-        ..Options::default()
-    }
+    Options { plan: Some("ultimate".to_owned()), ..Options::default() }
 }
 
-scenario! {
-    async fn whoever_something_is_assigned_to_has_to_do_it(server with whole_plan()) {
-        let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
-        let project = Project::filled(&server, "p", Visibility::Public).await;
-        let id = project.id;
-        let iid = open(&root, id, json!({"title": "first", "assignee_ids": [ann.id]})).await;
-        propose(&root, id, "feature/x", "main", json!({"assignee_ids": [ann.id]})).await;
-        assert_eq!(waiting(&ann.client).await, pairs([("assigned", "feature/x"), ("assigned", "first")]));
-        // Those who have it already are not told again.
-        let both = json!({"assignee_ids": [ann.id, bob.id]});
-        root.put(&format!("/projects/{id}/issues/{iid}"), both).await.expect(200);
-        assert_eq!(waiting(&ann.client).await.len(), 2);
-        assert_eq!(waiting(&bob.client).await, pairs([("assigned", "first")]));
-        assert_eq!(waiting(&root).await, []);
-    }
+async fn whoever_something_is_assigned_to_has_to_do_it(server: TestServer) {
+    let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
+    let project = Project::filled(&server, "p", Visibility::Public).await;
+    let id = project.id;
+    let iid = open(&root, id, json!({"title": "first", "assignee_ids": [ann.id]})).await;
+    propose(&root, id, "feature/x", "main", json!({"assignee_ids": [ann.id]})).await;
+    assert_eq!(waiting(&ann.client).await, pairs([("assigned", "feature/x"), ("assigned", "first")]));
+    // Those who have it already are not told again.
+    let both = json!({"assignee_ids": [ann.id, bob.id]});
+    root.put(&format!("/projects/{id}/issues/{iid}"), both).await.expect(200);
+    assert_eq!(waiting(&ann.client).await.len(), 2);
+    assert_eq!(waiting(&bob.client).await, pairs([("assigned", "first")]));
+    assert_eq!(waiting(&root).await, []);
+}
 
-    async fn mentions_are_found_wherever_something_is_written(server with whole_plan()) {
-        let (root, ann) = (server.root(), server.person("ann").await);
-        let project = Project::filled(&server, "p", Visibility::Public).await;
-        let (id, of) = (project.id, group(&root, "planned", json!({"visibility": "public"})).await);
-        let iid = open(&root, id, json!({"title": "issue for @ann"})).await;
-        propose(&root, id, "feature/x", "main", json!({"description": "@ann: look"})).await;
-        let epic = crate::epics::epic(&root, of, "epic", json!({"description": "by @Ann."})).await;
-        let all = pairs([("mentioned", "epic"), ("directly_addressed", "feature/x"), ("mentioned", "issue for @ann")]);
-        assert_eq!(waiting(&ann.client).await, all);
-        ann.client.post("/todos/mark_as_done", json!({})).await.expect(204);
-        write(&root, &format!("/projects/{id}/issues/{iid}"), "is it so, @ann?").await;
-        write(&root, &format!("/projects/{id}/merge_requests/1"), "@ann, is it?").await;
-        write(&root, &format!("/groups/{of}/epics/{}", epic.1), "@ann").await;
-        let all = pairs([("directly_addressed", "epic"), ("directly_addressed", "feature/x"), ("mentioned", "issue for @ann")]);
-        assert_eq!(waiting(&ann.client).await, all);
-        let shown = ann.client.get("/todos").await.expect(200).json();
-        let noted = &shown[2];
-        assert_eq!((&noted["body"], &noted["author"]["username"]), (&json!("is it so, @ann?"), &json!("root")));
-        assert!(noted["target_url"].as_str().expect("an address").contains(&format!("/issues/{iid}#note_")));
-        assert_eq!((&noted["project"]["id"], &noted["group"]), (&json!(id), &json!(null)));
-        assert_eq!(noted["project"]["name_with_namespace"], "Administrator / p");
-        assert_eq!((&shown[0]["project"], &shown[0]["group"]["full_path"]), (&json!(null), &json!("planned")));
-        assert_eq!((&shown[0]["target_type"], &shown[1]["target_type"]), (&json!("Epic"), &json!("MergeRequest")));
-        assert_eq!((&shown[1]["target"]["iid"], &shown[1]["target"]["labels"]), (&json!(1), &json!([])));
-    }
+async fn mentions_are_found_wherever_something_is_written(server: TestServer) {
+    let (root, ann) = (server.root(), server.person("ann").await);
+    let project = Project::filled(&server, "p", Visibility::Public).await;
+    let (id, of) = (project.id, group(&root, "planned", json!({"visibility": "public"})).await);
+    let iid = open(&root, id, json!({"title": "issue for @ann"})).await;
+    propose(&root, id, "feature/x", "main", json!({"description": "@ann: look"})).await;
+    let epic = crate::epics::epic(&root, of, "epic", json!({"description": "by @Ann."})).await;
+    let all = pairs([("mentioned", "epic"), ("directly_addressed", "feature/x"), ("mentioned", "issue for @ann")]);
+    assert_eq!(waiting(&ann.client).await, all);
+    ann.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+    write(&root, &format!("/projects/{id}/issues/{iid}"), "is it so, @ann?").await;
+    write(&root, &format!("/projects/{id}/merge_requests/1"), "@ann, is it?").await;
+    write(&root, &format!("/groups/{of}/epics/{}", epic.1), "@ann").await;
+    let all =
+        pairs([("directly_addressed", "epic"), ("directly_addressed", "feature/x"), ("mentioned", "issue for @ann")]);
+    assert_eq!(waiting(&ann.client).await, all);
+    let shown = ann.client.get("/todos").await.expect(200).json();
+    let noted = &shown[2];
+    assert_eq!((&noted["body"], &noted["author"]["username"]), (&json!("is it so, @ann?"), &json!("root")));
+    assert!(noted["target_url"].as_str().expect("an address").contains(&format!("/issues/{iid}#note_")));
+    assert_eq!((&noted["project"]["id"], &noted["group"]), (&json!(id), &json!(null)));
+    assert_eq!(noted["project"]["name_with_namespace"], "Administrator / p");
+    assert_eq!((&shown[0]["project"], &shown[0]["group"]["full_path"]), (&json!(null), &json!("planned")));
+    assert_eq!((&shown[0]["target_type"], &shown[1]["target_type"]), (&json!("Epic"), &json!("MergeRequest")));
+    assert_eq!((&shown[1]["target"]["iid"], &shown[1]["target"]["labels"]), (&json!(1), &json!([])));
+}
 
-    async fn only_what_is_new_in_a_text_mentions(server) {
-        let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
-        let id = public_project(&server, "p").await;
-        let iid = open(&root, id, json!({"title": "t", "description": "for @ann"})).await;
-        ann.client.post("/todos/mark_as_done", json!({})).await.expect(204);
-        let issue = format!("/projects/{id}/issues/{iid}");
-        root.put(&issue, json!({"description": "for @ann and @bob"})).await.expect(200);
-        assert_eq!((waiting(&ann.client).await, waiting(&bob.client).await), (vec![], pairs([("mentioned", "t")])));
-        bob.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+async fn only_what_is_new_in_a_text_mentions(server: TestServer) {
+    let (root, ann, bob) = (server.root(), server.person("ann").await, server.person("bob").await);
+    let id = public_project(&server, "p").await;
+    let iid = open(&root, id, json!({"title": "t", "description": "for @ann"})).await;
+    ann.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+    let issue = format!("/projects/{id}/issues/{iid}");
+    root.put(&issue, json!({"description": "for @ann and @bob"})).await.expect(200);
+    assert_eq!((waiting(&ann.client).await, waiting(&bob.client).await), (vec![], pairs([("mentioned", "t")])));
+    bob.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+    write(&root, &issue, "@ann").await;
+    let note = root.get(&format!("{issue}/notes")).await.expect(200).json()[0]["id"].clone();
+    ann.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+    root.put(&format!("{issue}/notes/{note}"), json!({"body": "@ann @bob"})).await.expect(200);
+    assert_eq!((waiting(&ann.client).await.len(), waiting(&bob.client).await.len()), (0, 1));
+}
+
+async fn code_quotations_and_names_of_nobody_mention_nobody(server: TestServer) {
+    let (root, ann) = (server.root(), server.person("ann").await);
+    let id = public_project(&server, "p").await;
+    let text = "`@ann`\n```\n@ann\n```\n> @ann\nmail@ann.example @nobody @annette";
+    open(&root, id, json!({"title": "t", "description": text})).await;
+    assert_eq!(waiting(&ann.client).await, []);
+}
+
+async fn groups_and_everybody_are_mentioned_by_their_members(server: TestServer) {
+    let root = server.root();
+    let (ann, bob, cid) = (server.person("ann").await, server.person("bob").await, server.person("cid").await);
+    let id = public_project(&server, "p").await;
+    let team = group(&root, "team", json!({})).await;
+    join(&root, &format!("/groups/{team}"), ann.id, 30).await;
+    server.enrol(id, bob.id, AccessLevel::Guest).await;
+    open(&root, id, json!({"title": "team", "description": "@Team"})).await;
+    open(&root, id, json!({"title": "all", "description": "and @all"})).await;
+    assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "team")]));
+    assert_eq!(waiting(&bob.client).await, pairs([("mentioned", "all")]));
+    assert_eq!(waiting(&cid.client).await, []);
+    // A group that the writer does not see is none.
+    open(&cid.client, id, json!({"title": "more", "description": "@team"})).await;
+    assert_eq!(waiting(&ann.client).await.len(), 1);
+}
+
+async fn whoever_may_not_read_it_is_not_mentioned(server: TestServer) {
+    let root = server.root();
+    let (guest, stranger, author) =
+        (server.person("guest").await, server.person("stranger").await, server.person("author").await);
+    let id = public_project(&server, "p").await;
+    server.enrol(id, guest.id, AccessLevel::Guest).await;
+    let hidden = project(&root, "hidden", json!({})).await;
+    open(&root, hidden, json!({"title": "private", "description": "@guest @stranger"})).await;
+    let text = json!({"title": "confidential", "description": "@guest @stranger @author", "confidential": true});
+    open(&author.client, id, text).await;
+    let iid = open(&root, id, json!({"title": "open"})).await;
+    let words = json!({"body": "@guest, hush", "confidential": true});
+    root.post(&format!("/projects/{id}/issues/{iid}/notes"), words).await.expect(201);
+    assert_eq!((waiting(&guest.client).await, waiting(&stranger.client).await), (vec![], vec![]));
+    assert_eq!(waiting(&author.client).await, pairs([("directly_addressed", "confidential")]));
+    // What they get to see later was not for them either.
+    server.enrol(hidden, guest.id, AccessLevel::Developer).await;
+    assert_eq!(waiting(&guest.client).await, []);
+}
+
+async fn of_what_waits_there_is_one_a_thing(server: TestServer) {
+    let (root, ann) = (server.root(), server.person("ann").await);
+    let id = public_project(&server, "p").await;
+    let issue = format!("/projects/{id}/issues/{}", open(&root, id, json!({"title": "t"})).await);
+    for _ in 0..2 {
         write(&root, &issue, "@ann").await;
-        let note = root.get(&format!("{issue}/notes")).await.expect(200).json()[0]["id"].clone();
-        ann.client.post("/todos/mark_as_done", json!({})).await.expect(204);
-        root.put(&format!("{issue}/notes/{note}"), json!({"body": "@ann @bob"})).await.expect(200);
-        assert_eq!((waiting(&ann.client).await.len(), waiting(&bob.client).await.len()), (0, 1));
     }
+    root.put(&issue, json!({"assignee_ids": [ann.id]})).await.expect(200);
+    assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "t")]));
+}
 
-    async fn code_quotations_and_names_of_nobody_mention_nobody(server) {
-        let (root, ann) = (server.root(), server.person("ann").await);
-        let id = public_project(&server, "p").await;
-        let text = "`@ann`\n```\n@ann\n```\n> @ann\nmail@ann.example @nobody @annette";
-        open(&root, id, json!({"title": "t", "description": text})).await;
-        assert_eq!(waiting(&ann.client).await, []);
+async fn users_mark_for_themselves(server: TestServer) {
+    let ann = server.person("ann").await;
+    let project = Project::filled(&server, "p", Visibility::Public).await;
+    let iid = open(&server.root(), project.id, json!({"title": "t"})).await;
+    propose(&server.root(), project.id, "feature/x", "main", json!({})).await;
+    for (path, kind) in [(format!("issues/{iid}"), "Issue"), ("merge_requests/1".to_owned(), "MergeRequest")] {
+        let path = format!("/projects/{}/{path}/todo", project.id);
+        let made = ann.client.post(&path, json!({})).await.expect(201).json();
+        assert_eq!(
+            (&made["action_name"], &made["state"], &made["target_type"]),
+            (&json!("marked"), &json!("pending"), &json!(kind))
+        );
+        assert_eq!(made["body"], made["target"]["title"]);
+        assert!(ann.client.post(&path, json!({})).await.expect(304).body.is_empty());
+        server.anonymous().post(&path, json!({})).await.expect(401);
     }
-
-    async fn groups_and_everybody_are_mentioned_by_their_members(server) {
-        let root = server.root();
-        let (ann, bob, cid) = (server.person("ann").await, server.person("bob").await, server.person("cid").await);
-        let id = public_project(&server, "p").await;
-        let team = group(&root, "team", json!({})).await;
-        join(&root, &format!("/groups/{team}"), ann.id, 30).await;
-        server.enrol(id, bob.id, AccessLevel::Guest).await;
-        open(&root, id, json!({"title": "team", "description": "@Team"})).await;
-        open(&root, id, json!({"title": "all", "description": "and @all"})).await;
-        assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "team")]));
-        assert_eq!(waiting(&bob.client).await, pairs([("mentioned", "all")]));
-        assert_eq!(waiting(&cid.client).await, []);
-        // A group that the writer does not see is none.
-        open(&cid.client, id, json!({"title": "more", "description": "@team"})).await;
-        assert_eq!(waiting(&ann.client).await.len(), 1);
-    }
-
-    async fn whoever_may_not_read_it_is_not_mentioned(server) {
-        let root = server.root();
-        let (guest, stranger, author) = (server.person("guest").await, server.person("stranger").await, server.person("author").await);
-        let id = public_project(&server, "p").await;
-        server.enrol(id, guest.id, AccessLevel::Guest).await;
-        let hidden = project(&root, "hidden", json!({})).await;
-        open(&root, hidden, json!({"title": "private", "description": "@guest @stranger"})).await;
-        let text = json!({"title": "confidential", "description": "@guest @stranger @author", "confidential": true});
-        open(&author.client, id, text).await;
-        let iid = open(&root, id, json!({"title": "open"})).await;
-        let words = json!({"body": "@guest, hush", "confidential": true});
-        root.post(&format!("/projects/{id}/issues/{iid}/notes"), words).await.expect(201);
-        assert_eq!((waiting(&guest.client).await, waiting(&stranger.client).await), (vec![], vec![]));
-        assert_eq!(waiting(&author.client).await, pairs([("directly_addressed", "confidential")]));
-        // What they get to see later was not for them either.
-        server.enrol(hidden, guest.id, AccessLevel::Developer).await;
-        assert_eq!(waiting(&guest.client).await, []);
-    }
-
-    async fn of_what_waits_there_is_one_a_thing(server) {
-        let (root, ann) = (server.root(), server.person("ann").await);
-        let id = public_project(&server, "p").await;
-        let issue = format!("/projects/{id}/issues/{}", open(&root, id, json!({"title": "t"})).await);
-        for _ in 0..2 {
-            write(&root, &issue, "@ann").await;
-        }
-        root.put(&issue, json!({"assignee_ids": [ann.id]})).await.expect(200);
-        assert_eq!(waiting(&ann.client).await, pairs([("directly_addressed", "t")]));
-    }
-
-    async fn users_mark_for_themselves(server) {
-        let ann = server.person("ann").await;
-        let project = Project::filled(&server, "p", Visibility::Public).await;
-        let iid = open(&server.root(), project.id, json!({"title": "t"})).await;
-        propose(&server.root(), project.id, "feature/x", "main", json!({})).await;
-        for (path, kind) in [(format!("issues/{iid}"), "Issue"), ("merge_requests/1".to_owned(), "MergeRequest")] {
-            let path = format!("/projects/{}/{path}/todo", project.id);
-            let made = ann.client.post(&path, json!({})).await.expect(201).json();
-            assert_eq!((&made["action_name"], &made["state"], &made["target_type"]), (&json!("marked"), &json!("pending"), &json!(kind)));
-            assert_eq!(made["body"], made["target"]["title"]);
-            assert!(ann.client.post(&path, json!({})).await.expect(304).body.is_empty());
-            server.anonymous().post(&path, json!({})).await.expect(401);
-        }
-        ann.client.post(&format!("/projects/{}/issues/99/todo", project.id), json!({})).await.expect(404);
-        let hush = open(&server.root(), project.id, json!({"title": "t", "confidential": true})).await;
-        ann.client.post(&format!("/projects/{}/issues/{hush}/todo", project.id), json!({})).await.expect(404);
-        assert_eq!(waiting(&ann.client).await, pairs([("marked", "feature/x"), ("marked", "t")]));
-        let settings = json!({"merge_requests_access_level": "private"});
-        server.root().put(&format!("/projects/{}", project.id), settings).await.expect(200);
-        for iid in [1, 99] {
-            let path = format!("/projects/{}/merge_requests/{iid}", project.id);
-            ann.client.post(&format!("{path}/todo"), json!({})).await.expect(403);
-            ann.client.get(&path).await.expect(404);
-        }
-    }
-
-    async fn whoever_proposed_what_conflicts_by_now_hears_of_it(server) {
-        let root = server.root();
-        let project = Project::filled(&server, "p", Visibility::Public).await;
-        let id = project.id;
-        let person = server.person("ann").await;
-        server.enrol(id, person.id, AccessLevel::Developer).await;
-        let iid = propose(&person.client, id, "feature/x", "main", json!({})).await;
-        let request = format!("/projects/{id}/merge_requests/{iid}");
-        let status = async || root.get(&request).await.expect(200).json()["merge_status"].clone();
-        assert_eq!(status().await, "can_be_merged");
-        assert_eq!(waiting(&person.client).await, pairs([]));
-        let say = async |branch: &str, action: &str, content: &str| {
-            let commit = json!({
-                "branch": branch, "commit_message": "Differ",
-                "actions": [{"action": action, "file_path": "x.txt", "content": content}],
-            });
-            root.post(&format!("/projects/{id}/repository/commits"), commit).await.expect(201);
-        };
-        say("main", "create", "other").await;
-        assert_eq!(status().await, "cannot_be_merged");
-        assert_eq!(waiting(&person.client).await, pairs([("unmergeable", "feature/x")]));
-        assert_eq!(waiting(&root).await, pairs([]));
-        // To look again is no news, but that it conflicts with what came since is.
-        person.client.post("/todos/mark_as_done", json!({})).await.expect(204);
-        assert_eq!(status().await, "cannot_be_merged");
-        assert_eq!(waiting(&person.client).await, pairs([]));
-        say("main", "update", "still other").await;
-        assert_eq!(status().await, "cannot_be_merged");
-        assert_eq!(waiting(&person.client).await, pairs([("unmergeable", "feature/x")]));
-        person.client.post("/todos/mark_as_done", json!({})).await.expect(204);
-        // What is in the target already conflicts with nothing.
-        let iid = propose(&person.client, id, "merged", "main", json!({})).await;
-        let shown = root.get(&format!("/projects/{id}/merge_requests/{iid}")).await.expect(200).json();
-        assert_eq!(shown["merge_status"], "cannot_be_merged");
-        assert_eq!(waiting(&person.client).await, pairs([]));
+    ann.client.post(&format!("/projects/{}/issues/99/todo", project.id), json!({})).await.expect(404);
+    let hush = open(&server.root(), project.id, json!({"title": "t", "confidential": true})).await;
+    ann.client.post(&format!("/projects/{}/issues/{hush}/todo", project.id), json!({})).await.expect(404);
+    assert_eq!(waiting(&ann.client).await, pairs([("marked", "feature/x"), ("marked", "t")]));
+    let settings = json!({"merge_requests_access_level": "private"});
+    server.root().put(&format!("/projects/{}", project.id), settings).await.expect(200);
+    for iid in [1, 99] {
+        let path = format!("/projects/{}/merge_requests/{iid}", project.id);
+        ann.client.post(&format!("{path}/todo"), json!({})).await.expect(403);
+        ann.client.get(&path).await.expect(404);
     }
 }
+
+async fn whoever_proposed_what_conflicts_by_now_hears_of_it(server: TestServer) {
+    let root = server.root();
+    let project = Project::filled(&server, "p", Visibility::Public).await;
+    let id = project.id;
+    let person = server.person("ann").await;
+    server.enrol(id, person.id, AccessLevel::Developer).await;
+    let iid = propose(&person.client, id, "feature/x", "main", json!({})).await;
+    let request = format!("/projects/{id}/merge_requests/{iid}");
+    let status = async || root.get(&request).await.expect(200).json()["merge_status"].clone();
+    assert_eq!(status().await, "can_be_merged");
+    assert_eq!(waiting(&person.client).await, pairs([]));
+    let say = async |branch: &str, action: &str, content: &str| {
+        let commit = json!({
+            "branch": branch, "commit_message": "Differ",
+            "actions": [{"action": action, "file_path": "x.txt", "content": content}],
+        });
+        root.post(&format!("/projects/{id}/repository/commits"), commit).await.expect(201);
+    };
+    say("main", "create", "other").await;
+    assert_eq!(status().await, "cannot_be_merged");
+    assert_eq!(waiting(&person.client).await, pairs([("unmergeable", "feature/x")]));
+    assert_eq!(waiting(&root).await, pairs([]));
+    // To look again is no news, but that it conflicts with what came since is.
+    person.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+    assert_eq!(status().await, "cannot_be_merged");
+    assert_eq!(waiting(&person.client).await, pairs([]));
+    say("main", "update", "still other").await;
+    assert_eq!(status().await, "cannot_be_merged");
+    assert_eq!(waiting(&person.client).await, pairs([("unmergeable", "feature/x")]));
+    person.client.post("/todos/mark_as_done", json!({})).await.expect(204);
+    // What is in the target already conflicts with nothing.
+    let iid = propose(&person.client, id, "merged", "main", json!({})).await;
+    let shown = root.get(&format!("/projects/{id}/merge_requests/{iid}")).await.expect(200).json();
+    assert_eq!(shown["merge_status"], "cannot_be_merged");
+    assert_eq!(waiting(&person.client).await, pairs([]));
+}
+
+on_every_database![
+    whoever_something_is_assigned_to_has_to_do_it with whole_plan(),
+    mentions_are_found_wherever_something_is_written with whole_plan(),
+    only_what_is_new_in_a_text_mentions,
+    code_quotations_and_names_of_nobody_mention_nobody,
+    groups_and_everybody_are_mentioned_by_their_members,
+    whoever_may_not_read_it_is_not_mentioned,
+    of_what_waits_there_is_one_a_thing,
+    users_mark_for_themselves,
+    whoever_proposed_what_conflicts_by_now_hears_of_it,
+];

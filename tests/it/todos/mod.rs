@@ -21,9 +21,7 @@ pub async fn waiting(client: &Client) -> Vec<(String, String)> {
 
 /// Pairs as [`waiting`] gives them.
 fn pairs<const N: usize>(pairs: [(&str, &str); N]) -> Vec<(String, String)> {
-    pairs
-        .map(|(one, other)| (one.to_owned(), other.to_owned()))
-        .to_vec()
+    pairs.map(|(one, other)| (one.to_owned(), other.to_owned())).to_vec()
 }
 
 /// A public project in a public group of the administrator's, which has its name.

@@ -5,142 +5,152 @@ use holdfast::services::users::emails::add;
 use sea_orm::EntityTrait;
 use serde_json::json;
 
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn users_add_read_and_remove_addresses(server) {
-        let ada = server.person("ada").await.client;
-        let made = ada.post("/user/emails", json!({ "email": "Ada@work.example" })).await.expect(201).json();
-        assert_eq!(made, json!({ "id": made["id"], "email": "Ada@work.example", "confirmed_at": null }));
-        let one = format!("/user/emails/{}", made["id"]);
-        let read = ada.get(&one).await.expect(200);
-        assert_eq!(read.json(), made);
-        ada.clone().header("If-None-Match", read.header("etag")).get(&one).await.expect(304);
-        assert_eq!(ada.get("/user/emails").await.expect(200).json(), json!([made]));
-        ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT").delete(&one).await.expect(412);
-        ada.delete(&one).await.expect(204);
-        for answer in [ada.get(&one).await, ada.delete(&one).await] {
-            assert_eq!((answer.status, answer.message()), (404, "404 Email Not Found".to_owned()));
-        }
-    }
-
-    async fn an_address_has_one_holder(server) {
-        let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
-        ada.client.post("/user/emails", json!({ "email": "ada@work.example" })).await.expect(201);
-        for email in ["ADA@work.example", "ada@example.com", "bob@example.com"] {
-            let refused = bob.client.post("/user/emails", json!({ "email": email })).await.expect(400);
-            assert_eq!(refused.json()["message"], json!({ "email": ["has already been taken"] }), "{email}");
-        }
-        let taken = json!({ "email": "ada@Work.example" });
-        let refused = root.put(&format!("/users/{}", bob.id), taken.clone()).await.expect(409);
-        assert_eq!(refused.message(), "Email has already been taken");
-        let body = json!({ "email": "ada@work.example", "name": "C", "username": "c", "force_random_password": true });
-        root.post("/users", body).await.expect(409);
-        // Its holder may make it the primary one, and it is no further one then.
-        root.put(&format!("/users/{}", ada.id), taken).await.expect(200);
-        assert_eq!(ada.client.get("/user/emails").await.expect(200).json(), json!([]));
-        assert_eq!(ada.client.get("/user").await.json()["email"], "ada@Work.example");
-    }
-
-    async fn two_at_the_same_time_do_not_get_the_same_address(server) {
-        let root = server.root();
-        let mut holders = Vec::new();
-        for round in 0..4 {
-            let (ada, bob) = (server.person(&format!("a{round}")).await, server.person(&format!("b{round}")).await);
-            let address = format!("shared{round}@example.net");
-            let (one, two) = (format!("/users/{}", ada.id), json!({ "email": address }));
-            // As the primary one, beside another, and of a new user: in all ways at once.
-            let new = json!({ "email": address, "name": "C", "username": format!("c{round}"), "force_random_password": true });
-            let (primary, beside, made) = tokio::join!(
-                root.put(&one, two.clone()),
-                bob.client.post("/user/emails", two.clone()),
-                root.post("/users", new),
-            );
-            let won = [primary.status == 200, beside.status == 201, made.status == 201];
-            let statuses = (primary.status, beside.status, made.status);
-            assert_eq!(won.iter().filter(|won| **won).count(), 1, "{statuses:?}");
-            assert!(primary.status == 200 || primary.status == 409, "{statuses:?}");
-            assert!(beside.status == 201 || beside.status == 400, "{statuses:?}");
-            assert!(made.status == 201 || made.status == 409, "{statuses:?}");
-            holders.push(address);
-        }
-        let taken = taken_emails::Entity::find().all(server.backend.database.read()).await.expect("rows");
-        for address in holders {
-            assert_eq!(taken.iter().filter(|row| row.email_key == address).count(), 1);
-        }
-    }
-
-    async fn a_user_has_a_hundred_addresses_at_most(server) {
-        let ada = server.person("ada").await;
-        for number in 0..100 {
-            add(&server.backend, ada.id, format!("a{number}@example.net"), true).await.expect("an address");
-        }
-        let refused = ada.client.post("/user/emails", json!({ "email": "more@example.net" })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "emails": ["are too many (maximum is 100)"] }));
-    }
-
-    async fn an_address_that_is_given_up_is_free(server) {
-        let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
-        let take = |email: &str| json!({ "email": email });
-        root.put(&format!("/users/{}", ada.id), take("new@example.net")).await.expect(200);
-        let made = bob.client.post("/user/emails", take("ada@example.com")).await.expect(201).json();
-        root.put(&format!("/users/{}", ada.id), take("ada@example.com")).await.expect(409);
-        bob.client.delete(&format!("/user/emails/{}", made["id"])).await.expect(204);
-        root.put(&format!("/users/{}", ada.id), take("ADA@example.com")).await.expect(200);
-        // The same in other letters is no other address.
-        root.put(&format!("/users/{}", ada.id), take("ada@example.com")).await.expect(200);
-        ada.client.post("/user/emails", take("ada@example.com")).await.expect(400);
-        bob.client.post("/user/emails", take("bob@example.net")).await.expect(201);
-        root.delete(&format!("/users/{}", bob.id)).await.expect(204);
-        server.finish_jobs().await;
-        for free in ["bob@example.com", "bob@example.net"] {
-            ada.client.post("/user/emails", take(free)).await.expect(201);
-        }
-    }
-
-    async fn what_is_no_address_is_refused(server) {
-        let ada = server.person("ada").await.client;
-        for bad in ["x", "a@b@c", "a@b\r\nBcc: c@d", "<a@b>"] {
-            let refused = ada.post("/user/emails", json!({ "email": bad })).await.expect(400);
-            assert_eq!(refused.json()["message"], json!({ "email": ["is invalid"] }), "{bad}");
-        }
-        assert!(ada.post("/user/emails", json!({})).await.expect(400).message().contains("email is missing"));
-        ada.post("/user/emails", json!({ "email": "x".repeat(1_100_000) })).await.expect(413);
-    }
-
-    async fn administrators_keep_the_addresses_of_others(server) {
-        let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
-        let path = format!("/users/{}/emails", ada.id);
-        let body = json!({ "email": "ada@work.example", "skip_confirmation": true });
-        for (client, status) in [(server.anonymous(), 401), (bob.client, 403)] {
-            assert_eq!(client.get(&path).await.status, status);
-            assert_eq!(client.post(&path, body.clone()).await.status, status);
-            assert_eq!(client.delete(&format!("{path}/1")).await.status, status);
-        }
-        let made = root.post(&path, body).await.expect(201).json();
-        assert!(made["confirmed_at"].is_string());
-        let open = root.post(&path, json!({ "email": "ada@home.example" })).await.expect(201).json();
-        assert!(open["confirmed_at"].is_null());
-        assert_eq!(root.get(&path).await.expect(200).json(), json!([made, open]));
-        let one = format!("{path}/{}", made["id"]);
-        root.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT").delete(&one).await.expect(412);
-        assert_eq!(root.delete(&format!("/users/{}/emails/{}", bob.id, made["id"])).await.status, 404);
-        root.delete(&one).await.expect(204);
-    }
-
-    async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server) {
-        let ada = server.person("ada").await.client;
-        ada.get("/user/emails").await.expect(200);
-        let count = async || {
-            let before = server.statements();
-            ada.get("/user/emails").await.expect(200);
-            server.statements() - before
-        };
-        let none = count().await;
-        for number in 0..20 {
-            ada.post("/user/emails", json!({ "email": format!("ada@{number}.example") })).await.expect(201);
-        }
-        assert_eq!(count().await, none);
-        assert!(none <= 4, "{none}");
+async fn users_add_read_and_remove_addresses(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let made = ada.post("/user/emails", json!({ "email": "Ada@work.example" })).await.expect(201).json();
+    assert_eq!(made, json!({ "id": made["id"], "email": "Ada@work.example", "confirmed_at": null }));
+    let one = format!("/user/emails/{}", made["id"]);
+    let read = ada.get(&one).await.expect(200);
+    assert_eq!(read.json(), made);
+    ada.clone().header("If-None-Match", read.header("etag")).get(&one).await.expect(304);
+    assert_eq!(ada.get("/user/emails").await.expect(200).json(), json!([made]));
+    ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT").delete(&one).await.expect(412);
+    ada.delete(&one).await.expect(204);
+    for answer in [ada.get(&one).await, ada.delete(&one).await] {
+        assert_eq!((answer.status, answer.message()), (404, "404 Email Not Found".to_owned()));
     }
 }
+
+async fn an_address_has_one_holder(server: TestServer) {
+    let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+    ada.client.post("/user/emails", json!({ "email": "ada@work.example" })).await.expect(201);
+    for email in ["ADA@work.example", "ada@example.com", "bob@example.com"] {
+        let refused = bob.client.post("/user/emails", json!({ "email": email })).await.expect(400);
+        assert_eq!(refused.json()["message"], json!({ "email": ["has already been taken"] }), "{email}");
+    }
+    let taken = json!({ "email": "ada@Work.example" });
+    let refused = root.put(&format!("/users/{}", bob.id), taken.clone()).await.expect(409);
+    assert_eq!(refused.message(), "Email has already been taken");
+    let body = json!({ "email": "ada@work.example", "name": "C", "username": "c", "force_random_password": true });
+    root.post("/users", body).await.expect(409);
+    // Its holder may make it the primary one, and it is no further one then.
+    root.put(&format!("/users/{}", ada.id), taken).await.expect(200);
+    assert_eq!(ada.client.get("/user/emails").await.expect(200).json(), json!([]));
+    assert_eq!(ada.client.get("/user").await.json()["email"], "ada@Work.example");
+}
+
+async fn two_at_the_same_time_do_not_get_the_same_address(server: TestServer) {
+    let root = server.root();
+    let mut holders = Vec::new();
+    for round in 0..4 {
+        let (ada, bob) = (server.person(&format!("a{round}")).await, server.person(&format!("b{round}")).await);
+        let address = format!("shared{round}@example.net");
+        let (one, two) = (format!("/users/{}", ada.id), json!({ "email": address }));
+        // As the primary one, beside another, and of a new user: in all ways at once.
+        let new =
+            json!({ "email": address, "name": "C", "username": format!("c{round}"), "force_random_password": true });
+        let (primary, beside, made) = tokio::join!(
+            root.put(&one, two.clone()),
+            bob.client.post("/user/emails", two.clone()),
+            root.post("/users", new),
+        );
+        let won = [primary.status == 200, beside.status == 201, made.status == 201];
+        let statuses = (primary.status, beside.status, made.status);
+        assert_eq!(won.iter().filter(|won| **won).count(), 1, "{statuses:?}");
+        assert!(primary.status == 200 || primary.status == 409, "{statuses:?}");
+        assert!(beside.status == 201 || beside.status == 400, "{statuses:?}");
+        assert!(made.status == 201 || made.status == 409, "{statuses:?}");
+        holders.push(address);
+    }
+    let taken = taken_emails::Entity::find().all(server.backend.database.read()).await.expect("rows");
+    for address in holders {
+        assert_eq!(taken.iter().filter(|row| row.email_key == address).count(), 1);
+    }
+}
+
+async fn a_user_has_a_hundred_addresses_at_most(server: TestServer) {
+    let ada = server.person("ada").await;
+    for number in 0..100 {
+        add(&server.backend, ada.id, format!("a{number}@example.net"), true).await.expect("an address");
+    }
+    let refused = ada.client.post("/user/emails", json!({ "email": "more@example.net" })).await.expect(400);
+    assert_eq!(refused.json()["message"], json!({ "emails": ["are too many (maximum is 100)"] }));
+}
+
+async fn an_address_that_is_given_up_is_free(server: TestServer) {
+    let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+    let take = |email: &str| json!({ "email": email });
+    root.put(&format!("/users/{}", ada.id), take("new@example.net")).await.expect(200);
+    let made = bob.client.post("/user/emails", take("ada@example.com")).await.expect(201).json();
+    root.put(&format!("/users/{}", ada.id), take("ada@example.com")).await.expect(409);
+    bob.client.delete(&format!("/user/emails/{}", made["id"])).await.expect(204);
+    root.put(&format!("/users/{}", ada.id), take("ADA@example.com")).await.expect(200);
+    // The same in other letters is no other address.
+    root.put(&format!("/users/{}", ada.id), take("ada@example.com")).await.expect(200);
+    ada.client.post("/user/emails", take("ada@example.com")).await.expect(400);
+    bob.client.post("/user/emails", take("bob@example.net")).await.expect(201);
+    root.delete(&format!("/users/{}", bob.id)).await.expect(204);
+    server.finish_jobs().await;
+    for free in ["bob@example.com", "bob@example.net"] {
+        ada.client.post("/user/emails", take(free)).await.expect(201);
+    }
+}
+
+async fn what_is_no_address_is_refused(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    for bad in ["x", "a@b@c", "a@b\r\nBcc: c@d", "<a@b>"] {
+        let refused = ada.post("/user/emails", json!({ "email": bad })).await.expect(400);
+        assert_eq!(refused.json()["message"], json!({ "email": ["is invalid"] }), "{bad}");
+    }
+    assert!(ada.post("/user/emails", json!({})).await.expect(400).message().contains("email is missing"));
+    ada.post("/user/emails", json!({ "email": "x".repeat(1_100_000) })).await.expect(413);
+}
+
+async fn administrators_keep_the_addresses_of_others(server: TestServer) {
+    let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+    let path = format!("/users/{}/emails", ada.id);
+    let body = json!({ "email": "ada@work.example", "skip_confirmation": true });
+    for (client, status) in [(server.anonymous(), 401), (bob.client, 403)] {
+        assert_eq!(client.get(&path).await.status, status);
+        assert_eq!(client.post(&path, body.clone()).await.status, status);
+        assert_eq!(client.delete(&format!("{path}/1")).await.status, status);
+    }
+    let made = root.post(&path, body).await.expect(201).json();
+    assert!(made["confirmed_at"].is_string());
+    let open = root.post(&path, json!({ "email": "ada@home.example" })).await.expect(201).json();
+    assert!(open["confirmed_at"].is_null());
+    assert_eq!(root.get(&path).await.expect(200).json(), json!([made, open]));
+    let one = format!("{path}/{}", made["id"]);
+    root.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT").delete(&one).await.expect(412);
+    assert_eq!(root.delete(&format!("/users/{}/emails/{}", bob.id, made["id"])).await.status, 404);
+    root.delete(&one).await.expect(204);
+}
+
+async fn a_list_takes_as_many_statements_for_twenty_as_for_one(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    ada.get("/user/emails").await.expect(200);
+    let count = async || {
+        let before = server.statements();
+        ada.get("/user/emails").await.expect(200);
+        server.statements() - before
+    };
+    let none = count().await;
+    for number in 0..20 {
+        ada.post("/user/emails", json!({ "email": format!("ada@{number}.example") })).await.expect(201);
+    }
+    assert_eq!(count().await, none);
+    assert!(none <= 4, "{none}");
+}
+
+on_every_database![
+    users_add_read_and_remove_addresses,
+    an_address_has_one_holder,
+    two_at_the_same_time_do_not_get_the_same_address,
+    a_user_has_a_hundred_addresses_at_most,
+    an_address_that_is_given_up_is_free,
+    what_is_no_address_is_refused,
+    administrators_keep_the_addresses_of_others,
+    a_list_takes_as_many_statements_for_twenty_as_for_one,
+];

@@ -5,123 +5,142 @@ use reqwest::Method;
 use sea_orm::{ActiveValue::Set, EntityTrait};
 use serde_json::json;
 
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
 const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJdD7y3aLq454yWBdwLWbieU1ebz9/cu7/QEXn9OIeZJ";
 const RSA: &str = "ssh-rsa AAAAB3NzaC1yc2EAAAABJQAAAIEAiPWx6WM4lhHNedGfBpPJNPpZ7yKu+dnn1SJejgt4596k6YjzGGphH2TUxwKzxcKDKKezwkpfnxPkSMkuEspGRt/aZZ9wa++Oi7Qkr8prgHc4soW6NUlfDzpvZK2H5E7eQaSeP3SAwGmQKUFHCddNaP0L+hM7zhFNzjFvpaMgJw0=";
 
-scenario! {
-    async fn a_user_has_a_hundred_keys_at_most(server) {
-        let ada = server.person("ada").await;
-        let rows = (0..100).map(|number| user_keys::ActiveModel {
-            user_id: Set(ada.id), title: Set("laptop".to_owned()), key: Set(KEY.to_owned()),
-            fingerprint: Set(format!("fingerprint {number}")), created_at: Set(now()), ..Default::default()
-        });
-        let write = server.backend.database.write();
-        user_keys::Entity::insert_many(rows).exec_without_returning(write).await.expect("keys");
-        let refused = ada.client.post("/user/keys", json!({ "title": "more", "key": KEY })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "keys": ["are too many (maximum is 100)"] }));
-    }
+async fn a_user_has_a_hundred_keys_at_most(server: TestServer) {
+    let ada = server.person("ada").await;
+    let rows = (0..100).map(|number| user_keys::ActiveModel {
+        user_id: Set(ada.id),
+        title: Set("laptop".to_owned()),
+        key: Set(KEY.to_owned()),
+        fingerprint: Set(format!("fingerprint {number}")),
+        created_at: Set(now()),
+        ..Default::default()
+    });
+    let write = server.backend.database.write();
+    user_keys::Entity::insert_many(rows).exec_without_returning(write).await.expect("keys");
+    let refused = ada.client.post("/user/keys", json!({ "title": "more", "key": KEY })).await.expect(400);
+    assert_eq!(refused.json()["message"], json!({ "keys": ["are too many (maximum is 100)"] }));
+}
 
-    async fn users_add_read_and_remove_their_keys(server) {
-        let ada = server.person("ada").await.client;
-        let body = json!({ "title": "laptop", "key": format!("{KEY} ada@laptop\n") });
-        let made = ada.post("/user/keys", body).await.expect(201).json();
-        assert_eq!(made, json!({
+async fn users_add_read_and_remove_their_keys(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let body = json!({ "title": "laptop", "key": format!("{KEY} ada@laptop\n") });
+    let made = ada.post("/user/keys", body).await.expect(201).json();
+    assert_eq!(
+        made,
+        json!({
             "id": made["id"], "title": "laptop", "key": format!("{KEY} ada@laptop"), "created_at": made["created_at"],
-        }));
-        let one = format!("/user/keys/{}", made["id"]);
-        let read = ada.get(&one).await.expect(200);
-        assert_eq!(read.json(), made);
-        ada.clone().header("If-None-Match", read.header("etag")).get(&one).await.expect(304);
-        assert_eq!(ada.get("/user/keys").await.expect(200).json(), json!([made]));
-        let late = ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
-        late.send(late.request(Method::DELETE, &one)).await.expect(412);
-        ada.delete(&one).await.expect(204);
-        for answer in [ada.get(&one).await, ada.delete(&one).await] {
-            assert_eq!((answer.status, answer.message()), (404, "404 Key Not Found".to_owned()));
-        }
-    }
-
-    async fn a_key_has_one_holder_whatever_its_comment(server) {
-        let (ada, bob) = (server.person("ada").await.client, server.person("bob").await.client);
-        ada.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
-        for client in [&ada, &bob] {
-            let again = client.post("/user/keys", json!({ "title": "b", "key": format!("{KEY} other") })).await.expect(400);
-            assert_eq!(again.json()["message"], json!({ "fingerprint": ["has already been taken"] }));
-        }
-        bob.post("/user/keys", json!({ "title": "rsa", "key": RSA })).await.expect(201);
-    }
-
-    async fn what_is_no_public_key_is_refused(server) {
-        let ada = server.person("ada").await.client;
-        let two = format!("{KEY}\n{RSA}");
-        for bad in ["x", "ssh-ed25519 AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----", two.as_str()] {
-            let refused = ada.post("/user/keys", json!({ "title": "x", "key": bad })).await.expect(400);
-            assert_eq!(refused.json()["message"],
-                json!({ "key": ["is invalid"], "fingerprint": ["cannot be generated"] }), "{bad}");
-        }
-        let refused = ada.post("/user/keys", json!({})).await.expect(400);
-        for text in ["title is missing", "key is missing"] {
-            assert!(refused.message().contains(text));
-        }
-        ada.post("/user/keys", json!({ "title": "x", "key": "x".repeat(1_100_000) })).await.expect(413);
-    }
-
-    async fn administrators_keep_the_keys_of_others(server) {
-        let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
-        let path = format!("/users/{}/keys", ada.id);
-        let body = json!({ "title": "laptop", "key": KEY });
-        assert_eq!(bob.client.post(&path, body.clone()).await.status, 403);
-        assert_eq!(server.anonymous().post(&path, body.clone()).await.status, 401);
-        let made = root.post(&path, body).await.expect(201).json();
-        let one = format!("{path}/{}", made["id"]);
-        assert_eq!(ada.client.get("/user/keys").await.json(), json!([made]));
-        // Public keys are public to whoever is signed in, by number and by name.
-        assert_eq!(bob.client.get("/users/ADA/keys").await.expect(200).json(), json!([made]));
-        assert_eq!(bob.client.get(&one).await.expect(200).json(), made);
-        assert_eq!(server.anonymous().get(&path).await.status, 401);
-        let elsewhere = format!("/users/{}/keys/{}", bob.id, made["id"]);
-        for status in [root.get(&elsewhere).await.status, root.delete(&elsewhere).await.status] {
-            assert_eq!(status, 404);
-        }
-        assert_eq!(bob.client.get(&format!("/user/keys/{}", made["id"])).await.status, 404);
-        assert_eq!(bob.client.delete(&one).await.status, 403);
-        let late = root.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
-        late.delete(&one).await.expect(412);
-        root.delete(&one).await.expect(204);
-        assert_eq!(root.get("/users/4711/keys").await.message(), "404 User Not Found");
-    }
-
-    async fn reading_takes_a_token_that_reads_users(server) {
-        let ada = server.person("ada").await;
-        for (scope, status) in [("read_user", 200), ("read_api", 200), ("read_repository", 403)] {
-            let client = server.with_token(&server.token_of(ada.id, &[scope]).await);
-            assert_eq!(client.get("/user/keys").await.status, status, "{scope}");
-            assert_eq!(client.post("/user/keys", json!({ "title": "x", "key": KEY })).await.status, 403);
-        }
-    }
-
-    async fn keys_go_with_their_holder(server) {
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        ada.client.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
-        server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
-        bob.client.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
-    }
-
-    async fn a_list_takes_as_many_statements_for_three_as_for_one(server) {
-        let ada = server.person("ada").await.client;
-        ada.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
-        ada.get("/user/keys").await.expect(200);
-        let count = async || {
-            let before = server.statements();
-            ada.get("/user/keys").await.expect(200);
-            server.statements() - before
-        };
-        let one = count().await;
-        ada.post("/user/keys", json!({ "title": "b", "key": RSA })).await.expect(201);
-        assert_eq!(count().await, one);
-        assert!(one <= 4, "{one}");
-        assert_eq!(ada.get("/user/keys?per_page=1&page=2").await.expect(200).pluck("title"), ["b"]);
+        })
+    );
+    let one = format!("/user/keys/{}", made["id"]);
+    let read = ada.get(&one).await.expect(200);
+    assert_eq!(read.json(), made);
+    ada.clone().header("If-None-Match", read.header("etag")).get(&one).await.expect(304);
+    assert_eq!(ada.get("/user/keys").await.expect(200).json(), json!([made]));
+    let late = ada.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
+    late.send(late.request(Method::DELETE, &one)).await.expect(412);
+    ada.delete(&one).await.expect(204);
+    for answer in [ada.get(&one).await, ada.delete(&one).await] {
+        assert_eq!((answer.status, answer.message()), (404, "404 Key Not Found".to_owned()));
     }
 }
+
+async fn a_key_has_one_holder_whatever_its_comment(server: TestServer) {
+    let (ada, bob) = (server.person("ada").await.client, server.person("bob").await.client);
+    ada.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
+    for client in [&ada, &bob] {
+        let again = client.post("/user/keys", json!({ "title": "b", "key": format!("{KEY} other") })).await.expect(400);
+        assert_eq!(again.json()["message"], json!({ "fingerprint": ["has already been taken"] }));
+    }
+    bob.post("/user/keys", json!({ "title": "rsa", "key": RSA })).await.expect(201);
+}
+
+async fn what_is_no_public_key_is_refused(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let two = format!("{KEY}\n{RSA}");
+    for bad in ["x", "ssh-ed25519 AAAA", "-----BEGIN OPENSSH PRIVATE KEY-----", two.as_str()] {
+        let refused = ada.post("/user/keys", json!({ "title": "x", "key": bad })).await.expect(400);
+        assert_eq!(
+            refused.json()["message"],
+            json!({ "key": ["is invalid"], "fingerprint": ["cannot be generated"] }),
+            "{bad}"
+        );
+    }
+    let refused = ada.post("/user/keys", json!({})).await.expect(400);
+    for text in ["title is missing", "key is missing"] {
+        assert!(refused.message().contains(text));
+    }
+    ada.post("/user/keys", json!({ "title": "x", "key": "x".repeat(1_100_000) })).await.expect(413);
+}
+
+async fn administrators_keep_the_keys_of_others(server: TestServer) {
+    let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+    let path = format!("/users/{}/keys", ada.id);
+    let body = json!({ "title": "laptop", "key": KEY });
+    assert_eq!(bob.client.post(&path, body.clone()).await.status, 403);
+    assert_eq!(server.anonymous().post(&path, body.clone()).await.status, 401);
+    let made = root.post(&path, body).await.expect(201).json();
+    let one = format!("{path}/{}", made["id"]);
+    assert_eq!(ada.client.get("/user/keys").await.json(), json!([made]));
+    // Public keys are public to whoever is signed in, by number and by name.
+    assert_eq!(bob.client.get("/users/ADA/keys").await.expect(200).json(), json!([made]));
+    assert_eq!(bob.client.get(&one).await.expect(200).json(), made);
+    assert_eq!(server.anonymous().get(&path).await.status, 401);
+    let elsewhere = format!("/users/{}/keys/{}", bob.id, made["id"]);
+    for status in [root.get(&elsewhere).await.status, root.delete(&elsewhere).await.status] {
+        assert_eq!(status, 404);
+    }
+    assert_eq!(bob.client.get(&format!("/user/keys/{}", made["id"])).await.status, 404);
+    assert_eq!(bob.client.delete(&one).await.status, 403);
+    let late = root.clone().header("If-Unmodified-Since", "Sat, 01 Jan 2000 00:00:00 GMT");
+    late.delete(&one).await.expect(412);
+    root.delete(&one).await.expect(204);
+    assert_eq!(root.get("/users/4711/keys").await.message(), "404 User Not Found");
+}
+
+async fn reading_takes_a_token_that_reads_users(server: TestServer) {
+    let ada = server.person("ada").await;
+    for (scope, status) in [("read_user", 200), ("read_api", 200), ("read_repository", 403)] {
+        let client = server.with_token(&server.token_of(ada.id, &[scope]).await);
+        assert_eq!(client.get("/user/keys").await.status, status, "{scope}");
+        assert_eq!(client.post("/user/keys", json!({ "title": "x", "key": KEY })).await.status, 403);
+    }
+}
+
+async fn keys_go_with_their_holder(server: TestServer) {
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    ada.client.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
+    server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
+    bob.client.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
+}
+
+async fn a_list_takes_as_many_statements_for_three_as_for_one(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    ada.post("/user/keys", json!({ "title": "a", "key": KEY })).await.expect(201);
+    ada.get("/user/keys").await.expect(200);
+    let count = async || {
+        let before = server.statements();
+        ada.get("/user/keys").await.expect(200);
+        server.statements() - before
+    };
+    let one = count().await;
+    ada.post("/user/keys", json!({ "title": "b", "key": RSA })).await.expect(201);
+    assert_eq!(count().await, one);
+    assert!(one <= 4, "{one}");
+    assert_eq!(ada.get("/user/keys?per_page=1&page=2").await.expect(200).pluck("title"), ["b"]);
+}
+
+on_every_database![
+    a_user_has_a_hundred_keys_at_most,
+    users_add_read_and_remove_their_keys,
+    a_key_has_one_holder_whatever_its_comment,
+    what_is_no_public_key_is_refused,
+    administrators_keep_the_keys_of_others,
+    reading_takes_a_token_that_reads_users,
+    keys_go_with_their_holder,
+    a_list_takes_as_many_statements_for_three_as_for_one,
+];

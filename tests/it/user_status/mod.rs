@@ -2,37 +2,46 @@
 
 use serde_json::json;
 
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn a_status_is_set_shown_and_removed(server) {
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        let none = json!({ "emoji": null, "message": null, "message_html": null });
-        assert_eq!(ada.client.get("/user/status").await.expect(200).json(), none);
-        let set = ada.client.put("/user/status", json!({ "emoji": "coffee", "message": "In a <b>meeting</b>" }))
-            .await.expect(200).json();
-        assert_eq!(set, json!({
+async fn a_status_is_set_shown_and_removed(server: TestServer) {
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let none = json!({ "emoji": null, "message": null, "message_html": null });
+    assert_eq!(ada.client.get("/user/status").await.expect(200).json(), none);
+    let set = ada
+        .client
+        .put("/user/status", json!({ "emoji": "coffee", "message": "In a <b>meeting</b>" }))
+        .await
+        .expect(200)
+        .json();
+    assert_eq!(
+        set,
+        json!({
             "emoji": "coffee", "message": "In a <b>meeting</b>", "message_html": "In a &lt;b&gt;meeting&lt;/b&gt;",
-        }));
-        for path in ["/users/ADA/status".to_owned(), format!("/users/{}/status", ada.id)] {
-            assert_eq!(bob.client.get(&path).await.expect(200).json(), set);
-        }
-        assert_eq!(ada.client.put("/user/status", json!({ "message": "Away" })).await.expect(200).json()["emoji"],
-            "speech_balloon");
-        assert_eq!(ada.client.put("/user/status", json!({ "emoji": "", "message": null })).await.expect(200).json(), none);
-        assert_eq!(ada.client.get("/user/status").await.expect(200).json(), none);
-        assert_eq!(bob.client.get("/user/status").await.expect(200).json(), none);
+        })
+    );
+    for path in ["/users/ADA/status".to_owned(), format!("/users/{}/status", ada.id)] {
+        assert_eq!(bob.client.get(&path).await.expect(200).json(), set);
     }
-
-    async fn what_is_no_status_is_refused(server) {
-        let ada = server.person("ada").await.client;
-        let refused = ada.put("/user/status", json!({ "emoji": "no such thing" })).await.expect(400);
-        assert_eq!(refused.json()["message"], json!({ "emoji": ["is not included in the list"] }));
-        ada.put("/user/status", json!({ "message": "x".repeat(101) })).await.expect(400);
-        ada.put("/user/status", json!({ "message": "x".repeat(1_100_000) })).await.expect(413);
-        assert_eq!(server.anonymous().get("/user/status").await.status, 401);
-        assert_eq!(server.anonymous().put("/user/status", json!({})).await.status, 401);
-        assert_eq!(server.anonymous().get("/users/root/status").await.status, 401);
-        assert_eq!(ada.get("/users/nobody/status").await.message(), "404 User Not Found");
-    }
+    assert_eq!(
+        ada.client.put("/user/status", json!({ "message": "Away" })).await.expect(200).json()["emoji"],
+        "speech_balloon"
+    );
+    assert_eq!(ada.client.put("/user/status", json!({ "emoji": "", "message": null })).await.expect(200).json(), none);
+    assert_eq!(ada.client.get("/user/status").await.expect(200).json(), none);
+    assert_eq!(bob.client.get("/user/status").await.expect(200).json(), none);
 }
+
+async fn what_is_no_status_is_refused(server: TestServer) {
+    let ada = server.person("ada").await.client;
+    let refused = ada.put("/user/status", json!({ "emoji": "no such thing" })).await.expect(400);
+    assert_eq!(refused.json()["message"], json!({ "emoji": ["is not included in the list"] }));
+    ada.put("/user/status", json!({ "message": "x".repeat(101) })).await.expect(400);
+    ada.put("/user/status", json!({ "message": "x".repeat(1_100_000) })).await.expect(413);
+    assert_eq!(server.anonymous().get("/user/status").await.status, 401);
+    assert_eq!(server.anonymous().put("/user/status", json!({})).await.status, 401);
+    assert_eq!(server.anonymous().get("/users/root/status").await.status, 401);
+    assert_eq!(ada.get("/users/nobody/status").await.message(), "404 User Not Found");
+}
+
+on_every_database![a_status_is_set_shown_and_removed, what_is_no_status_is_refused,];

@@ -4,7 +4,7 @@ use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n, as far as anybody looks";
 
@@ -13,61 +13,78 @@ async fn send(client: &Client, method: Method, path: &str, form: Form, name: &st
     client.send(client.request(method, path).multipart(form)).await
 }
 
-scenario! {
-    async fn a_picture_is_given_with_a_new_user_replaced_and_taken_away(server) {
-        let root = server.root();
-        let form = Form::new().text("username", "ada").text("name", "Ada").text("email", "ada@example.com")
-            .text("force_random_password", "true");
-        let made = send(&root, Method::POST, "/users", form, "me.png", PNG).await.expect(201).json();
-        let address = |name: &str| format!("{}/uploads/-/system/user/avatar/{}/{name}", server.base, made["id"]);
-        assert_eq!((&made["avatar_url"], &made["username"]), (&json!(address("me.png")), &json!("ada")));
-        let path = |name: &str| address(name).replace(&server.base, "/");
-        let seen = server.anonymous().get(&path("me.png")).await.expect(200);
-        assert_eq!((seen.header("content-type"), &seen.body[..]), ("image/png", PNG));
-        assert!(seen.header("content-security-policy").contains("sandbox"));
-        assert_eq!(seen.header("x-content-type-options"), "nosniff");
-        let one = format!("/users/{}", made["id"]);
-        let form = Form::new().text("location", "London");
-        let jpeg = b"\xff\xd8\xff\xe0".as_slice();
-        let changed = send(&root, Method::PUT, &one, form, "b.jpg", jpeg).await.expect(200).json();
-        assert_eq!((&changed["avatar_url"], &changed["location"]), (&json!(address("b.jpg")), &json!("London")));
-        assert_eq!(server.anonymous().get(&path("b.jpg")).await.expect(200).body, jpeg);
-        server.anonymous().get(&path("me.png")).await.expect(404);
-        assert_eq!(root.get("/users?username=ada").await.pluck("avatar_url"), [json!(address("b.jpg"))]);
-        // What says nothing of it leaves it alone.
-        assert_eq!(root.put(&one, json!({ "name": "A" })).await.expect(200).json()["avatar_url"], address("b.jpg"));
-        let changed = root.put(&one, json!({ "avatar": "" })).await.expect(200).json();
-        assert_eq!((&changed["avatar_url"], &changed["name"]), (&Value::Null, &json!("A")));
-        server.anonymous().get(&path("b.jpg")).await.expect(404);
-    }
-
-    async fn a_picture_goes_with_its_user(server) {
-        let (root, ada) = (server.root(), server.person("ada").await);
-        let one = format!("/users/{}", ada.id);
-        send(&root, Method::PUT, &one, Form::new(), "a.png", PNG).await.expect(200);
-        let stored = || server.data().join(format!("objects/users/{}/avatar", ada.id)).exists();
-        assert!(stored());
-        root.delete(&one).await.expect(204);
-        server.anonymous().get(&format!("//uploads/-/system/user/avatar/{}/a.png", ada.id)).await.expect(404);
-        server.finish_jobs().await;
-        assert!(!stored());
-    }
-
-    async fn what_is_no_picture_makes_no_user_and_others_send_none(server) {
-        let (root, ada) = (server.root(), server.person("ada").await);
-        for (name, bytes) in [("a.svg", b"<svg/>".as_slice()), ("a.png", b"<html>"), ("a.gif", PNG), ("a.png", &[PNG, &[0; 200 << 10]].concat())] {
-            let form = Form::new().text("username", "eve").text("name", "Eve").text("email", "eve@example.com")
-                .text("force_random_password", "true");
-            let refused = send(&root, Method::POST, "/users", form, name, bytes).await.expect(400);
-            assert!(refused.json()["message"]["avatar"].is_array(), "{name}");
-            send(&root, Method::PUT, &format!("/users/{}", ada.id), Form::new().text("name", "X"), name, bytes).await.expect(400);
-        }
-        assert_eq!(root.get("/users?username=eve").await.expect(200).json(), json!([]));
-        assert_eq!(root.get(&format!("/users/{}", ada.id)).await.json()["name"], "Name of ada");
-        for (client, status) in [(&server.anonymous(), 401), (&ada.client, 403)] {
-            send(client, Method::PUT, &format!("/users/{}", ada.id), Form::new(), "a.png", PNG).await.expect(status);
-            send(client, Method::POST, "/users", Form::new(), "a.png", PNG).await.expect(status);
-        }
-        assert_eq!(root.get(&format!("/users/{}", ada.id)).await.json()["avatar_url"], Value::Null);
-    }
+async fn a_picture_is_given_with_a_new_user_replaced_and_taken_away(server: TestServer) {
+    let root = server.root();
+    let form = Form::new()
+        .text("username", "ada")
+        .text("name", "Ada")
+        .text("email", "ada@example.com")
+        .text("force_random_password", "true");
+    let made = send(&root, Method::POST, "/users", form, "me.png", PNG).await.expect(201).json();
+    let address = |name: &str| format!("{}/uploads/-/system/user/avatar/{}/{name}", server.base, made["id"]);
+    assert_eq!((&made["avatar_url"], &made["username"]), (&json!(address("me.png")), &json!("ada")));
+    let path = |name: &str| address(name).replace(&server.base, "/");
+    let seen = server.anonymous().get(&path("me.png")).await.expect(200);
+    assert_eq!((seen.header("content-type"), &seen.body[..]), ("image/png", PNG));
+    assert!(seen.header("content-security-policy").contains("sandbox"));
+    assert_eq!(seen.header("x-content-type-options"), "nosniff");
+    let one = format!("/users/{}", made["id"]);
+    let form = Form::new().text("location", "London");
+    let jpeg = b"\xff\xd8\xff\xe0".as_slice();
+    let changed = send(&root, Method::PUT, &one, form, "b.jpg", jpeg).await.expect(200).json();
+    assert_eq!((&changed["avatar_url"], &changed["location"]), (&json!(address("b.jpg")), &json!("London")));
+    assert_eq!(server.anonymous().get(&path("b.jpg")).await.expect(200).body, jpeg);
+    server.anonymous().get(&path("me.png")).await.expect(404);
+    assert_eq!(root.get("/users?username=ada").await.pluck("avatar_url"), [json!(address("b.jpg"))]);
+    // What says nothing of it leaves it alone.
+    assert_eq!(root.put(&one, json!({ "name": "A" })).await.expect(200).json()["avatar_url"], address("b.jpg"));
+    let changed = root.put(&one, json!({ "avatar": "" })).await.expect(200).json();
+    assert_eq!((&changed["avatar_url"], &changed["name"]), (&Value::Null, &json!("A")));
+    server.anonymous().get(&path("b.jpg")).await.expect(404);
 }
+
+async fn a_picture_goes_with_its_user(server: TestServer) {
+    let (root, ada) = (server.root(), server.person("ada").await);
+    let one = format!("/users/{}", ada.id);
+    send(&root, Method::PUT, &one, Form::new(), "a.png", PNG).await.expect(200);
+    let stored = || server.data().join(format!("objects/users/{}/avatar", ada.id)).exists();
+    assert!(stored());
+    root.delete(&one).await.expect(204);
+    server.anonymous().get(&format!("//uploads/-/system/user/avatar/{}/a.png", ada.id)).await.expect(404);
+    server.finish_jobs().await;
+    assert!(!stored());
+}
+
+async fn what_is_no_picture_makes_no_user_and_others_send_none(server: TestServer) {
+    let (root, ada) = (server.root(), server.person("ada").await);
+    for (name, bytes) in [
+        ("a.svg", b"<svg/>".as_slice()),
+        ("a.png", b"<html>"),
+        ("a.gif", PNG),
+        ("a.png", &[PNG, &[0; 200 << 10]].concat()),
+    ] {
+        let form = Form::new()
+            .text("username", "eve")
+            .text("name", "Eve")
+            .text("email", "eve@example.com")
+            .text("force_random_password", "true");
+        let refused = send(&root, Method::POST, "/users", form, name, bytes).await.expect(400);
+        assert!(refused.json()["message"]["avatar"].is_array(), "{name}");
+        send(&root, Method::PUT, &format!("/users/{}", ada.id), Form::new().text("name", "X"), name, bytes)
+            .await
+            .expect(400);
+    }
+    assert_eq!(root.get("/users?username=eve").await.expect(200).json(), json!([]));
+    assert_eq!(root.get(&format!("/users/{}", ada.id)).await.json()["name"], "Name of ada");
+    for (client, status) in [(&server.anonymous(), 401), (&ada.client, 403)] {
+        send(client, Method::PUT, &format!("/users/{}", ada.id), Form::new(), "a.png", PNG).await.expect(status);
+        send(client, Method::POST, "/users", Form::new(), "a.png", PNG).await.expect(status);
+    }
+    assert_eq!(root.get(&format!("/users/{}", ada.id)).await.json()["avatar_url"], Value::Null);
+}
+
+on_every_database![
+    a_picture_is_given_with_a_new_user_replaced_and_taken_away,
+    a_picture_goes_with_its_user,
+    what_is_no_picture_makes_no_user_and_others_send_none,
+];

@@ -5,144 +5,161 @@ use holdfast::entities::users::State;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::json;
 
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 async fn set_state(server: &TestServer, id: i64, state: State) {
-    let found = holdfast::entities::users::Entity::find_by_id(id)
-        .one(server.backend.database.read())
-        .await;
+    let found = holdfast::entities::users::Entity::find_by_id(id).one(server.backend.database.read()).await;
     let mut row = found.expect("the database").expect("a user").into_active_model();
     row.state = Set(state);
     row.update(server.backend.database.write()).await.expect("a row");
 }
 
-scenario! {
-    async fn only_what_is_sent_changes(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        let before = server.root().get(&path).await.json();
-        let after = server.root().put(&path, json!({ "location": "Surrey", "admin": true })).await.expect(200).json();
-        let mut wanted = before.clone();
-        wanted["location"] = json!("Surrey");
-        wanted["is_admin"] = json!(true);
-        assert_eq!(after, wanted);
-        assert_eq!(server.root().put(&path, json!({})).await.expect(200).json(), wanted);
-    }
+async fn only_what_is_sent_changes(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    let before = server.root().get(&path).await.json();
+    let after = server.root().put(&path, json!({ "location": "Surrey", "admin": true })).await.expect(200).json();
+    let mut wanted = before.clone();
+    wanted["location"] = json!("Surrey");
+    wanted["is_admin"] = json!(true);
+    assert_eq!(after, wanted);
+    assert_eq!(server.root().put(&path, json!({})).await.expect(200).json(), wanted);
+}
 
-    async fn a_new_name_moves_the_personal_namespace(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        let changed = server.root().put(&path, json!({ "username": "Countess", "name": "Ada King" })).await;
-        assert_eq!(changed.expect(200).json()["web_url"], format!("{}/Countess", server.base));
-        let space = server.personal_namespace(ada.id).await;
-        assert_eq!(
-            (space.path.as_str(), space.full_path.as_str(), space.full_path_key.as_str(), space.name.as_str()),
-            ("Countess", "Countess", "countess", "Ada King")
-        );
-        assert_eq!(ada.client.get("/user").await.expect(200).json()["username"], "Countess");
-    }
+async fn a_new_name_moves_the_personal_namespace(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    let changed = server.root().put(&path, json!({ "username": "Countess", "name": "Ada King" })).await;
+    assert_eq!(changed.expect(200).json()["web_url"], format!("{}/Countess", server.base));
+    let space = server.personal_namespace(ada.id).await;
+    assert_eq!(
+        (space.path.as_str(), space.full_path.as_str(), space.full_path_key.as_str(), space.name.as_str()),
+        ("Countess", "Countess", "countess", "Ada King")
+    );
+    assert_eq!(ada.client.get("/user").await.expect(200).json()["username"], "Countess");
+}
 
-    async fn taken_names_leave_everything_as_it_was(server) {
-        let (ada, _) = (server.person("ada").await, server.person("bob").await);
-        server.bare_group("tools", Visibility::Private).await;
-        let path = format!("/users/{}", ada.id);
-        for (body, text) in [
-            (json!({ "username": "BOB", "bio": "x" }), "Username has already been taken"),
-            (json!({ "username": "Tools", "bio": "x" }), "Username has already been taken"),
-            (json!({ "email": "BOB@example.com", "bio": "x" }), "Email has already been taken"),
-        ] {
-            let refused = server.root().put(&path, body).await.expect(409);
-            assert_eq!(refused.message(), text);
-        }
-        let user = server.root().get(&path).await.json();
-        assert_eq!((&user["username"], &user["bio"]), (&json!("ada"), &json!(null)));
-        assert_eq!(server.personal_namespace(ada.id).await.full_path, "ada");
-        server.root().put(&path, json!({ "username": "ADA", "email": "ADA@example.com" })).await.expect(200);
+async fn taken_names_leave_everything_as_it_was(server: TestServer) {
+    let (ada, _) = (server.person("ada").await, server.person("bob").await);
+    server.bare_group("tools", Visibility::Private).await;
+    let path = format!("/users/{}", ada.id);
+    for (body, text) in [
+        (json!({ "username": "BOB", "bio": "x" }), "Username has already been taken"),
+        (json!({ "username": "Tools", "bio": "x" }), "Username has already been taken"),
+        (json!({ "email": "BOB@example.com", "bio": "x" }), "Email has already been taken"),
+    ] {
+        let refused = server.root().put(&path, body).await.expect(409);
+        assert_eq!(refused.message(), text);
     }
+    let user = server.root().get(&path).await.json();
+    assert_eq!((&user["username"], &user["bio"]), (&json!("ada"), &json!(null)));
+    assert_eq!(server.personal_namespace(ada.id).await.full_path, "ada");
+    server.root().put(&path, json!({ "username": "ADA", "email": "ADA@example.com" })).await.expect(200);
+}
 
-    async fn a_new_address_is_unconfirmed_unless_said(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        let put = async |body| server.root().put(&path, body).await.expect(200).json()["confirmed_at"].is_string();
-        assert!(!put(json!({ "email": "new@example.com" })).await);
-        assert!(put(json!({ "email": "newer@example.com", "skip_reconfirmation": true })).await);
-        assert!(put(json!({ "email": "NEWER@example.com" })).await);
+async fn a_new_address_is_unconfirmed_unless_said(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    let put = async |body| server.root().put(&path, body).await.expect(200).json()["confirmed_at"].is_string();
+    assert!(!put(json!({ "email": "new@example.com" })).await);
+    assert!(put(json!({ "email": "newer@example.com", "skip_reconfirmation": true })).await);
+    assert!(put(json!({ "email": "NEWER@example.com" })).await);
+}
+
+async fn bad_changes_are_refused(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    for body in [
+        json!({ "username": "a/b" }),
+        json!({ "username": "" }),
+        json!({ "email": "x" }),
+        json!({ "password": "short" }),
+        json!({ "name": " " }),
+        json!({ "provider": "saml" }),
+        json!({ "projects_limit": 1_i64 << 40 }),
+        json!({ "external": 7 }),
+        json!({ "name": "a\u{0}" }),
+    ] {
+        assert_eq!(server.root().put(&path, body.clone()).await.status, 400, "{body}");
     }
+    assert_eq!(server.root().put(&path, json!({ "bio": "x".repeat(1_100_000) })).await.status, 413);
+}
 
-    async fn bad_changes_are_refused(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        for body in [
-            json!({ "username": "a/b" }), json!({ "username": "" }), json!({ "email": "x" }), json!({ "password": "short" }),
-            json!({ "name": " " }), json!({ "provider": "saml" }), json!({ "projects_limit": 1_i64 << 40 }),
-            json!({ "external": 7 }), json!({ "name": "a\u{0}" }),
-        ] {
-            assert_eq!(server.root().put(&path, body.clone()).await.status, 400, "{body}");
-        }
-        assert_eq!(server.root().put(&path, json!({ "bio": "x".repeat(1_100_000) })).await.status, 413);
-    }
-
-    async fn identities_are_replaced_by_provider(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        server.root().put(&path, json!({ "provider": "saml", "extern_uid": "1" })).await.expect(200);
-        let both = json!({ "provider": "ldap", "extern_uid": "2" });
-        server.root().put(&path, both.clone()).await.expect(200);
-        let changed = server.root().put(&path, json!({ "provider": "saml", "extern_uid": "3" })).await.expect(200);
-        assert_eq!(changed.json()["identities"], json!([
+async fn identities_are_replaced_by_provider(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    server.root().put(&path, json!({ "provider": "saml", "extern_uid": "1" })).await.expect(200);
+    let both = json!({ "provider": "ldap", "extern_uid": "2" });
+    server.root().put(&path, both.clone()).await.expect(200);
+    let changed = server.root().put(&path, json!({ "provider": "saml", "extern_uid": "3" })).await.expect(200);
+    assert_eq!(
+        changed.json()["identities"],
+        json!([
             { "provider": "ldap", "extern_uid": "2" }, { "provider": "saml", "extern_uid": "3" },
-        ]));
-    }
+        ])
+    );
+}
 
-    async fn only_administrators_change_accounts(server) {
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        let path = format!("/users/{}", ada.id);
-        for (caller, status) in [(&server.anonymous(), 401), (&bob.client, 403), (&ada.client, 403)] {
-            assert_eq!(caller.put(&path, json!({ "admin": true })).await.status, status);
-            assert_eq!(caller.delete(&path).await.status, status);
-            assert_eq!(caller.post(&format!("{path}/block"), json!({})).await.status, status);
-            assert_eq!(caller.post(&format!("{path}/unblock"), json!({})).await.status, status);
-        }
-        for (missing, status) in [("/users/4711", 404), ("/users/ada", 400)] {
-            assert_eq!(server.root().put(missing, json!({})).await.status, status);
-            assert_eq!(server.root().delete(missing).await.status, status);
-            assert_eq!(server.root().post(&format!("{missing}/block"), json!({})).await.status, status);
-            assert_eq!(server.root().post(&format!("{missing}/unblock"), json!({})).await.status, status);
-        }
+async fn only_administrators_change_accounts(server: TestServer) {
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let path = format!("/users/{}", ada.id);
+    for (caller, status) in [(&server.anonymous(), 401), (&bob.client, 403), (&ada.client, 403)] {
+        assert_eq!(caller.put(&path, json!({ "admin": true })).await.status, status);
+        assert_eq!(caller.delete(&path).await.status, status);
+        assert_eq!(caller.post(&format!("{path}/block"), json!({})).await.status, status);
+        assert_eq!(caller.post(&format!("{path}/unblock"), json!({})).await.status, status);
     }
-
-    async fn blocked_users_are_shut_out_until_unblocked(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        let root = server.root();
-        let post = async |verb: &str| root.post(&format!("{path}/{verb}"), json!({})).await.expect(201).json();
-        assert_eq!(post("unblock").await, false);
-        assert_eq!(post("block").await, true);
-        assert_eq!(post("block").await, false);
-        let refused = ada.client.get("/user").await;
-        assert_eq!((refused.status, refused.message().as_str()),
-            (403, "403 Forbidden - Your account has been blocked."));
-        assert_eq!(root.get(&path).await.json()["state"], "blocked");
-        assert_eq!(post("unblock").await, true);
-        ada.client.get("/user").await.expect(200);
-    }
-
-    async fn what_the_directory_or_rest_says_is_not_undone(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        set_state(&server, ada.id, State::LdapBlocked).await;
-        for verb in ["block", "unblock"] {
-            let refused = server.root().post(&format!("{path}/{verb}"), json!({})).await.expect(403);
-            assert_eq!(refused.message(), "403 Forbidden - LDAP blocked users cannot be modified by the API");
-        }
-        set_state(&server, ada.id, State::Deactivated).await;
-        let refused = server.root().post(&format!("{path}/unblock"), json!({})).await.expect(403);
-        assert_eq!(refused.message(), "403 Forbidden - Deactivated users cannot be unblocked by the API");
-        assert!(ada.client.get("/user").await.expect(403).message().contains("deactivated"));
-    }
-
-    async fn nobody_blocks_themself(server) {
-        let refused = server.root().post("/users/1/block", json!({})).await.expect(403);
-        assert_eq!(refused.message(), "403 Forbidden - The API initiating user cannot be blocked by the API");
+    for (missing, status) in [("/users/4711", 404), ("/users/ada", 400)] {
+        assert_eq!(server.root().put(missing, json!({})).await.status, status);
+        assert_eq!(server.root().delete(missing).await.status, status);
+        assert_eq!(server.root().post(&format!("{missing}/block"), json!({})).await.status, status);
+        assert_eq!(server.root().post(&format!("{missing}/unblock"), json!({})).await.status, status);
     }
 }
+
+async fn blocked_users_are_shut_out_until_unblocked(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    let root = server.root();
+    let post = async |verb: &str| root.post(&format!("{path}/{verb}"), json!({})).await.expect(201).json();
+    assert_eq!(post("unblock").await, false);
+    assert_eq!(post("block").await, true);
+    assert_eq!(post("block").await, false);
+    let refused = ada.client.get("/user").await;
+    assert_eq!((refused.status, refused.message().as_str()), (403, "403 Forbidden - Your account has been blocked."));
+    assert_eq!(root.get(&path).await.json()["state"], "blocked");
+    assert_eq!(post("unblock").await, true);
+    ada.client.get("/user").await.expect(200);
+}
+
+async fn what_the_directory_or_rest_says_is_not_undone(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    set_state(&server, ada.id, State::LdapBlocked).await;
+    for verb in ["block", "unblock"] {
+        let refused = server.root().post(&format!("{path}/{verb}"), json!({})).await.expect(403);
+        assert_eq!(refused.message(), "403 Forbidden - LDAP blocked users cannot be modified by the API");
+    }
+    set_state(&server, ada.id, State::Deactivated).await;
+    let refused = server.root().post(&format!("{path}/unblock"), json!({})).await.expect(403);
+    assert_eq!(refused.message(), "403 Forbidden - Deactivated users cannot be unblocked by the API");
+    assert!(ada.client.get("/user").await.expect(403).message().contains("deactivated"));
+}
+
+async fn nobody_blocks_themself(server: TestServer) {
+    let refused = server.root().post("/users/1/block", json!({})).await.expect(403);
+    assert_eq!(refused.message(), "403 Forbidden - The API initiating user cannot be blocked by the API");
+}
+
+on_every_database![
+    only_what_is_sent_changes,
+    a_new_name_moves_the_personal_namespace,
+    taken_names_leave_everything_as_it_was,
+    a_new_address_is_unconfirmed_unless_said,
+    bad_changes_are_refused,
+    identities_are_replaced_by_provider,
+    only_administrators_change_accounts,
+    blocked_users_are_shut_out_until_unblocked,
+    what_the_directory_or_rest_says_is_not_undone,
+    nobody_blocks_themself,
+];

@@ -7,7 +7,7 @@ use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::json;
 
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 async fn comment(server: &TestServer, project_id: i64, author_id: i64) -> i64 {
     let row = commit_comments::ActiveModel {
@@ -18,123 +18,129 @@ async fn comment(server: &TestServer, project_id: i64, author_id: i64) -> i64 {
         created_at: Set(now()),
         ..Default::default()
     };
-    row.insert(server.backend.database.write())
-        .await
-        .expect("a comment")
-        .id
+    row.insert(server.backend.database.write()).await.expect("a comment").id
 }
 
 async fn author(server: &TestServer, comment: i64) -> Option<Option<i64>> {
-    let found = commit_comments::Entity::find_by_id(comment)
-        .one(server.backend.database.read())
-        .await;
+    let found = commit_comments::Entity::find_by_id(comment).one(server.backend.database.read()).await;
     found.expect("the database").map(|comment| comment.author_id)
 }
 
-scenario! {
-    async fn a_deleted_user_is_out_of_sight_at_once_and_gone_later(server) {
-        let ada = server.person("ada").await;
-        let space = server.personal_namespace(ada.id).await;
-        let project = server.bare_project(space.id, "engine", Visibility::Public).await.id;
-        let path = format!("/users/{}", ada.id);
-        let gone = server.root().delete(&path).await.expect(204);
-        assert!(gone.body.is_empty());
-        assert_eq!(server.root().get(&path).await.message(), "404 User Not Found");
-        assert_eq!(server.root().get("/users?username=ada").await.json(), json!([]));
-        assert_eq!(server.root().get("/user?sudo=ada").await.status, 404);
-        assert_eq!(ada.client.get("/user").await.status, 401);
-        assert_eq!(server.root().delete(&path).await.status, 404);
+async fn a_deleted_user_is_out_of_sight_at_once_and_gone_later(server: TestServer) {
+    let ada = server.person("ada").await;
+    let space = server.personal_namespace(ada.id).await;
+    let project = server.bare_project(space.id, "engine", Visibility::Public).await.id;
+    let path = format!("/users/{}", ada.id);
+    let gone = server.root().delete(&path).await.expect(204);
+    assert!(gone.body.is_empty());
+    assert_eq!(server.root().get(&path).await.message(), "404 User Not Found");
+    assert_eq!(server.root().get("/users?username=ada").await.json(), json!([]));
+    assert_eq!(server.root().get("/user?sudo=ada").await.status, 404);
+    assert_eq!(ada.client.get("/user").await.status, 401);
+    assert_eq!(server.root().delete(&path).await.status, 404);
+    server.finish_jobs().await;
+    assert!(!server.has_user_row(ada.id).await);
+    let read = server.backend.database.read();
+    assert!(namespaces::Entity::find_by_id(space.id).one(read).await.expect("a read").is_none());
+    assert!(projects::Entity::find_by_id(project).one(read).await.expect("a read").is_none());
+    let repository = RepositoryId::of_project(project);
+    assert!(!server.backend.repositories.exists(&repository).await.expect("a look"));
+    server.person("ada").await;
+}
+
+async fn a_removal_that_was_cut_short_is_finished_by_the_next_attempt(server: TestServer) {
+    let ada = server.person("ada").await;
+    let space = server.personal_namespace(ada.id).await;
+    let (first, second) = (
+        server.bare_project(space.id, "one", Visibility::Public).await.id,
+        server.bare_project(space.id, "two", Visibility::Public).await.id,
+    );
+    server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
+    // As if killed after the files of one project and the row of another were removed.
+    server.backend.repositories.remove(&RepositoryId::of_project(first)).await.expect("a removal");
+    projects::Entity::delete_by_id(second).exec(server.backend.database.write()).await.expect("a removal");
+    server.finish_jobs().await;
+    assert!(!server.has_user_row(ada.id).await);
+    let again = DeleteUser { user_id: ada.id, hard: false, groups: vec![] };
+    delete_user::run(server.backend.clone(), again).await.expect("a second run");
+}
+
+async fn the_job_leaves_users_alone_whom_nobody_deleted(server: TestServer) {
+    let ada = server.person("ada").await;
+    let space = server.personal_namespace(ada.id).await;
+    let job = DeleteUser { user_id: ada.id, hard: true, groups: vec![] };
+    delete_user::run(server.backend.clone(), job).await.expect("a run");
+    assert!(server.has_user_row(ada.id).await);
+    assert_eq!(server.personal_namespace(ada.id).await.id, space.id);
+}
+
+async fn the_sole_owner_of_a_group_stays_unless_it_is_hard(server: TestServer) {
+    let ada = server.person("ada").await;
+    let group = server.bare_group("tools", Visibility::Private).await;
+    let project = server.bare_project(group, "hammer", Visibility::Public).await.id;
+    server.own(group, ada.id).await;
+    let path = format!("/users/{}", ada.id);
+    let refused = server.root().delete(&path).await.expect(409);
+    assert_eq!(refused.message(), "User cannot be removed while is the sole-owner of a group");
+    ada.client.get("/user").await.expect(200);
+    server.root().delete(&format!("{path}?hard_delete=true")).await.expect(204);
+    server.finish_jobs().await;
+    let read = server.backend.database.read();
+    assert!(namespaces::Entity::find_by_id(group).one(read).await.expect("a read").is_none());
+    assert!(projects::Entity::find_by_id(project).one(read).await.expect("a read").is_none());
+}
+
+async fn a_group_with_another_owner_outlives_a_member(server: TestServer) {
+    let (ada, bob) = (server.person("ada").await, server.person("bob").await);
+    let group = server.bare_group("tools", Visibility::Private).await;
+    server.own(group, ada.id).await;
+    server.own(group, bob.id).await;
+    server.root().delete(&format!("/users/{}?hard_delete=true", ada.id)).await.expect(204);
+    server.finish_jobs().await;
+    let read = server.backend.database.read();
+    assert!(namespaces::Entity::find_by_id(group).one(read).await.expect("a read").is_some());
+    assert_eq!(members::Entity::find().count(read).await.expect("a count"), 1);
+}
+
+async fn what_was_written_stays_unless_it_is_hard(server: TestServer) {
+    let group = server.bare_group("tools", Visibility::Private).await;
+    let project = server.bare_project(group, "hammer", Visibility::Public).await.id;
+    for (name, hard, left) in [("ada", false, Some(None)), ("bob", true, None)] {
+        let person = server.person(name).await;
+        let comment = comment(&server, project, person.id).await;
+        server.root().delete(&format!("/users/{}?hard_delete={hard}", person.id)).await.expect(204);
         server.finish_jobs().await;
-        assert!(!server.has_user_row(ada.id).await);
-        let read = server.backend.database.read();
-        assert!(namespaces::Entity::find_by_id(space.id).one(read).await.expect("a read").is_none());
-        assert!(projects::Entity::find_by_id(project).one(read).await.expect("a read").is_none());
-        let repository = RepositoryId::of_project(project);
-        assert!(!server.backend.repositories.exists(&repository).await.expect("a look"));
-        server.person("ada").await;
-    }
-
-    async fn a_removal_that_was_cut_short_is_finished_by_the_next_attempt(server) {
-        let ada = server.person("ada").await;
-        let space = server.personal_namespace(ada.id).await;
-        let (first, second) =
-            (server.bare_project(space.id, "one", Visibility::Public).await.id, server.bare_project(space.id, "two", Visibility::Public).await.id);
-        server.root().delete(&format!("/users/{}", ada.id)).await.expect(204);
-        // As if killed after the files of one project and the row of another were removed.
-        server.backend.repositories.remove(&RepositoryId::of_project(first)).await.expect("a removal");
-        projects::Entity::delete_by_id(second).exec(server.backend.database.write()).await.expect("a removal");
-        server.finish_jobs().await;
-        assert!(!server.has_user_row(ada.id).await);
-        let again = DeleteUser { user_id: ada.id, hard: false, groups: vec![] };
-        delete_user::run(server.backend.clone(), again).await.expect("a second run");
-    }
-
-    async fn the_job_leaves_users_alone_whom_nobody_deleted(server) {
-        let ada = server.person("ada").await;
-        let space = server.personal_namespace(ada.id).await;
-        let job = DeleteUser { user_id: ada.id, hard: true, groups: vec![] };
-        delete_user::run(server.backend.clone(), job).await.expect("a run");
-        assert!(server.has_user_row(ada.id).await);
-        assert_eq!(server.personal_namespace(ada.id).await.id, space.id);
-    }
-
-    async fn the_sole_owner_of_a_group_stays_unless_it_is_hard(server) {
-        let ada = server.person("ada").await;
-        let group = server.bare_group("tools", Visibility::Private).await;
-        let project = server.bare_project(group, "hammer", Visibility::Public).await.id;
-        server.own(group, ada.id).await;
-        let path = format!("/users/{}", ada.id);
-        let refused = server.root().delete(&path).await.expect(409);
-        assert_eq!(refused.message(), "User cannot be removed while is the sole-owner of a group");
-        ada.client.get("/user").await.expect(200);
-        server.root().delete(&format!("{path}?hard_delete=true")).await.expect(204);
-        server.finish_jobs().await;
-        let read = server.backend.database.read();
-        assert!(namespaces::Entity::find_by_id(group).one(read).await.expect("a read").is_none());
-        assert!(projects::Entity::find_by_id(project).one(read).await.expect("a read").is_none());
-    }
-
-    async fn a_group_with_another_owner_outlives_a_member(server) {
-        let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-        let group = server.bare_group("tools", Visibility::Private).await;
-        server.own(group, ada.id).await;
-        server.own(group, bob.id).await;
-        server.root().delete(&format!("/users/{}?hard_delete=true", ada.id)).await.expect(204);
-        server.finish_jobs().await;
-        let read = server.backend.database.read();
-        assert!(namespaces::Entity::find_by_id(group).one(read).await.expect("a read").is_some());
-        assert_eq!(members::Entity::find().count(read).await.expect("a count"), 1);
-    }
-
-    async fn what_was_written_stays_unless_it_is_hard(server) {
-        let group = server.bare_group("tools", Visibility::Private).await;
-        let project = server.bare_project(group, "hammer", Visibility::Public).await.id;
-        for (name, hard, left) in [("ada", false, Some(None)), ("bob", true, None)] {
-            let person = server.person(name).await;
-            let comment = comment(&server, project, person.id).await;
-            server.root().delete(&format!("/users/{}?hard_delete={hard}", person.id)).await.expect(204);
-            server.finish_jobs().await;
-            assert_eq!(author(&server, comment).await, left, "{name}");
-        }
-    }
-
-    async fn the_last_administrator_stays(server) {
-        let refused = server.root().delete("/users/1?hard_delete=true").await.expect(409);
-        assert_eq!(refused.message(), "The last administrator cannot be removed");
-        server.root().get("/user").await.expect(200);
-    }
-
-    async fn a_user_who_changed_meanwhile_stays(server) {
-        let ada = server.person("ada").await;
-        let path = format!("/users/{}", ada.id);
-        let delete = |date: &str| {
-            let root = server.root().header("If-Unmodified-Since", date);
-            let path = path.clone();
-            async move { root.send(root.request(Method::DELETE, &path)).await }
-        };
-        let refused = delete("Sat, 01 Jan 2000 00:00:00 GMT").await.expect(412);
-        assert_eq!(refused.message(), "412 Precondition Failed");
-        assert_eq!(server.root().delete(&format!("{path}?hard_delete=perhaps")).await.status, 400);
-        delete("no date at all").await.expect(204);
+        assert_eq!(author(&server, comment).await, left, "{name}");
     }
 }
+
+async fn the_last_administrator_stays(server: TestServer) {
+    let refused = server.root().delete("/users/1?hard_delete=true").await.expect(409);
+    assert_eq!(refused.message(), "The last administrator cannot be removed");
+    server.root().get("/user").await.expect(200);
+}
+
+async fn a_user_who_changed_meanwhile_stays(server: TestServer) {
+    let ada = server.person("ada").await;
+    let path = format!("/users/{}", ada.id);
+    let delete = |date: &str| {
+        let root = server.root().header("If-Unmodified-Since", date);
+        let path = path.clone();
+        async move { root.send(root.request(Method::DELETE, &path)).await }
+    };
+    let refused = delete("Sat, 01 Jan 2000 00:00:00 GMT").await.expect(412);
+    assert_eq!(refused.message(), "412 Precondition Failed");
+    assert_eq!(server.root().delete(&format!("{path}?hard_delete=perhaps")).await.status, 400);
+    delete("no date at all").await.expect(204);
+}
+
+on_every_database![
+    a_deleted_user_is_out_of_sight_at_once_and_gone_later,
+    a_removal_that_was_cut_short_is_finished_by_the_next_attempt,
+    the_job_leaves_users_alone_whom_nobody_deleted,
+    the_sole_owner_of_a_group_stays_unless_it_is_hard,
+    a_group_with_another_owner_outlives_a_member,
+    what_was_written_stays_unless_it_is_hard,
+    the_last_administrator_stays,
+    a_user_who_changed_meanwhile_stays,
+];

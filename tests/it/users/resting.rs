@@ -8,124 +8,130 @@ use serde_json::json;
 use crate::support::browser::Browser;
 use crate::support::people::{PASSWORD, Person};
 use crate::support::places::{group, join, project};
-use crate::support::{TestServer, scenario};
+use crate::support::{TestServer, on_every_database};
 
 async fn change(server: &TestServer, person: &Person, change: impl FnOnce(&mut users::ActiveModel)) {
     let mut row = person.row.clone().into_active_model();
     change(&mut row);
-    row.update(server.backend.database.write())
-        .await
-        .expect("an update");
+    row.update(server.backend.database.write()).await.expect("an update");
 }
 
-scenario! {
-    async fn a_user_at_rest_wakes_by_signing_in(server) {
-        let (ada, root) = (server.person("ada").await, server.root());
-        server.give_password(&ada).await;
-        let path = format!("/users/{}/deactivate", ada.id);
-        assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(true));
-        assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(false));
-        let refused = ada.client.get("/user").await.expect(403);
-        assert!(refused.message().contains("deactivated"));
-        let mut browser = Browser::new(&server);
-        assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
-        ada.client.get("/user").await.expect(200);
-    }
+async fn a_user_at_rest_wakes_by_signing_in(server: TestServer) {
+    let (ada, root) = (server.person("ada").await, server.root());
+    server.give_password(&ada).await;
+    let path = format!("/users/{}/deactivate", ada.id);
+    assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(true));
+    assert_eq!(root.post(&path, json!({})).await.expect(201).json(), json!(false));
+    let refused = ada.client.get("/user").await.expect(403);
+    assert!(refused.message().contains("deactivated"));
+    let mut browser = Browser::new(&server);
+    assert_eq!(browser.sign_in("ada", PASSWORD, &[]).await.status, 303);
+    ada.client.get("/user").await.expect(200);
+}
 
-    async fn administrators_wake_users_too(server) {
-        let (ada, root) = (server.person("ada").await, server.root());
-        let path = format!("/users/{}", ada.id);
-        root.post(&format!("{path}/deactivate"), json!({})).await.expect(201);
-        assert_eq!(root.post(&format!("{path}/activate"), json!({})).await.expect(201).json(), json!(true));
-        assert_eq!(root.post(&format!("{path}/activate"), json!({})).await.expect(201).json(), json!(false));
-        ada.client.get("/user").await.expect(200);
-    }
+async fn administrators_wake_users_too(server: TestServer) {
+    let (ada, root) = (server.person("ada").await, server.root());
+    let path = format!("/users/{}", ada.id);
+    root.post(&format!("{path}/deactivate"), json!({})).await.expect(201);
+    assert_eq!(root.post(&format!("{path}/activate"), json!({})).await.expect(201).json(), json!(true));
+    assert_eq!(root.post(&format!("{path}/activate"), json!({})).await.expect(201).json(), json!(false));
+    ada.client.get("/user").await.expect(200);
+}
 
-    async fn who_was_active_lately_is_not_put_to_rest(server) {
-        let root = server.root();
-        let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
-        change(&server, &ada, |row| row.current_sign_in_at = Set(Some(now() - TimeDelta::days(179)))).await;
-        change(&server, &bob, |row| row.last_activity_on = Set(Some(now().date_naive() - Days::new(181)))).await;
-        eve.client.get("/user").await.expect(200);
-        for (person, status) in [(&ada, 403), (&eve, 403), (&bob, 201)] {
-            let answer = root.post(&format!("/users/{}/deactivate", person.id), json!({})).await;
-            assert_eq!(answer.status, status, "{}", person.row.username);
-        }
-    }
-
-    async fn blocked_users_are_neither_put_to_rest_nor_woken(server) {
-        let (ada, root) = (server.person("ada").await, server.root());
-        let path = format!("/users/{}", ada.id);
-        root.post(&format!("{path}/block"), json!({})).await.expect(201);
-        let refused = root.post(&format!("{path}/deactivate"), json!({})).await.expect(403);
-        assert_eq!(refused.message(), "403 Forbidden - A blocked user cannot be deactivated by the API");
-        let refused = root.post(&format!("{path}/activate"), json!({})).await.expect(403);
-        assert_eq!(refused.message(), "403 Forbidden - A blocked user must be unblocked to be activated");
-        assert_eq!(root.post("/users/1/deactivate", json!({})).await.status, 403);
-        for action in ["activate", "deactivate"] {
-            assert_eq!(server.anonymous().post(&format!("{path}/{action}"), json!({})).await.status, 401);
-            assert_eq!(root.post(&format!("/users/4711/{action}"), json!({})).await.status, 404);
-            assert_eq!(root.post(&format!("/users/x/{action}"), json!({})).await.status, 400);
-        }
-    }
-
-    async fn memberships_name_groups_and_projects(server) {
-        let (ada, root) = (server.person("ada").await, server.root());
-        let team = group(&root, "team", json!({})).await;
-        let engine = project(&root, "engine", json!({ "namespace_id": team })).await;
-        join(&root, &format!("/groups/{team}"), ada.id, 20).await;
-        join(&root, &format!("/projects/{engine}"), ada.id, 40).await;
-        let path = format!("/users/{}/memberships", ada.id);
-        let in_group = json!({ "source_id": team, "source_name": "team", "source_type": "Namespace", "access_level": 20 });
-        let in_project =
-            json!({ "source_id": engine, "source_name": "engine", "source_type": "Project", "access_level": 40 });
-        let before = server.statements();
-        assert_eq!(root.get(&path).await.expect(200).json(), json!([in_group, in_project]));
-        assert!(server.statements() - before <= 7);
-        assert_eq!(root.get(&format!("{path}?type=Project")).await.expect(200).json(), json!([in_project]));
-        assert_eq!(root.get(&format!("{path}?type=Namespace")).await.expect(200).json(), json!([in_group]));
-        assert_eq!(root.get(&format!("{path}?type=Other")).await.status, 400);
-        assert_eq!(ada.client.get(&path).await.status, 403);
-        assert_eq!(server.anonymous().get(&path).await.status, 401);
-        assert_eq!(root.get("/users/4711/memberships").await.status, 404);
-        root.put("/application/settings", json!({ "deletion_adjourned_period": 0 })).await.expect(200);
-        root.delete(&format!("/projects/{engine}")).await.expect(202);
-        assert_eq!(root.get(&path).await.expect(200).json(), json!([in_group]));
-    }
-
-    async fn administrators_filter_by_more(server) {
-        let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
-        let team = group(&root, "team", json!({})).await;
-        let engine = project(&root, "engine", json!({ "namespace_id": team })).await;
-        join(&root, &format!("/projects/{engine}"), ada.id, 20).await;
-        for (query, wanted) in [
-            ("admins=true", vec!["root"]),
-            ("two_factor=enabled", vec![]),
-            ("two_factor=disabled", vec!["bob", "ada", "root"]),
-            ("without_projects=true", vec!["bob", "root"]),
-        ] {
-            let found = root.get(&format!("/users?{query}")).await.expect(200).pluck("username");
-            assert_eq!(found, wanted, "{query}");
-        }
-        project(&bob.client, "own", json!({})).await;
-        assert_eq!(root.get("/users?without_projects=true").await.pluck("username"), ["root"]);
-        assert_eq!(bob.client.get("/users?admins=true&two_factor=enabled").await.pluck("username").len(), 3);
-        assert_eq!(root.get("/users?two_factor=maybe").await.status, 400);
-    }
-
-    async fn administrators_keep_notes_titles_and_themes(server) {
-        let (ada, root) = (server.person("ada").await, server.root());
-        let path = format!("/users/{}", ada.id);
-        let body = json!({ "note": "On leave", "job_title": "Countess", "theme_id": 3, "color_scheme_id": 2 });
-        let changed = root.put(&path, body).await.expect(200).json();
-        assert_eq!((&changed["note"], &changed["job_title"]), (&json!("On leave"), &json!("Countess")));
-        assert_eq!((&changed["theme_id"], &changed["color_scheme_id"]), (&json!(3), &json!(2)));
-        let own = ada.client.get("/user").await.expect(200).json();
-        assert_eq!((own.get("note"), &own["job_title"]), (None, &json!("Countess")));
-        let seen = ada.client.get(&path).await.expect(200).json();
-        assert_eq!((seen.get("note"), &seen["job_title"]), (None, &json!("Countess")));
-        for bad in [json!({ "theme_id": 0 }), json!({ "color_scheme_id": 7 }), json!({ "note": "x".repeat(5000) })] {
-            assert_eq!(root.put(&path, bad).await.status, 400);
-        }
+async fn who_was_active_lately_is_not_put_to_rest(server: TestServer) {
+    let root = server.root();
+    let (ada, bob, eve) = (server.person("ada").await, server.person("bob").await, server.person("eve").await);
+    change(&server, &ada, |row| row.current_sign_in_at = Set(Some(now() - TimeDelta::days(179)))).await;
+    change(&server, &bob, |row| row.last_activity_on = Set(Some(now().date_naive() - Days::new(181)))).await;
+    eve.client.get("/user").await.expect(200);
+    for (person, status) in [(&ada, 403), (&eve, 403), (&bob, 201)] {
+        let answer = root.post(&format!("/users/{}/deactivate", person.id), json!({})).await;
+        assert_eq!(answer.status, status, "{}", person.row.username);
     }
 }
+
+async fn blocked_users_are_neither_put_to_rest_nor_woken(server: TestServer) {
+    let (ada, root) = (server.person("ada").await, server.root());
+    let path = format!("/users/{}", ada.id);
+    root.post(&format!("{path}/block"), json!({})).await.expect(201);
+    let refused = root.post(&format!("{path}/deactivate"), json!({})).await.expect(403);
+    assert_eq!(refused.message(), "403 Forbidden - A blocked user cannot be deactivated by the API");
+    let refused = root.post(&format!("{path}/activate"), json!({})).await.expect(403);
+    assert_eq!(refused.message(), "403 Forbidden - A blocked user must be unblocked to be activated");
+    assert_eq!(root.post("/users/1/deactivate", json!({})).await.status, 403);
+    for action in ["activate", "deactivate"] {
+        assert_eq!(server.anonymous().post(&format!("{path}/{action}"), json!({})).await.status, 401);
+        assert_eq!(root.post(&format!("/users/4711/{action}"), json!({})).await.status, 404);
+        assert_eq!(root.post(&format!("/users/x/{action}"), json!({})).await.status, 400);
+    }
+}
+
+async fn memberships_name_groups_and_projects(server: TestServer) {
+    let (ada, root) = (server.person("ada").await, server.root());
+    let team = group(&root, "team", json!({})).await;
+    let engine = project(&root, "engine", json!({ "namespace_id": team })).await;
+    join(&root, &format!("/groups/{team}"), ada.id, 20).await;
+    join(&root, &format!("/projects/{engine}"), ada.id, 40).await;
+    let path = format!("/users/{}/memberships", ada.id);
+    let in_group = json!({ "source_id": team, "source_name": "team", "source_type": "Namespace", "access_level": 20 });
+    let in_project =
+        json!({ "source_id": engine, "source_name": "engine", "source_type": "Project", "access_level": 40 });
+    let before = server.statements();
+    assert_eq!(root.get(&path).await.expect(200).json(), json!([in_group, in_project]));
+    assert!(server.statements() - before <= 7);
+    assert_eq!(root.get(&format!("{path}?type=Project")).await.expect(200).json(), json!([in_project]));
+    assert_eq!(root.get(&format!("{path}?type=Namespace")).await.expect(200).json(), json!([in_group]));
+    assert_eq!(root.get(&format!("{path}?type=Other")).await.status, 400);
+    assert_eq!(ada.client.get(&path).await.status, 403);
+    assert_eq!(server.anonymous().get(&path).await.status, 401);
+    assert_eq!(root.get("/users/4711/memberships").await.status, 404);
+    root.put("/application/settings", json!({ "deletion_adjourned_period": 0 })).await.expect(200);
+    root.delete(&format!("/projects/{engine}")).await.expect(202);
+    assert_eq!(root.get(&path).await.expect(200).json(), json!([in_group]));
+}
+
+async fn administrators_filter_by_more(server: TestServer) {
+    let (ada, bob, root) = (server.person("ada").await, server.person("bob").await, server.root());
+    let team = group(&root, "team", json!({})).await;
+    let engine = project(&root, "engine", json!({ "namespace_id": team })).await;
+    join(&root, &format!("/projects/{engine}"), ada.id, 20).await;
+    for (query, wanted) in [
+        ("admins=true", vec!["root"]),
+        ("two_factor=enabled", vec![]),
+        ("two_factor=disabled", vec!["bob", "ada", "root"]),
+        ("without_projects=true", vec!["bob", "root"]),
+    ] {
+        let found = root.get(&format!("/users?{query}")).await.expect(200).pluck("username");
+        assert_eq!(found, wanted, "{query}");
+    }
+    project(&bob.client, "own", json!({})).await;
+    assert_eq!(root.get("/users?without_projects=true").await.pluck("username"), ["root"]);
+    assert_eq!(bob.client.get("/users?admins=true&two_factor=enabled").await.pluck("username").len(), 3);
+    assert_eq!(root.get("/users?two_factor=maybe").await.status, 400);
+}
+
+async fn administrators_keep_notes_titles_and_themes(server: TestServer) {
+    let (ada, root) = (server.person("ada").await, server.root());
+    let path = format!("/users/{}", ada.id);
+    let body = json!({ "note": "On leave", "job_title": "Countess", "theme_id": 3, "color_scheme_id": 2 });
+    let changed = root.put(&path, body).await.expect(200).json();
+    assert_eq!((&changed["note"], &changed["job_title"]), (&json!("On leave"), &json!("Countess")));
+    assert_eq!((&changed["theme_id"], &changed["color_scheme_id"]), (&json!(3), &json!(2)));
+    let own = ada.client.get("/user").await.expect(200).json();
+    assert_eq!((own.get("note"), &own["job_title"]), (None, &json!("Countess")));
+    let seen = ada.client.get(&path).await.expect(200).json();
+    assert_eq!((seen.get("note"), &seen["job_title"]), (None, &json!("Countess")));
+    for bad in [json!({ "theme_id": 0 }), json!({ "color_scheme_id": 7 }), json!({ "note": "x".repeat(5000) })] {
+        assert_eq!(root.put(&path, bad).await.status, 400);
+    }
+}
+
+on_every_database![
+    a_user_at_rest_wakes_by_signing_in,
+    administrators_wake_users_too,
+    who_was_active_lately_is_not_put_to_rest,
+    blocked_users_are_neither_put_to_rest_nor_woken,
+    memberships_name_groups_and_projects,
+    administrators_filter_by_more,
+    administrators_keep_notes_titles_and_themes,
+];

@@ -5,26 +5,20 @@ use sea_orm::EntityTrait;
 use serde_json::{Value, json};
 
 use crate::support::places::{group, join, project};
-use crate::support::{Client, TestServer, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 const INSTANCE: &str = "/admin/ci/variables";
 
 /// Makes a variable below a place, which is a list of variables.
 pub async fn variable(client: &Client, all: &str, key: &str) {
-    client
-        .post(all, json!({ "key": key, "value": "there" }))
-        .await
-        .expect(201);
+    client.post(all, json!({ "key": key, "value": "there" })).await.expect(201);
 }
 
 /// A project and a group, as the lists of their variables.
 async fn places(root: &Client) -> [String; 2] {
     let work = project(root, "work", json!({})).await;
     let team = group(root, "team", json!({})).await;
-    [
-        format!("/projects/{work}/variables"),
-        format!("/groups/{team}/variables"),
-    ]
+    [format!("/projects/{work}/variables"), format!("/groups/{team}/variables")]
 }
 
 async fn message(answer: impl Future<Output = crate::support::Answer>) -> Value {
@@ -36,209 +30,248 @@ async fn rows(server: &TestServer) -> Vec<ci_variables::Model> {
     ci_variables::Entity::find().all(db).await.expect("rows")
 }
 
-scenario! {
-    async fn variables_are_made_read_changed_and_removed_everywhere(server) {
-        let root = server.root();
-        let [work, team] = places(&root).await;
-        for (all, kind) in [(INSTANCE, "InstanceVariable"), (&work, "Variable"), (&team, "GroupVariable")] {
-            let shape = |mut fields: Value, scope: &str| {
-                if all != INSTANCE {
-                    fields["environment_scope"] = json!(scope);
-                }
-                fields
-            };
-            assert_eq!(root.get(all).await.expect(200).json(), json!([]));
-            let made = root.post(all, json!({ "key": "PLAIN", "value": "a value\nof two lines" })).await.expect(201).json();
-            assert_eq!(made, shape(json!({
-                "variable_type": "env_var", "key": "PLAIN", "value": "a value\nof two lines", "protected": false, "masked": false,
-            }), "*"));
-            let one = format!("{all}/PLAIN");
-            assert_eq!(root.get(&one).await.expect(200).json(), made);
-            let body = json!({
-                "key": "file_2", "value": "", "variable_type": "file", "protected": true, "environment_scope": "review/*",
-            });
-            let file = root.post(all, body).await.expect(201).json();
-            assert_eq!(file, shape(json!({
-                "variable_type": "file", "key": "file_2", "value": "", "protected": true, "masked": false,
-            }), "review/*"));
-            assert_eq!(root.get(all).await.expect(200).json(), json!([made, file]));
-            assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([file]));
-            let change = json!({ "key": "OTHER", "value": "other-value", "masked": true, "environment_scope": "production" });
-            let changed = root.put(&one, change).await.expect(200).json();
-            assert_eq!(changed, shape(json!({
-                "variable_type": "env_var", "key": "PLAIN", "value": "other-value", "protected": false, "masked": true,
-            }), "production"));
-            assert_eq!(root.get(&one).await.expect(200).json(), changed);
-            let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
-            early.delete(&one).await.expect(412);
-            root.delete(&one).await.expect(204);
-            let put = json!({ "value": "x" });
-            for answer in [root.get(&one).await, root.put(&one, put).await, root.delete(&one).await, root.get(&format!("{all}/plain")).await] {
-                assert_eq!((answer.status, answer.message()), (404, format!("404 {kind} Not Found")));
+async fn variables_are_made_read_changed_and_removed_everywhere(server: TestServer) {
+    let root = server.root();
+    let [work, team] = places(&root).await;
+    for (all, kind) in [(INSTANCE, "InstanceVariable"), (&work, "Variable"), (&team, "GroupVariable")] {
+        let shape = |mut fields: Value, scope: &str| {
+            if all != INSTANCE {
+                fields["environment_scope"] = json!(scope);
             }
-            // Keys are told apart by case.
-            root.get(&format!("{all}/FILE_2")).await.expect(404);
-            assert_eq!(root.get(all).await.expect(200).json(), json!([file]));
-        }
-    }
-
-    async fn what_breaks_a_rule_is_refused_by_name_and_not_repeated(server) {
-        let root = server.root();
-        let [work, team] = places(&root).await;
-        for all in [INSTANCE, &work, &team] {
-            let characters = "can contain only letters, digits and '_'.";
-            assert_eq!(message(root.post(all, json!({}))).await, json!("key is missing, value is missing"));
-            for (key, texts) in [
-                ("", json!(["can't be blank", characters])),
-                ("a-b", json!([characters])),
-                (&"k".repeat(256), json!(["is too long (maximum is 255 characters)"])),
-            ] {
-                assert_eq!(message(root.post(all, json!({ "key": key, "value": "x" }))).await, json!({ "key": texts }));
-            }
-            let long = "y".repeat(10_001);
-            let refused = root.post(all, json!({ "key": "K", "value": long })).await.expect(400);
-            let text = "The value of the provided variable exceeds the 10000 character limit";
-            assert_eq!(refused.json()["message"], json!({ "value": [text] }));
-            for unmaskable in ["short", "with blanks in it", "two\nlines-long", "tilde~tilde"] {
-                let body = json!({ "key": "K", "value": unmaskable, "masked": true });
-                let refused = root.post(all, body).await.expect(400);
-                assert_eq!(refused.json()["message"], json!({ "value": ["is invalid"] }), "{unmaskable}");
-                assert!(!String::from_utf8_lossy(&refused.body).contains(unmaskable));
-            }
-            root.post(all, json!({ "key": "K", "value": "x", "variable_type": "secret" })).await.expect(400);
-            root.post(all, json!({ "key": "K", "value": "y".repeat(10_000) })).await.expect(201);
-            let again = message(root.post(all, json!({ "key": "K", "value": "planted-value" }))).await;
-            assert_eq!(again, json!({ "key": ["(K) has already been taken"] }));
-            let one = format!("{all}/K");
-            // Both are looked at together, whichever was sent.
-            let masked = json!({ "value": "y y y y y", "masked": true });
-            assert_eq!(message(root.put(&one, masked)).await, json!({ "value": ["is invalid"] }));
-            root.put(&one, json!({ "value": "long-enough", "masked": true })).await.expect(200);
-            assert_eq!(message(root.put(&one, json!({ "value": "short" }))).await, json!({ "value": ["is invalid"] }));
-            assert_eq!(root.get(&one).await.expect(200).json()["value"], "long-enough");
-            assert_eq!(root.get(all).await.expect(200).pluck("key"), ["K"]);
-        }
-        assert_eq!(message(root.put(&format!("{INSTANCE}/K"), json!({ "masked": false }))).await, json!("value is missing"));
-        for all in [work, team] {
-            // What is not sent stays, and so its rules are kept.
-            let one = format!("{all}/K");
-            let kept = root.put(&one, json!({ "protected": true })).await.expect(200).json();
-            assert_eq!((&kept["value"], &kept["masked"], &kept["protected"]), (&json!("long-enough"), &json!(true), &json!(true)));
-            root.put(&one, json!({ "value": "short", "masked": false })).await.expect(200);
-            assert_eq!(message(root.put(&one, json!({ "masked": true }))).await, json!({ "value": ["is invalid"] }));
-            let scope = json!({ "key": "S", "value": "x", "environment_scope": "a;b" });
-            assert!(message(root.post(&all, scope)).await["environment_scope"].is_array());
-        }
-    }
-
-    async fn a_key_is_there_once_in_each_environment_scope(server) {
-        let root = server.root();
-        for all in places(&root).await {
-            for scope in ["*", "production", "review/*"] {
-                let body = json!({ "key": "K", "value": scope, "environment_scope": scope });
-                root.post(&all, body.clone()).await.expect(201);
-                assert_eq!(message(root.post(&all, body)).await, json!({ "key": ["(K) has already been taken"] }));
-            }
-            let one = format!("{all}/K");
-            let text = "There are multiple variables with provided parameters. Please use 'filter[environment_scope]'";
-            for answer in [root.get(&one).await, root.put(&one, json!({ "value": "x" })).await, root.delete(&one).await] {
-                assert_eq!((answer.status, answer.message()), (409, text.to_owned()));
-            }
-            let of = |scope: &str| format!("{one}?filter[environment_scope]={}", scope.replace('/', "%2F"));
-            assert_eq!(root.get(&of("review/*")).await.expect(200).json()["value"], "review/*");
-            let changed = root.put(&of("production"), json!({ "value": "new" })).await.expect(200).json();
-            assert_eq!((&changed["value"], &changed["environment_scope"]), (&json!("new"), &json!("production")));
-            let taken = message(root.put(&of("production"), json!({ "environment_scope": "*" }))).await;
-            assert_eq!(taken, json!({ "key": ["(K) has already been taken"] }));
-            // A scope is named, and not matched.
-            root.get(&of("review/1")).await.expect(404);
-            root.delete(&of("*")).await.expect(204);
-            root.delete(&of("review/*")).await.expect(204);
-            assert_eq!(root.get(&one).await.expect(200).json()["value"], "new");
-        }
-    }
-
-    async fn the_instance_has_twenty_five_at_most(server) {
-        let root = server.root();
-        for number in 0..24 {
-            variable(&root, INSTANCE, &format!("K{number}")).await;
-        }
-        let [work, _] = places(&root).await;
-        let last = (24..27).map(|number| {
-            let (root, body) = (root.clone(), json!({ "key": format!("K{number}"), "value": "x" }));
-            async move { root.post(INSTANCE, body).await }
+            fields
+        };
+        assert_eq!(root.get(all).await.expect(200).json(), json!([]));
+        let made = root.post(all, json!({ "key": "PLAIN", "value": "a value\nof two lines" })).await.expect(201).json();
+        assert_eq!(
+            made,
+            shape(
+                json!({
+                    "variable_type": "env_var", "key": "PLAIN", "value": "a value\nof two lines", "protected": false, "masked": false,
+                }),
+                "*"
+            )
+        );
+        let one = format!("{all}/PLAIN");
+        assert_eq!(root.get(&one).await.expect(200).json(), made);
+        let body = json!({
+            "key": "file_2", "value": "", "variable_type": "file", "protected": true, "environment_scope": "review/*",
         });
-        let answers = futures_util::future::join_all(last).await;
-        let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
-        statuses.sort_unstable();
-        assert_eq!(statuses, [201, 400, 400]);
-        let refused = answers.iter().find(|answer| answer.status == 400).expect("a refusal");
-        let text = "Maximum number of ci instance level variables (25) exceeded";
-        assert_eq!(refused.json()["message"], json!({ "base": [text] }));
-        root.put(&format!("{INSTANCE}/K0"), json!({ "value": "still" })).await.expect(200);
-        variable(&root, &work, "K0").await;
-        root.delete(&format!("{INSTANCE}/K0")).await.expect(204);
-        variable(&root, INSTANCE, "K0").await;
-    }
-
-    async fn administrators_maintainers_and_owners_use_them_and_others_are_told_so_first(server) {
-        let root = server.root();
-        let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
-        let team = format!("/groups/{}", group(&root, "team", json!({ "visibility": "public" })).await);
-        let stranger = server.person("stranger").await.client;
-        for (place, least) in [(&work, 40), (&team, 50)] {
-            let (below, enough) = (server.person(&format!("below-{least}")).await, server.person(&format!("with-{least}")).await);
-            join(&root, place, below.id, least - 10).await;
-            join(&root, place, enough.id, least).await;
-            let all = format!("{place}/variables");
-            variable(&enough.client, &all, "K").await;
-            for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&below.client, 403)] {
-                refuses(client, &all, status).await;
-            }
-            enough.client.get(&all).await.expect(200);
-            refuses(&enough.client, INSTANCE, 403).await;
+        let file = root.post(all, body).await.expect(201).json();
+        assert_eq!(
+            file,
+            shape(
+                json!({
+                    "variable_type": "file", "key": "file_2", "value": "", "protected": true, "masked": false,
+                }),
+                "review/*"
+            )
+        );
+        assert_eq!(root.get(all).await.expect(200).json(), json!([made, file]));
+        assert_eq!(root.get(&format!("{all}?per_page=1&page=2")).await.expect(200).json(), json!([file]));
+        let change =
+            json!({ "key": "OTHER", "value": "other-value", "masked": true, "environment_scope": "production" });
+        let changed = root.put(&one, change).await.expect(200).json();
+        assert_eq!(
+            changed,
+            shape(
+                json!({
+                    "variable_type": "env_var", "key": "PLAIN", "value": "other-value", "protected": false, "masked": true,
+                }),
+                "production"
+            )
+        );
+        assert_eq!(root.get(&one).await.expect(200).json(), changed);
+        let early = root.clone().header("If-Unmodified-Since", "Thu, 01 Jan 1970 00:00:00 GMT");
+        early.delete(&one).await.expect(412);
+        root.delete(&one).await.expect(204);
+        let put = json!({ "value": "x" });
+        for answer in [
+            root.get(&one).await,
+            root.put(&one, put).await,
+            root.delete(&one).await,
+            root.get(&format!("{all}/plain")).await,
+        ] {
+            assert_eq!((answer.status, answer.message()), (404, format!("404 {kind} Not Found")));
         }
-        refuses(&server.anonymous(), INSTANCE, 401).await;
-        let hidden = project(&root, "hidden", json!({})).await;
-        stranger.get(&format!("/projects/{hidden}/variables")).await.expect(404);
-        let reading = server.with_token(&server.token_of(1, &["read_user"]).await);
-        reading.get(INSTANCE).await.expect(403);
-    }
-
-    async fn values_are_encrypted_at_rest_each_for_its_own_row(server) {
-        let root = server.root();
-        let [work, team] = places(&root).await;
-        for all in [INSTANCE, &work, &team] {
-            root.post(all, json!({ "key": "K", "value": format!("planted {all}") })).await.expect(201);
-        }
-        let kept = rows(&server).await;
-        assert_eq!(kept.len(), 3);
-        for row in &kept {
-            assert!(row.value_encrypted.starts_with("v1.") && !row.value_encrypted.contains("planted"));
-            // What somebody copies from one row to another opens nothing.
-            for other in &kept {
-                let place = format!("ci_variables.value:{}", other.id);
-                let opened = server.backend.keyring.decrypt(&row.value_encrypted, &place);
-                assert_eq!(opened.is_ok_and(|value| value.expose().starts_with("planted")), row.id == other.id);
-            }
-        }
-    }
-
-    async fn variables_go_with_what_they_belong_to(server) {
-        let root = server.root();
-        let [work, team] = places(&root).await;
-        for all in [INSTANCE, &work, &team] {
-            variable(&root, all, "K").await;
-        }
-        let db = server.backend.database.write();
-        let id = |all: &str| all.split('/').nth(2).and_then(|id| id.parse::<i64>().ok()).expect("an id");
-        holdfast::entities::projects::Entity::delete_by_id(id(&work)).exec(db).await.expect("a removal");
-        holdfast::entities::namespaces::Entity::delete_by_id(id(&team)).exec(db).await.expect("a removal");
-        let left = rows(&server).await;
-        assert_eq!(left.len(), 1);
-        assert!(left[0].instance.is_some());
+        // Keys are told apart by case.
+        root.get(&format!("{all}/FILE_2")).await.expect(404);
+        assert_eq!(root.get(all).await.expect(200).json(), json!([file]));
     }
 }
+
+async fn what_breaks_a_rule_is_refused_by_name_and_not_repeated(server: TestServer) {
+    let root = server.root();
+    let [work, team] = places(&root).await;
+    for all in [INSTANCE, &work, &team] {
+        let characters = "can contain only letters, digits and '_'.";
+        assert_eq!(message(root.post(all, json!({}))).await, json!("key is missing, value is missing"));
+        for (key, texts) in [
+            ("", json!(["can't be blank", characters])),
+            ("a-b", json!([characters])),
+            (&"k".repeat(256), json!(["is too long (maximum is 255 characters)"])),
+        ] {
+            assert_eq!(message(root.post(all, json!({ "key": key, "value": "x" }))).await, json!({ "key": texts }));
+        }
+        let long = "y".repeat(10_001);
+        let refused = root.post(all, json!({ "key": "K", "value": long })).await.expect(400);
+        let text = "The value of the provided variable exceeds the 10000 character limit";
+        assert_eq!(refused.json()["message"], json!({ "value": [text] }));
+        for unmaskable in ["short", "with blanks in it", "two\nlines-long", "tilde~tilde"] {
+            let body = json!({ "key": "K", "value": unmaskable, "masked": true });
+            let refused = root.post(all, body).await.expect(400);
+            assert_eq!(refused.json()["message"], json!({ "value": ["is invalid"] }), "{unmaskable}");
+            assert!(!String::from_utf8_lossy(&refused.body).contains(unmaskable));
+        }
+        root.post(all, json!({ "key": "K", "value": "x", "variable_type": "secret" })).await.expect(400);
+        root.post(all, json!({ "key": "K", "value": "y".repeat(10_000) })).await.expect(201);
+        let again = message(root.post(all, json!({ "key": "K", "value": "planted-value" }))).await;
+        assert_eq!(again, json!({ "key": ["(K) has already been taken"] }));
+        let one = format!("{all}/K");
+        // Both are looked at together, whichever was sent.
+        let masked = json!({ "value": "y y y y y", "masked": true });
+        assert_eq!(message(root.put(&one, masked)).await, json!({ "value": ["is invalid"] }));
+        root.put(&one, json!({ "value": "long-enough", "masked": true })).await.expect(200);
+        assert_eq!(message(root.put(&one, json!({ "value": "short" }))).await, json!({ "value": ["is invalid"] }));
+        assert_eq!(root.get(&one).await.expect(200).json()["value"], "long-enough");
+        assert_eq!(root.get(all).await.expect(200).pluck("key"), ["K"]);
+    }
+    assert_eq!(
+        message(root.put(&format!("{INSTANCE}/K"), json!({ "masked": false }))).await,
+        json!("value is missing")
+    );
+    for all in [work, team] {
+        // What is not sent stays, and so its rules are kept.
+        let one = format!("{all}/K");
+        let kept = root.put(&one, json!({ "protected": true })).await.expect(200).json();
+        assert_eq!(
+            (&kept["value"], &kept["masked"], &kept["protected"]),
+            (&json!("long-enough"), &json!(true), &json!(true))
+        );
+        root.put(&one, json!({ "value": "short", "masked": false })).await.expect(200);
+        assert_eq!(message(root.put(&one, json!({ "masked": true }))).await, json!({ "value": ["is invalid"] }));
+        let scope = json!({ "key": "S", "value": "x", "environment_scope": "a;b" });
+        assert!(message(root.post(&all, scope)).await["environment_scope"].is_array());
+    }
+}
+
+async fn a_key_is_there_once_in_each_environment_scope(server: TestServer) {
+    let root = server.root();
+    for all in places(&root).await {
+        for scope in ["*", "production", "review/*"] {
+            let body = json!({ "key": "K", "value": scope, "environment_scope": scope });
+            root.post(&all, body.clone()).await.expect(201);
+            assert_eq!(message(root.post(&all, body)).await, json!({ "key": ["(K) has already been taken"] }));
+        }
+        let one = format!("{all}/K");
+        let text = "There are multiple variables with provided parameters. Please use 'filter[environment_scope]'";
+        for answer in [root.get(&one).await, root.put(&one, json!({ "value": "x" })).await, root.delete(&one).await] {
+            assert_eq!((answer.status, answer.message()), (409, text.to_owned()));
+        }
+        let of = |scope: &str| format!("{one}?filter[environment_scope]={}", scope.replace('/', "%2F"));
+        assert_eq!(root.get(&of("review/*")).await.expect(200).json()["value"], "review/*");
+        let changed = root.put(&of("production"), json!({ "value": "new" })).await.expect(200).json();
+        assert_eq!((&changed["value"], &changed["environment_scope"]), (&json!("new"), &json!("production")));
+        let taken = message(root.put(&of("production"), json!({ "environment_scope": "*" }))).await;
+        assert_eq!(taken, json!({ "key": ["(K) has already been taken"] }));
+        // A scope is named, and not matched.
+        root.get(&of("review/1")).await.expect(404);
+        root.delete(&of("*")).await.expect(204);
+        root.delete(&of("review/*")).await.expect(204);
+        assert_eq!(root.get(&one).await.expect(200).json()["value"], "new");
+    }
+}
+
+async fn the_instance_has_twenty_five_at_most(server: TestServer) {
+    let root = server.root();
+    for number in 0..24 {
+        variable(&root, INSTANCE, &format!("K{number}")).await;
+    }
+    let [work, _] = places(&root).await;
+    let last = (24..27).map(|number| {
+        let (root, body) = (root.clone(), json!({ "key": format!("K{number}"), "value": "x" }));
+        async move { root.post(INSTANCE, body).await }
+    });
+    let answers = futures_util::future::join_all(last).await;
+    let mut statuses: Vec<u16> = answers.iter().map(|answer| answer.status).collect();
+    statuses.sort_unstable();
+    assert_eq!(statuses, [201, 400, 400]);
+    let refused = answers.iter().find(|answer| answer.status == 400).expect("a refusal");
+    let text = "Maximum number of ci instance level variables (25) exceeded";
+    assert_eq!(refused.json()["message"], json!({ "base": [text] }));
+    root.put(&format!("{INSTANCE}/K0"), json!({ "value": "still" })).await.expect(200);
+    variable(&root, &work, "K0").await;
+    root.delete(&format!("{INSTANCE}/K0")).await.expect(204);
+    variable(&root, INSTANCE, "K0").await;
+}
+
+async fn administrators_maintainers_and_owners_use_them_and_others_are_told_so_first(server: TestServer) {
+    let root = server.root();
+    let work = format!("/projects/{}", project(&root, "work", json!({ "visibility": "public" })).await);
+    let team = format!("/groups/{}", group(&root, "team", json!({ "visibility": "public" })).await);
+    let stranger = server.person("stranger").await.client;
+    for (place, least) in [(&work, 40), (&team, 50)] {
+        let (below, enough) =
+            (server.person(&format!("below-{least}")).await, server.person(&format!("with-{least}")).await);
+        join(&root, place, below.id, least - 10).await;
+        join(&root, place, enough.id, least).await;
+        let all = format!("{place}/variables");
+        variable(&enough.client, &all, "K").await;
+        for (client, status) in [(&server.anonymous(), 401), (&stranger, 403), (&below.client, 403)] {
+            refuses(client, &all, status).await;
+        }
+        enough.client.get(&all).await.expect(200);
+        refuses(&enough.client, INSTANCE, 403).await;
+    }
+    refuses(&server.anonymous(), INSTANCE, 401).await;
+    let hidden = project(&root, "hidden", json!({})).await;
+    stranger.get(&format!("/projects/{hidden}/variables")).await.expect(404);
+    let reading = server.with_token(&server.token_of(1, &["read_user"]).await);
+    reading.get(INSTANCE).await.expect(403);
+}
+
+async fn values_are_encrypted_at_rest_each_for_its_own_row(server: TestServer) {
+    let root = server.root();
+    let [work, team] = places(&root).await;
+    for all in [INSTANCE, &work, &team] {
+        root.post(all, json!({ "key": "K", "value": format!("planted {all}") })).await.expect(201);
+    }
+    let kept = rows(&server).await;
+    assert_eq!(kept.len(), 3);
+    for row in &kept {
+        assert!(row.value_encrypted.starts_with("v1.") && !row.value_encrypted.contains("planted"));
+        // What somebody copies from one row to another opens nothing.
+        for other in &kept {
+            let place = format!("ci_variables.value:{}", other.id);
+            let opened = server.backend.keyring.decrypt(&row.value_encrypted, &place);
+            assert_eq!(opened.is_ok_and(|value| value.expose().starts_with("planted")), row.id == other.id);
+        }
+    }
+}
+
+async fn variables_go_with_what_they_belong_to(server: TestServer) {
+    let root = server.root();
+    let [work, team] = places(&root).await;
+    for all in [INSTANCE, &work, &team] {
+        variable(&root, all, "K").await;
+    }
+    let db = server.backend.database.write();
+    let id = |all: &str| all.split('/').nth(2).and_then(|id| id.parse::<i64>().ok()).expect("an id");
+    holdfast::entities::projects::Entity::delete_by_id(id(&work)).exec(db).await.expect("a removal");
+    holdfast::entities::namespaces::Entity::delete_by_id(id(&team)).exec(db).await.expect("a removal");
+    let left = rows(&server).await;
+    assert_eq!(left.len(), 1);
+    assert!(left[0].instance.is_some());
+}
+
+on_every_database![
+    variables_are_made_read_changed_and_removed_everywhere,
+    what_breaks_a_rule_is_refused_by_name_and_not_repeated,
+    a_key_is_there_once_in_each_environment_scope,
+    the_instance_has_twenty_five_at_most,
+    administrators_maintainers_and_owners_use_them_and_others_are_told_so_first,
+    values_are_encrypted_at_rest_each_for_its_own_row,
+    variables_go_with_what_they_belong_to,
+];
 
 /// Tries everything, with bodies that are no good either.
 async fn refuses(client: &Client, all: &str, status: u16) {
@@ -246,9 +279,6 @@ async fn refuses(client: &Client, all: &str, status: u16) {
     client.get(all).await.expect(status);
     client.get(&one).await.expect(status);
     client.post(all, json!({})).await.expect(status);
-    client
-        .put(&one, json!({ "masked": "perhaps" }))
-        .await
-        .expect(status);
+    client.put(&one, json!({ "masked": "perhaps" })).await.expect(status);
     client.delete(&one).await.expect(status);
 }

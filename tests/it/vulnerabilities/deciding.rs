@@ -10,19 +10,12 @@ use serde_json::{Value, json};
 use super::{report, security, send, vulnerability};
 use crate::feature_gates::gate;
 use crate::support::places::{group, join, project};
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
-const DECISIONS: [(&str, &str); 3] = [
-    ("confirm", "confirmed"),
-    ("resolve", "resolved"),
-    ("dismiss", "closed"),
-];
+const DECISIONS: [(&str, &str); 3] = [("confirm", "confirmed"), ("resolve", "resolved"), ("dismiss", "closed")];
 
 async fn decide(client: &Client, one: &str, how: &str, status: u16) -> Value {
-    let answer = client
-        .post(&format!("{one}/{how}"), json!({}))
-        .await
-        .expect(status);
+    let answer = client.post(&format!("{one}/{how}"), json!({})).await.expect(status);
     match status {
         201 => answer.json(),
         _ => Value::Null,
@@ -30,183 +23,187 @@ async fn decide(client: &Client, one: &str, how: &str, status: u16) -> Value {
 }
 
 fn premium_plan() -> Options {
-    Options {
-        plan: Some("premium".to_owned()),
-        ..Options::default()
+    Options { plan: Some("premium".to_owned()), ..Options::default() }
+}
+
+async fn a_vulnerability_is_confirmed_resolved_and_dismissed_in_any_order(server: TestServer) {
+    let root = server.root();
+    let team = group(&root, "team", json!({"name": "The team"})).await;
+    let work = project(&root, "work", json!({"namespace_id": team, "name": "The work"})).await;
+    let (ada, me) = (server.person("ada").await, root.get("/user").await.expect(200).json()["id"].clone());
+    let place = format!("/projects/{work}");
+    join(&root, &place, ada.id, 30).await;
+    let number = vulnerability(&root, &place, "weak").await;
+    let one = format!("/vulnerabilities/{number}");
+    let made = ada.client.get(&one).await.expect(200).json();
+    let mut shown = json!({
+        "id": number, "title": "weak", "description": "What weak is", "state": "opened", "severity": "high",
+        "confidence": "medium", "report_type": "sast",
+        "project": {"id": work, "name": "The work", "full_path": "team/work", "full_name": "The team / The work"},
+        "author_id": me, "updated_by_id": null, "last_edited_by_id": null, "closed_by_id": null, "start_date": null,
+        "due_date": null, "created_at": made["created_at"], "updated_at": made["created_at"], "last_edited_at": null,
+        "closed_at": null,
+    });
+    assert_eq!(made, shown);
+    for (how, state) in DECISIONS.into_iter().chain([DECISIONS[1], DECISIONS[2], DECISIONS[0], DECISIONS[2]]) {
+        let decided = decide(&ada.client, &one, how, 201).await;
+        shown["state"] = json!(state);
+        shown["updated_by_id"] = json!(ada.id);
+        shown["updated_at"] = decided["updated_at"].clone();
+        let dismissed = state == "closed";
+        shown["closed_by_id"] = if dismissed { json!(ada.id) } else { json!(null) };
+        assert_eq!(decided["closed_at"].is_string(), dismissed);
+        shown["closed_at"] = decided["closed_at"].clone();
+        assert_eq!(decided, shown);
+        assert_eq!(root.get(&one).await.expect(200).json(), shown);
+        decide(&root, &one, how, 304).await;
+        assert_eq!(root.get(&one).await.expect(200).json(), shown);
+    }
+    let tag = root.get(&one).await.expect(200).header("etag").to_owned();
+    root.clone().header("If-None-Match", &tag).get(&one).await.expect(304);
+}
+
+async fn developers_of_the_project_read_and_decide_and_others_do_not(server: TestServer) {
+    let root = server.root();
+    let open = format!("/projects/{}", project(&root, "open", json!({"visibility": "public"})).await);
+    let hidden = format!("/projects/{}", project(&root, "hidden", json!({})).await);
+    let (guest, reporter, developer) =
+        (server.person("guest").await, server.person("reporter").await, server.person("developer").await);
+    for place in [&open, &hidden] {
+        for (person, level) in [(&guest, 10), (&reporter, 20), (&developer, 30)] {
+            join(&root, place, person.id, level).await;
+        }
+    }
+    let stranger = server.person("stranger").await.client;
+    let of_open = format!("/vulnerabilities/{}", vulnerability(&developer.client, &open, "weak").await);
+    let of_hidden = format!("/vulnerabilities/{}", vulnerability(&developer.client, &hidden, "weak").await);
+    for (client, on_open, on_hidden) in [
+        (&server.anonymous(), 401, 401),
+        (&stranger, 403, 404),
+        (&guest.client, 403, 403),
+        (&reporter.client, 403, 403),
+    ] {
+        for (one, place, status) in [(&of_open, &open, on_open), (&of_hidden, &hidden, on_hidden)] {
+            client.get(one).await.expect(status);
+            for (how, _) in DECISIONS {
+                decide(client, one, how, status).await;
+            }
+            client.get(&format!("{place}/vulnerabilities")).await.expect(status);
+            send(client, place, &security(&["new"])).await.expect(status);
+        }
+    }
+    let unknown = stranger.get("/vulnerabilities/4711").await.expect(404);
+    assert_eq!((unknown.message(), stranger.get(&of_hidden).await.body), ("404 Not found".to_owned(), unknown.body));
+    for (how, _) in DECISIONS {
+        let path = format!("/vulnerabilities/4711/{how}");
+        assert_eq!(root.post(&path, json!({})).await.expect(404).message(), "404 Not found");
+        root.post(&format!("/vulnerabilities/x/{how}"), json!({})).await.expect(400);
+    }
+    root.get("/vulnerabilities/x").await.expect(400);
+    assert_eq!(developer.client.get(&of_open).await.expect(200).json()["state"], "opened");
+    decide(&developer.client, &of_open, "confirm", 201).await;
+    // An archived project is read, and what is so already is so.
+    root.post(&format!("{open}/archive"), json!({})).await.expect(201);
+    developer.client.get(&of_open).await.expect(200);
+    decide(&developer.client, &of_open, "confirm", 304).await;
+    decide(&developer.client, &of_open, "dismiss", 403).await;
+    decide(&reporter.client, &of_open, "confirm", 403).await;
+    send(&developer.client, &open, &security(&["new"])).await.expect(403);
+    assert_eq!(developer.client.get(&of_open).await.expect(200).json()["state"], "confirmed");
+}
+
+async fn of_several_who_decide_at_once_one_does(server: TestServer) {
+    let root = server.root();
+    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let one = format!("/vulnerabilities/{}", vulnerability(&root, &place, "weak").await);
+    for (how, _) in DECISIONS {
+        let path = format!("{one}/{how}");
+        let mut statuses: Vec<u16> =
+            join_all((0..4).map(|_| root.post(&path, json!({})))).await.iter().map(|answer| answer.status).collect();
+        statuses.sort_unstable();
+        assert_eq!(statuses, [201, 304, 304, 304]);
+    }
+    let both = join_all(["confirm", "resolve"].map(|how| decide(&root, &one, how, 201))).await;
+    let last = root.get(&one).await.expect(200).json();
+    assert!(both.contains(&last) && last["closed_at"].is_null());
+}
+
+async fn the_gate_is_asked_for_the_caller_and_the_project(server: TestServer) {
+    let root = server.root();
+    let (work, other) = (project(&root, "work", json!({})).await, project(&root, "other", json!({})).await);
+    let (place, elsewhere) = (format!("/projects/{work}"), format!("/projects/{other}"));
+    let number = vulnerability(&root, &place, "weak").await;
+    let beside = vulnerability(&root, &elsewhere, "weak").await;
+    let (one, another) = (format!("/vulnerabilities/{number}"), format!("/vulnerabilities/{beside}"));
+    let name = "first_class_vulnerabilities";
+    gate(&root, name, json!({"value": false})).await;
+    for (path, status) in [(&one, 404), (&another, 404), (&format!("{place}/vulnerabilities"), 404)] {
+        root.get(path).await.expect(status);
+    }
+    decide(&root, &one, "confirm", 404).await;
+    send(&root, &place, &security(&["weak"])).await.expect(404);
+    // Whoever may not know what is there is told that first.
+    server.person("stranger").await.client.get(&one).await.expect(404);
+    gate(&root, name, json!({"value": true, "project": "root/work"})).await;
+    root.get(&one).await.expect(200);
+    decide(&root, &one, "confirm", 201).await;
+    root.get(&format!("{place}/vulnerabilities")).await.expect(200);
+    root.get(&another).await.expect(404);
+    decide(&root, &another, "confirm", 404).await;
+    root.get(&format!("{elsewhere}/vulnerabilities")).await.expect(404);
+    gate(&root, name, json!({"value": false, "project": "root/work"})).await;
+    gate(&root, name, json!({"value": true, "user": "root"})).await;
+    root.get(&one).await.expect(200);
+    root.get(&another).await.expect(200);
+    let ada = server.person("ada").await;
+    join(&root, &place, ada.id, 40).await;
+    ada.client.get(&one).await.expect(404);
+    root.delete(&format!("/features/{name}")).await.expect(204);
+    ada.client.get(&one).await.expect(200);
+}
+
+async fn lower_plans_have_none(server: TestServer) {
+    let root = server.root();
+    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let mut answers = vec![
+        root.get("/vulnerabilities/1").await,
+        root.get(&format!("{place}/vulnerabilities")).await,
+        send(&root, &place, &security(&["weak"])).await,
+    ];
+    for (how, _) in DECISIONS {
+        answers.push(root.post(&format!("/vulnerabilities/1/{how}"), json!({})).await);
+    }
+    for answer in answers {
+        assert!(answer.expect(403).message().contains("plan"));
     }
 }
 
-scenario! {
-    async fn a_vulnerability_is_confirmed_resolved_and_dismissed_in_any_order(server) {
-        let root = server.root();
-        let team = group(&root, "team", json!({"name": "The team"})).await;
-        let work = project(&root, "work", json!({"namespace_id": team, "name": "The work"})).await;
-        let (ada, me) = (server.person("ada").await, root.get("/user").await.expect(200).json()["id"].clone());
-        let place = format!("/projects/{work}");
-        join(&root, &place, ada.id, 30).await;
-        let number = vulnerability(&root, &place, "weak").await;
-        let one = format!("/vulnerabilities/{number}");
-        let made = ada.client.get(&one).await.expect(200).json();
-        let mut shown = json!({
-            "id": number, "title": "weak", "description": "What weak is", "state": "opened", "severity": "high",
-            "confidence": "medium", "report_type": "sast",
-            "project": {"id": work, "name": "The work", "full_path": "team/work", "full_name": "The team / The work"},
-            "author_id": me, "updated_by_id": null, "last_edited_by_id": null, "closed_by_id": null, "start_date": null,
-            "due_date": null, "created_at": made["created_at"], "updated_at": made["created_at"], "last_edited_at": null,
-            "closed_at": null,
-        });
-        assert_eq!(made, shown);
-        for (how, state) in DECISIONS.into_iter().chain([DECISIONS[1], DECISIONS[2], DECISIONS[0], DECISIONS[2]]) {
-            let decided = decide(&ada.client, &one, how, 201).await;
-            shown["state"] = json!(state);
-            shown["updated_by_id"] = json!(ada.id);
-            shown["updated_at"] = decided["updated_at"].clone();
-            let dismissed = state == "closed";
-            shown["closed_by_id"] = if dismissed { json!(ada.id) } else { json!(null) };
-            assert_eq!(decided["closed_at"].is_string(), dismissed);
-            shown["closed_at"] = decided["closed_at"].clone();
-            assert_eq!(decided, shown);
-            assert_eq!(root.get(&one).await.expect(200).json(), shown);
-            decide(&root, &one, how, 304).await;
-            assert_eq!(root.get(&one).await.expect(200).json(), shown);
-        }
-        let tag = root.get(&one).await.expect(200).header("etag").to_owned();
-        root.clone().header("If-None-Match", &tag).get(&one).await.expect(304);
+async fn vulnerabilities_go_with_their_project_and_stay_without_their_users(server: TestServer) {
+    let root = server.root();
+    let work = server.project_at("ours/work", Visibility::Private).await.id;
+    let place = format!("/projects/{work}");
+    let ada = server.person("ada").await;
+    join(&root, &place, ada.id, 30).await;
+    let one = format!("/vulnerabilities/{}", vulnerability(&ada.client, &place, "weak").await);
+    decide(&ada.client, &one, "dismiss", 201).await;
+    root.delete(&format!("/users/{}", ada.id)).await.expect(204);
+    server.finish_jobs().await;
+    let left = root.get(&one).await.expect(200).json();
+    for name in ["author_id", "updated_by_id", "closed_by_id"] {
+        assert_eq!(left[name], json!(null), "{name}");
     }
-
-    async fn developers_of_the_project_read_and_decide_and_others_do_not(server) {
-        let root = server.root();
-        let open = format!("/projects/{}", project(&root, "open", json!({"visibility": "public"})).await);
-        let hidden = format!("/projects/{}", project(&root, "hidden", json!({})).await);
-        let (guest, reporter, developer) =
-            (server.person("guest").await, server.person("reporter").await, server.person("developer").await);
-        for place in [&open, &hidden] {
-            for (person, level) in [(&guest, 10), (&reporter, 20), (&developer, 30)] {
-                join(&root, place, person.id, level).await;
-            }
-        }
-        let stranger = server.person("stranger").await.client;
-        let of_open = format!("/vulnerabilities/{}", vulnerability(&developer.client, &open, "weak").await);
-        let of_hidden = format!("/vulnerabilities/{}", vulnerability(&developer.client, &hidden, "weak").await);
-        for (client, on_open, on_hidden) in [
-            (&server.anonymous(), 401, 401),
-            (&stranger, 403, 404),
-            (&guest.client, 403, 403),
-            (&reporter.client, 403, 403),
-        ] {
-            for (one, place, status) in [(&of_open, &open, on_open), (&of_hidden, &hidden, on_hidden)] {
-                client.get(one).await.expect(status);
-                for (how, _) in DECISIONS {
-                    decide(client, one, how, status).await;
-                }
-                client.get(&format!("{place}/vulnerabilities")).await.expect(status);
-                send(client, place, &security(&["new"])).await.expect(status);
-            }
-        }
-        let unknown = stranger.get("/vulnerabilities/4711").await.expect(404);
-        assert_eq!((unknown.message(), stranger.get(&of_hidden).await.body), ("404 Not found".to_owned(), unknown.body));
-        for (how, _) in DECISIONS {
-            let path = format!("/vulnerabilities/4711/{how}");
-            assert_eq!(root.post(&path, json!({})).await.expect(404).message(), "404 Not found");
-            root.post(&format!("/vulnerabilities/x/{how}"), json!({})).await.expect(400);
-        }
-        root.get("/vulnerabilities/x").await.expect(400);
-        assert_eq!(developer.client.get(&of_open).await.expect(200).json()["state"], "opened");
-        decide(&developer.client, &of_open, "confirm", 201).await;
-        // An archived project is read, and what is so already is so.
-        root.post(&format!("{open}/archive"), json!({})).await.expect(201);
-        developer.client.get(&of_open).await.expect(200);
-        decide(&developer.client, &of_open, "confirm", 304).await;
-        decide(&developer.client, &of_open, "dismiss", 403).await;
-        decide(&reporter.client, &of_open, "confirm", 403).await;
-        send(&developer.client, &open, &security(&["new"])).await.expect(403);
-        assert_eq!(developer.client.get(&of_open).await.expect(200).json()["state"], "confirmed");
-    }
-
-    async fn of_several_who_decide_at_once_one_does(server) {
-        let root = server.root();
-        let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let one = format!("/vulnerabilities/{}", vulnerability(&root, &place, "weak").await);
-        for (how, _) in DECISIONS {
-            let path = format!("{one}/{how}");
-            let mut statuses: Vec<u16> =
-                join_all((0..4).map(|_| root.post(&path, json!({})))).await.iter().map(|answer| answer.status).collect();
-            statuses.sort_unstable();
-            assert_eq!(statuses, [201, 304, 304, 304]);
-        }
-        let both = join_all(["confirm", "resolve"].map(|how| decide(&root, &one, how, 201))).await;
-        let last = root.get(&one).await.expect(200).json();
-        assert!(both.contains(&last) && last["closed_at"].is_null());
-    }
-
-    async fn the_gate_is_asked_for_the_caller_and_the_project(server) {
-        let root = server.root();
-        let (work, other) = (project(&root, "work", json!({})).await, project(&root, "other", json!({})).await);
-        let (place, elsewhere) = (format!("/projects/{work}"), format!("/projects/{other}"));
-        let number = vulnerability(&root, &place, "weak").await;
-        let beside = vulnerability(&root, &elsewhere, "weak").await;
-        let (one, another) = (format!("/vulnerabilities/{number}"), format!("/vulnerabilities/{beside}"));
-        let name = "first_class_vulnerabilities";
-        gate(&root, name, json!({"value": false})).await;
-        for (path, status) in [(&one, 404), (&another, 404), (&format!("{place}/vulnerabilities"), 404)] {
-            root.get(path).await.expect(status);
-        }
-        decide(&root, &one, "confirm", 404).await;
-        send(&root, &place, &security(&["weak"])).await.expect(404);
-        // Whoever may not know what is there is told that first.
-        server.person("stranger").await.client.get(&one).await.expect(404);
-        gate(&root, name, json!({"value": true, "project": "root/work"})).await;
-        root.get(&one).await.expect(200);
-        decide(&root, &one, "confirm", 201).await;
-        root.get(&format!("{place}/vulnerabilities")).await.expect(200);
-        root.get(&another).await.expect(404);
-        decide(&root, &another, "confirm", 404).await;
-        root.get(&format!("{elsewhere}/vulnerabilities")).await.expect(404);
-        gate(&root, name, json!({"value": false, "project": "root/work"})).await;
-        gate(&root, name, json!({"value": true, "user": "root"})).await;
-        root.get(&one).await.expect(200);
-        root.get(&another).await.expect(200);
-        let ada = server.person("ada").await;
-        join(&root, &place, ada.id, 40).await;
-        ada.client.get(&one).await.expect(404);
-        root.delete(&format!("/features/{name}")).await.expect(204);
-        ada.client.get(&one).await.expect(200);
-    }
-
-    async fn lower_plans_have_none(server with premium_plan()) {
-        let root = server.root();
-        let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let mut answers = vec![
-            root.get("/vulnerabilities/1").await,
-            root.get(&format!("{place}/vulnerabilities")).await,
-            send(&root, &place, &security(&["weak"])).await,
-        ];
-        for (how, _) in DECISIONS {
-            answers.push(root.post(&format!("/vulnerabilities/1/{how}"), json!({})).await);
-        }
-        for answer in answers {
-            assert!(answer.expect(403).message().contains("plan"));
-        }
-    }
-
-    async fn vulnerabilities_go_with_their_project_and_stay_without_their_users(server) {
-        let root = server.root();
-        let work = server.project_at("ours/work", Visibility::Private).await.id;
-        let place = format!("/projects/{work}");
-        let ada = server.person("ada").await;
-        join(&root, &place, ada.id, 30).await;
-        let one = format!("/vulnerabilities/{}", vulnerability(&ada.client, &place, "weak").await);
-        decide(&ada.client, &one, "dismiss", 201).await;
-        root.delete(&format!("/users/{}", ada.id)).await.expect(204);
-        server.finish_jobs().await;
-        let left = root.get(&one).await.expect(200).json();
-        for name in ["author_id", "updated_by_id", "closed_by_id"] {
-            assert_eq!(left[name], json!(null), "{name}");
-        }
-        assert!(left["closed_at"].is_string());
-        assert_eq!(report(&root, &place, &security(&["weak"])).await, [0, 0, 1]);
-        let db = server.backend.database.write();
-        holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
-        assert_eq!(Entity::find().all(db).await.expect("rows"), []);
-    }
+    assert!(left["closed_at"].is_string());
+    assert_eq!(report(&root, &place, &security(&["weak"])).await, [0, 0, 1]);
+    let db = server.backend.database.write();
+    holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
+    assert_eq!(Entity::find().all(db).await.expect("rows"), []);
 }
+
+on_every_database![
+    a_vulnerability_is_confirmed_resolved_and_dismissed_in_any_order,
+    developers_of_the_project_read_and_decide_and_others_do_not,
+    of_several_who_decide_at_once_one_does,
+    the_gate_is_asked_for_the_caller_and_the_project,
+    lower_plans_have_none with premium_plan(),
+    vulnerabilities_go_with_their_project_and_stay_without_their_users,
+];

@@ -10,16 +10,14 @@ use super::{all, security};
 use crate::support::places::project;
 use crate::support::server::ROOT_TOKEN;
 use crate::support::wire::Wire;
-use crate::support::{Answer, Client, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database};
 
 /// How many documents are made of one that is sound.
 const MUTANTS: u64 = 300;
 
 async fn raw(client: &Client, path: &str, body: Vec<u8>) -> Answer {
     let request = client.request(Method::POST, path);
-    client
-        .send(request.header("Content-Type", "application/json").body(body))
-        .await
+    client.send(request.header("Content-Type", "application/json").body(body)).await
 }
 
 fn sound() -> Value {
@@ -110,112 +108,160 @@ fn mutant(document: &Value, random: &mut StdRng) -> Vec<u8> {
     text
 }
 
-scenario! {
-    async fn what_is_wrong_is_told_with_its_place(server) {
-        let root = server.root();
-        let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let path = format!("{place}/vulnerability_reports");
-        let fault = async |body: &str| raw(&root, &path, body.into()).await.expect(400).json()["message"].clone();
-        for (body, begins) in [
-            ("{", "the body is no valid JSON: EOF while parsing an object at line 1 column 1"),
-            ("", "the body is no valid JSON: EOF while parsing a value"),
-            ("{} {}", "the body is no valid JSON: trailing characters at line 1 column 4"),
-            ("{\"version\": tru}", "the body is no valid JSON: expected ident"),
-            ("{\"version\": 1e999}", "the body is no valid JSON: number out of range"),
-            ("{\"version\": \"\\ud800\"}", "the body is no valid JSON: "),
-            ("{\"version\": \"\n\"}", "the body is no valid JSON: control character"),
-        ] {
-            let message = fault(body).await;
-            assert!(message.as_str().is_some_and(|text| text.starts_with(begins)), "{body}: {message}");
-        }
-        let neither = json!({"base": ["is neither SARIF, which has `runs`, nor a security report, which has `vulnerabilities`"]});
-        assert_eq!(fault("{}").await, neither);
-        assert_eq!(fault(r#"{"version": "2.1.0", "results": []}"#).await, neither);
-        for version in [r#""version": "2.0.0","#, r#""version": 2.1,"#, ""] {
-            let body = format!(r#"{{{version} "runs": []}}"#);
-            assert_eq!(fault(&body).await, json!({"version": ["/version: must be \"2.1.0\""]}));
-        }
-        for (body, attribute, begins) in [
-            ("[]", "base", "/: invalid type: sequence, expected an object"),
-            ("5", "base", "/: invalid type: integer `5`, expected an object"),
-            (r#"{"runs": 5}"#, "runs", "/runs: invalid type: integer `5`, expected a list"),
-            (r#"{"runs": [[]]}"#, "runs", "/runs/0: invalid type: sequence, expected an object"),
-            (r#"{"runs": [], "runs": []}"#, "base", "/: the key `runs` stands twice"),
-            (r#"{"version": "2.1.0", "runs": [{"tool": []}]}"#, "runs", "/runs/0/tool: invalid type: sequence, expected an object"),
-            (r#"{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": 5}}}]}"#, "runs", "/runs/0/tool/driver/name: invalid type: integer `5`, expected a text"),
-            (r#"{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x", "rules": [{}, {"id": {}}]}}}]}"#, "runs", "/runs/0/tool/driver/rules/1: invalid type: map, expected a text"),
-            (r#"{"version": "2.1.0", "runs": [{}, {"results": {}}]}"#, "runs", "/runs/1/results: invalid type: map, expected a list"),
-            (r#"{"version": "2.1.0", "runs": [{"results": [{"message": {"text": "m"}}, {"message": "m"}]}]}"#, "runs", "/runs/0/results/1: invalid type: string \"m\", expected a message"),
-            (r#"{"version": "2.1.0", "runs": [{"results": [{"message": {"text": "m"}, "ruleId": 5}]}]}"#, "runs", "/runs/0/results/0: invalid type: integer `5`, expected a text"),
-            (r#"{"version": "2.1.0", "runs": [{"results": [{}]}]}"#, "runs", "/runs/0/results/0: has neither a message nor a rule"),
-            (r#"{"vulnerabilities": {}}"#, "vulnerabilities", "/vulnerabilities: invalid type: map, expected a list"),
-            (r#"{"vulnerabilities": ["x"]}"#, "vulnerabilities", "/vulnerabilities/0: invalid type: string \"x\", expected a vulnerability"),
-            (r#"{"vulnerabilities": [{}]}"#, "vulnerabilities", "/vulnerabilities/0: has neither a name nor anything else"),
-            (r#"{"vulnerabilities": [{"name": "x", "name": "y"}]}"#, "vulnerabilities", "/vulnerabilities/0: duplicate field `name`"),
-            (r#"{"vulnerabilities": [{"name": "x", "location": {"start_line": "7"}}]}"#, "vulnerabilities", "/vulnerabilities/0: invalid type: string \"7\""),
-            (r#"{"vulnerabilities": [], "scan": 5}"#, "scan", "/scan: invalid type: integer `5`, expected an object"),
-        ] {
-            let message = fault(body).await;
-            let told = message[attribute][0].as_str();
-            assert!(told.is_some_and(|text| text.starts_with(begins) && text.contains(" at line 1 column ")), "{body}: {message}");
-        }
-        let deep = format!("{{\"x\": {}", "[".repeat(100));
-        assert_eq!(fault(&deep).await, "the body nests deeper than 100 levels");
-        let long = format!("{{\"x\": \"{}\"}}", "y".repeat(4 << 20));
-        assert_eq!(fault(&long).await, "a text in the body has more than 4 MiB");
-        assert_eq!(all(&root, &place).await, Vec::<Value>::new());
+async fn what_is_wrong_is_told_with_its_place(server: TestServer) {
+    let root = server.root();
+    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let path = format!("{place}/vulnerability_reports");
+    let fault = async |body: &str| raw(&root, &path, body.into()).await.expect(400).json()["message"].clone();
+    for (body, begins) in [
+        ("{", "the body is no valid JSON: EOF while parsing an object at line 1 column 1"),
+        ("", "the body is no valid JSON: EOF while parsing a value"),
+        ("{} {}", "the body is no valid JSON: trailing characters at line 1 column 4"),
+        ("{\"version\": tru}", "the body is no valid JSON: expected ident"),
+        ("{\"version\": 1e999}", "the body is no valid JSON: number out of range"),
+        ("{\"version\": \"\\ud800\"}", "the body is no valid JSON: "),
+        ("{\"version\": \"\n\"}", "the body is no valid JSON: control character"),
+    ] {
+        let message = fault(body).await;
+        assert!(message.as_str().is_some_and(|text| text.starts_with(begins)), "{body}: {message}");
     }
-
-    async fn documents_that_are_nearly_right_are_taken_or_refused(server) {
-        let root = server.root();
-        let path = format!("/projects/{}/vulnerability_reports", project(&root, "work", json!({})).await);
-        let mut random = StdRng::seed_from_u64(0x05A1_21F0);
-        let sound = [sound(), security(&["a", "b"])];
-        for document in &sound {
-            raw(&root, &path, document.to_string().into_bytes()).await.expect(201);
-        }
-        let (mut taken, mut refused) = (0, 0);
-        for number in 0..MUTANTS {
-            let text = mutant(&sound[usize::from(number % 3 == 0)], &mut random);
-            let shown = String::from_utf8_lossy(&text).chars().take(3_000).collect::<String>();
-            let answer = raw(&root, &path, text).await;
-            match answer.status {
-                201 => taken += 1,
-                400 => {
-                    assert!(answer.body.len() < 2_000, "{shown}: {}", answer.text());
-                    refused += 1;
-                }
-                other => panic!("{other}: {shown}"),
-            }
-        }
-        assert!(taken > 20 && refused > 20, "{taken} were taken and {refused} refused");
+    let neither =
+        json!({"base": ["is neither SARIF, which has `runs`, nor a security report, which has `vulnerabilities`"]});
+    assert_eq!(fault("{}").await, neither);
+    assert_eq!(fault(r#"{"version": "2.1.0", "results": []}"#).await, neither);
+    for version in [r#""version": "2.0.0","#, r#""version": 2.1,"#, ""] {
+        let body = format!(r#"{{{version} "runs": []}}"#);
+        assert_eq!(fault(&body).await, json!({"version": ["/version: must be \"2.1.0\""]}));
     }
-
-    async fn larger_bodies_are_refused_and_those_of_whoever_may_not_send_are_not_read(server) {
-        let root = server.root();
-        let work = project(&root, "work", json!({})).await;
-        let path = format!("/projects/{work}/vulnerability_reports");
-        let wire = async |token: &str, rest: &str| {
-            let mut wire = Wire::connect(&server.base).await;
-            let head = format!(
-                "POST /api/v4{path} HTTP/1.1\r\nHost: h\r\nPrivate-Token: {token}\r\nContent-Type: application/json\r\n{rest}"
-            );
-            wire.send(head).await;
-            wire.answer().await.status
-        };
-        assert_eq!(wire(ROOT_TOKEN, "Content-Length: 52428801\r\n\r\n").await, 413);
-        // Nothing of the body comes, so nobody can have waited for it.
-        let stranger = server.person("stranger").await;
-        assert_eq!(wire(&stranger.token, "Content-Length: 1000\r\n\r\n").await, 404);
-        assert_eq!(wire("unknown", "Content-Length: 1000\r\n\r\n").await, 401);
-        // Larger by one byte, without saying so before.
-        let mut body = br#"{"vulnerabilities": []}"#.to_vec();
-        body.resize(52_428_801, b' ');
-        let pieces: Vec<std::io::Result<Vec<u8>>> = body.chunks(1 << 20).map(|piece| Ok(piece.to_vec())).collect();
-        let streamed = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
-        let request = root.request(Method::POST, &path).header("Content-Type", "application/json").body(streamed);
-        root.send(request).await.expect(413);
-        let left = std::fs::read_dir(server.data().join("tmp")).expect("a folder").count();
-        assert_eq!(left, 0);
+    for (body, attribute, begins) in [
+        ("[]", "base", "/: invalid type: sequence, expected an object"),
+        ("5", "base", "/: invalid type: integer `5`, expected an object"),
+        (r#"{"runs": 5}"#, "runs", "/runs: invalid type: integer `5`, expected a list"),
+        (r#"{"runs": [[]]}"#, "runs", "/runs/0: invalid type: sequence, expected an object"),
+        (r#"{"runs": [], "runs": []}"#, "base", "/: the key `runs` stands twice"),
+        (
+            r#"{"version": "2.1.0", "runs": [{"tool": []}]}"#,
+            "runs",
+            "/runs/0/tool: invalid type: sequence, expected an object",
+        ),
+        (
+            r#"{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": 5}}}]}"#,
+            "runs",
+            "/runs/0/tool/driver/name: invalid type: integer `5`, expected a text",
+        ),
+        (
+            r#"{"version": "2.1.0", "runs": [{"tool": {"driver": {"name": "x", "rules": [{}, {"id": {}}]}}}]}"#,
+            "runs",
+            "/runs/0/tool/driver/rules/1: invalid type: map, expected a text",
+        ),
+        (
+            r#"{"version": "2.1.0", "runs": [{}, {"results": {}}]}"#,
+            "runs",
+            "/runs/1/results: invalid type: map, expected a list",
+        ),
+        (
+            r#"{"version": "2.1.0", "runs": [{"results": [{"message": {"text": "m"}}, {"message": "m"}]}]}"#,
+            "runs",
+            "/runs/0/results/1: invalid type: string \"m\", expected a message",
+        ),
+        (
+            r#"{"version": "2.1.0", "runs": [{"results": [{"message": {"text": "m"}, "ruleId": 5}]}]}"#,
+            "runs",
+            "/runs/0/results/0: invalid type: integer `5`, expected a text",
+        ),
+        (
+            r#"{"version": "2.1.0", "runs": [{"results": [{}]}]}"#,
+            "runs",
+            "/runs/0/results/0: has neither a message nor a rule",
+        ),
+        (r#"{"vulnerabilities": {}}"#, "vulnerabilities", "/vulnerabilities: invalid type: map, expected a list"),
+        (
+            r#"{"vulnerabilities": ["x"]}"#,
+            "vulnerabilities",
+            "/vulnerabilities/0: invalid type: string \"x\", expected a vulnerability",
+        ),
+        (r#"{"vulnerabilities": [{}]}"#, "vulnerabilities", "/vulnerabilities/0: has neither a name nor anything else"),
+        (
+            r#"{"vulnerabilities": [{"name": "x", "name": "y"}]}"#,
+            "vulnerabilities",
+            "/vulnerabilities/0: duplicate field `name`",
+        ),
+        (
+            r#"{"vulnerabilities": [{"name": "x", "location": {"start_line": "7"}}]}"#,
+            "vulnerabilities",
+            "/vulnerabilities/0: invalid type: string \"7\"",
+        ),
+        (r#"{"vulnerabilities": [], "scan": 5}"#, "scan", "/scan: invalid type: integer `5`, expected an object"),
+    ] {
+        let message = fault(body).await;
+        let told = message[attribute][0].as_str();
+        assert!(
+            told.is_some_and(|text| text.starts_with(begins) && text.contains(" at line 1 column ")),
+            "{body}: {message}"
+        );
     }
+    let deep = format!("{{\"x\": {}", "[".repeat(100));
+    assert_eq!(fault(&deep).await, "the body nests deeper than 100 levels");
+    let long = format!("{{\"x\": \"{}\"}}", "y".repeat(4 << 20));
+    assert_eq!(fault(&long).await, "a text in the body has more than 4 MiB");
+    assert_eq!(all(&root, &place).await, Vec::<Value>::new());
 }
+
+async fn documents_that_are_nearly_right_are_taken_or_refused(server: TestServer) {
+    let root = server.root();
+    let path = format!("/projects/{}/vulnerability_reports", project(&root, "work", json!({})).await);
+    let mut random = StdRng::seed_from_u64(0x05A1_21F0);
+    let sound = [sound(), security(&["a", "b"])];
+    for document in &sound {
+        raw(&root, &path, document.to_string().into_bytes()).await.expect(201);
+    }
+    let (mut taken, mut refused) = (0, 0);
+    for number in 0..MUTANTS {
+        let text = mutant(&sound[usize::from(number % 3 == 0)], &mut random);
+        let shown = String::from_utf8_lossy(&text).chars().take(3_000).collect::<String>();
+        let answer = raw(&root, &path, text).await;
+        match answer.status {
+            201 => taken += 1,
+            400 => {
+                assert!(answer.body.len() < 2_000, "{shown}: {}", answer.text());
+                refused += 1;
+            }
+            other => panic!("{other}: {shown}"),
+        }
+    }
+    assert!(taken > 20 && refused > 20, "{taken} were taken and {refused} refused");
+}
+
+async fn larger_bodies_are_refused_and_those_of_whoever_may_not_send_are_not_read(server: TestServer) {
+    let root = server.root();
+    let work = project(&root, "work", json!({})).await;
+    let path = format!("/projects/{work}/vulnerability_reports");
+    let wire = async |token: &str, rest: &str| {
+        let mut wire = Wire::connect(&server.base).await;
+        let head = format!(
+            "POST /api/v4{path} HTTP/1.1\r\nHost: h\r\nPrivate-Token: {token}\r\nContent-Type: application/json\r\n{rest}"
+        );
+        wire.send(head).await;
+        wire.answer().await.status
+    };
+    assert_eq!(wire(ROOT_TOKEN, "Content-Length: 52428801\r\n\r\n").await, 413);
+    // Nothing of the body comes, so nobody can have waited for it.
+    let stranger = server.person("stranger").await;
+    assert_eq!(wire(&stranger.token, "Content-Length: 1000\r\n\r\n").await, 404);
+    assert_eq!(wire("unknown", "Content-Length: 1000\r\n\r\n").await, 401);
+    // Larger by one byte, without saying so before.
+    let mut body = br#"{"vulnerabilities": []}"#.to_vec();
+    body.resize(52_428_801, b' ');
+    let pieces: Vec<std::io::Result<Vec<u8>>> = body.chunks(1 << 20).map(|piece| Ok(piece.to_vec())).collect();
+    let streamed = reqwest::Body::wrap_stream(futures_util::stream::iter(pieces));
+    let request = root.request(Method::POST, &path).header("Content-Type", "application/json").body(streamed);
+    root.send(request).await.expect(413);
+    let left = std::fs::read_dir(server.data().join("tmp")).expect("a folder").count();
+    assert_eq!(left, 0);
+}
+
+on_every_database![
+    what_is_wrong_is_told_with_its_place,
+    documents_that_are_nearly_right_are_taken_or_refused,
+    larger_bodies_are_refused_and_those_of_whoever_may_not_send_are_not_read,
+];

@@ -38,15 +38,9 @@ fn document(results: usize, size: usize) -> String {
         )
         .expect("a text");
     }
-    let rules: Vec<Value> = (0..50)
-        .map(|number| json!({"id": format!("r{number}"), "name": format!("Rule {number}")}))
-        .collect();
-    write!(
-        text,
-        r#"], "tool": {{"driver": {{"name": "t", "rules": {}}}}}}}]}}"#,
-        json!(rules)
-    )
-    .expect("a text");
+    let rules: Vec<Value> =
+        (0..50).map(|number| json!({"id": format!("r{number}"), "name": format!("Rule {number}")})).collect();
+    write!(text, r#"], "tool": {{"driver": {{"name": "t", "rules": {}}}}}}}]}}"#, json!(rules)).expect("a text");
     text
 }
 
@@ -60,33 +54,21 @@ async fn send(client: &Client, place: &str, body: String) -> Value {
 async fn a_report_of_fifty_megabytes_takes_little_memory() {
     let site = Site::new(&Kind::Sqlite).await;
     // A server that was not built for speed has more time.
-    let server = site
-        .serve(&["--plan", "ultimate", "--request-timeout", "300"])
-        .await;
+    let server = site.serve(&["--plan", "ultimate", "--request-timeout", "300"]).await;
     let client = Client::new(&server.base, Some(TOKEN));
     let place = format!("/projects/{}", places::project(&client, "work", json!({})).await);
     // What a first, small exchange takes is not the question.
     send(&client, &place, document(1_000, 1_000_000)).await;
     let before = peak(&server);
     let whole = document(RESULTS, SIZE);
-    assert!(
-        whole.len() > 49_000_000 && whole.len() <= 52_428_800,
-        "{}",
-        whole.len()
-    );
+    assert!(whole.len() > 49_000_000 && whole.len() <= 52_428_800, "{}", whole.len());
     assert_eq!(
         send(&client, &place, whole).await,
         json!({"created": RESULTS - 1_000, "updated": 0, "unchanged": 1_000})
     );
     let after = peak(&server);
-    assert!(
-        after - before < MEMORY,
-        "the server took {before} kB before and {after} kB after"
-    );
-    let last = client
-        .get(&format!("{place}/vulnerabilities?per_page=1"))
-        .await
-        .expect(200);
+    assert!(after - before < MEMORY, "the server took {before} kB before and {after} kB after");
+    let last = client.get(&format!("{place}/vulnerabilities?per_page=1")).await.expect(200);
     assert_eq!(last.json()[0]["title"], "Rule 0");
     server.stop().await;
 }
@@ -101,17 +83,8 @@ async fn what_reports_say_does_not_come_into_the_log() {
     let told = json!({"name": "hushhush", "description": "hushhush", "location": {"file": "hushhush"}});
     send(&client, &place, json!({"vulnerabilities": [told]}).to_string()).await;
     let path = format!("{place}/vulnerability_reports");
-    client
-        .post(&path, json!({"vulnerabilities": [told, "hushhush"]}))
-        .await
-        .expect(400);
-    client
-        .post(
-            &path,
-            json!({"vulnerabilities": [told], "scan": {"type": ["hushhush"]}}),
-        )
-        .await
-        .expect(400);
+    client.post(&path, json!({"vulnerabilities": [told, "hushhush"]})).await.expect(400);
+    client.post(&path, json!({"vulnerabilities": [told], "scan": {"type": ["hushhush"]}})).await.expect(400);
     server.stop().await;
     let text = std::fs::read_to_string(&log).expect("a log");
     assert!(!text.is_empty() && !text.contains("hushhush"), "{text}");

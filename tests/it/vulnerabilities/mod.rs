@@ -26,9 +26,7 @@ pub fn security(names: &[&str]) -> Value {
 
 /// Sends a report to `/projects/:id`.
 pub async fn send(client: &Client, place: &str, report: &Value) -> Answer {
-    client
-        .post(&format!("{place}/vulnerability_reports"), report.clone())
-        .await
+    client.post(&format!("{place}/vulnerability_reports"), report.clone()).await
 }
 
 /// Sends a report that is taken, and gives how many vulnerabilities are new, changed and as they were.
@@ -41,10 +39,7 @@ pub async fn report(client: &Client, place: &str, report: &Value) -> [i64; 3] {
 pub async fn vulnerability(client: &Client, place: &str, name: &str) -> i64 {
     assert_eq!(report(client, place, &security(&[name])).await, [1, 0, 0]);
     let all = all(client, place).await;
-    id(all
-        .iter()
-        .find(|one| one["title"] == name)
-        .expect("the vulnerability"))
+    id(all.iter().find(|one| one["title"] == name).expect("the vulnerability"))
 }
 
 /// All vulnerabilities of `/projects/:id`.

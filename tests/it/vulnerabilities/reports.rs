@@ -6,192 +6,221 @@ use serde_json::{Value, json};
 
 use super::{all, report, security, send};
 use crate::support::places::{join, project};
-use crate::support::{Client, scenario};
+use crate::support::{Client, TestServer, on_every_database};
 
 /// The only vulnerability that a report of one brings.
 async fn only(client: &Client, place: &str, one: Value) -> Value {
     let before = all(client, place).await.len();
-    assert_eq!(
-        report(client, place, &json!({"vulnerabilities": [one]})).await,
-        [1, 0, 0]
-    );
+    assert_eq!(report(client, place, &json!({"vulnerabilities": [one]})).await, [1, 0, 0]);
     all(client, place).await.split_off(before).remove(0)
 }
 
-scenario! {
-    async fn what_is_reported_again_is_found_again_and_keeps_its_state(server) {
-        let root = server.root();
-        let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let ada = server.person("ada").await;
-        join(&root, &place, ada.id, 30).await;
-        assert_eq!(report(&root, &place, &security(&["a", "b", "c", "a"])).await, [3, 0, 0]);
-        assert_eq!(report(&ada.client, &place, &security(&["c", "a", "d"])).await, [1, 0, 2]);
-        let before = all(&root, &place).await;
-        assert_eq!(before.iter().map(|one| one["title"].as_str().expect("a title")).collect::<String>(), "abcd");
-        assert_eq!(before[3]["author_id"], ada.id);
-        root.post(&format!("/vulnerabilities/{}/dismiss", before[0]["id"]), json!({})).await.expect(201);
-        root.post(&format!("/vulnerabilities/{}/resolve", before[1]["id"]), json!({})).await.expect(201);
-        let decided = all(&root, &place).await;
-        let mut again = security(&["a", "b", "c", "e"]);
-        again["vulnerabilities"][0]["description"] = json!("Another text");
-        again["vulnerabilities"][1]["severity"] = json!("low");
-        again["vulnerabilities"][2]["confidence"] = json!("confirmed");
-        assert_eq!(report(&ada.client, &place, &again).await, [1, 3, 0]);
-        assert_eq!(report(&root, &place, &again).await, [0, 0, 4]);
-        let after = all(&root, &place).await;
-        let mut expected = decided.clone();
-        for (index, attribute, value) in
-            [(0, "description", "Another text"), (1, "severity", "low"), (2, "confidence", "confirmed")]
-        {
-            expected[index][attribute] = json!(value);
-            expected[index]["updated_by_id"] = json!(ada.id);
-            expected[index]["updated_at"] = after[index]["updated_at"].clone();
-            assert_ne!(after[index]["updated_at"], decided[index]["updated_at"]);
-        }
-        // Only the texts are what is edited.
-        expected[0]["last_edited_by_id"] = json!(ada.id);
-        expected[0]["last_edited_at"] = after[0]["last_edited_at"].clone();
-        assert!(after[0]["last_edited_at"].is_string());
-        assert_eq!(after[..4], expected[..]);
-        again["vulnerabilities"][0]["severity"] = json!("critical");
-        again["vulnerabilities"][0]["name"] = json!("a");
-        assert_eq!(report(&root, &place, &again).await, [0, 1, 3]);
-        let last = all(&root, &place).await.remove(0);
-        assert_eq!((&last["last_edited_by_id"], &last["last_edited_at"]), (&json!(ada.id), &after[0]["last_edited_at"]));
-        assert_eq!((&last["state"], &last["severity"]), (&json!("closed"), &json!("critical")));
-        // Another project has its own.
-        let elsewhere = format!("/projects/{}", project(&root, "other", json!({})).await);
-        assert_eq!(report(&root, &elsewhere, &again).await, [4, 0, 0]);
-        assert_eq!(report(&root, &place, &json!({"vulnerabilities": []})).await, [0, 0, 0]);
-        assert_eq!(report(&root, &place, &json!({"vulnerabilities": null})).await, [0, 0, 0]);
+async fn what_is_reported_again_is_found_again_and_keeps_its_state(server: TestServer) {
+    let root = server.root();
+    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let ada = server.person("ada").await;
+    join(&root, &place, ada.id, 30).await;
+    assert_eq!(report(&root, &place, &security(&["a", "b", "c", "a"])).await, [3, 0, 0]);
+    assert_eq!(report(&ada.client, &place, &security(&["c", "a", "d"])).await, [1, 0, 2]);
+    let before = all(&root, &place).await;
+    assert_eq!(before.iter().map(|one| one["title"].as_str().expect("a title")).collect::<String>(), "abcd");
+    assert_eq!(before[3]["author_id"], ada.id);
+    root.post(&format!("/vulnerabilities/{}/dismiss", before[0]["id"]), json!({})).await.expect(201);
+    root.post(&format!("/vulnerabilities/{}/resolve", before[1]["id"]), json!({})).await.expect(201);
+    let decided = all(&root, &place).await;
+    let mut again = security(&["a", "b", "c", "e"]);
+    again["vulnerabilities"][0]["description"] = json!("Another text");
+    again["vulnerabilities"][1]["severity"] = json!("low");
+    again["vulnerabilities"][2]["confidence"] = json!("confirmed");
+    assert_eq!(report(&ada.client, &place, &again).await, [1, 3, 0]);
+    assert_eq!(report(&root, &place, &again).await, [0, 0, 4]);
+    let after = all(&root, &place).await;
+    let mut expected = decided.clone();
+    for (index, attribute, value) in
+        [(0, "description", "Another text"), (1, "severity", "low"), (2, "confidence", "confirmed")]
+    {
+        expected[index][attribute] = json!(value);
+        expected[index]["updated_by_id"] = json!(ada.id);
+        expected[index]["updated_at"] = after[index]["updated_at"].clone();
+        assert_ne!(after[index]["updated_at"], decided[index]["updated_at"]);
     }
+    // Only the texts are what is edited.
+    expected[0]["last_edited_by_id"] = json!(ada.id);
+    expected[0]["last_edited_at"] = after[0]["last_edited_at"].clone();
+    assert!(after[0]["last_edited_at"].is_string());
+    assert_eq!(after[..4], expected[..]);
+    again["vulnerabilities"][0]["severity"] = json!("critical");
+    again["vulnerabilities"][0]["name"] = json!("a");
+    assert_eq!(report(&root, &place, &again).await, [0, 1, 3]);
+    let last = all(&root, &place).await.remove(0);
+    assert_eq!((&last["last_edited_by_id"], &last["last_edited_at"]), (&json!(ada.id), &after[0]["last_edited_at"]));
+    assert_eq!((&last["state"], &last["severity"]), (&json!("closed"), &json!("critical")));
+    // Another project has its own.
+    let elsewhere = format!("/projects/{}", project(&root, "other", json!({})).await);
+    assert_eq!(report(&root, &elsewhere, &again).await, [4, 0, 0]);
+    assert_eq!(report(&root, &place, &json!({"vulnerabilities": []})).await, [0, 0, 0]);
+    assert_eq!(report(&root, &place, &json!({"vulnerabilities": null})).await, [0, 0, 0]);
+}
 
-    async fn every_attribute_is_read_as_it_is_meant(server) {
-        let root = server.root();
-        let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let one = only(&root, &place, json!({
-            "id": "1", "category": "dependency_scanning", "name": "  Prototype\u{0} pollution\nin lodash ", "message": "m",
-            "description": "Long.\nLonger.", "severity": "CRITICAL", "confidence": "Experimental", "solution": "Upgrade it.",
-            "cve": "x", "scanner": {"id": "s", "name": "S"}, "links": [{"url": "https://h.example.com"}],
-            "identifiers": [{"type": "cve", "name": "CVE-1", "value": "CVE-1", "url": "https://h.example.com"}],
-            "location": {"file": "package.json", "dependency": {"package": {"name": "lodash"}, "version": "1.2.3"}},
-        })).await;
-        assert_eq!(
-            [&one["title"], &one["description"], &one["severity"], &one["confidence"], &one["report_type"]],
-            ["Prototype pollution", "Long.\nLonger.\n\nSolution: Upgrade it.", "critical", "experimental", "dependency_scanning"]
-        );
-        let one = only(&root, &place, json!({"message": "Only a message"})).await;
-        assert_eq!(
-            [&one["title"], &one["description"], &one["severity"], &one["confidence"], &one["report_type"]],
-            ["Only a message", "Only a message", "unknown", "unknown", "generic"]
-        );
-        let one = only(&root, &place, json!({"identifiers": [{"name": "CVE-2"}], "severity": "terrible", "confidence": "so so"})).await;
-        assert_eq!((&one["title"], &one["description"]), (&json!("CVE-2"), &json!(null)));
-        assert_eq!((&one["severity"], &one["confidence"]), (&json!("unknown"), &json!("unknown")));
-        let one = only(&root, &place, json!({"name": "ä".repeat(300), "description": "ö".repeat(100_001)})).await;
-        assert_eq!((&one["title"], &one["description"]), (&json!("ä".repeat(255)), &json!("ö".repeat(100_000))));
-        for kind in [
-            "sast", "dependency_scanning", "container_scanning", "dast", "secret_detection", "coverage_fuzzing",
-            "api_fuzzing", "cluster_image_scanning", "generic",
-        ] {
-            let mut of_kind = security(&["kind"]);
-            of_kind["scan"]["type"] = json!(kind);
-            assert_eq!(report(&root, &place, &of_kind).await, [1, 0, 0], "{kind}");
-        }
-        for (word, shown) in [("Info", "info"), ("Low", "low"), ("Medium", "medium"), ("High", "high"), ("Undefined", "unknown")] {
-            assert_eq!(only(&root, &place, json!({"name": word, "severity": word})).await["severity"], shown);
-        }
-        for (word, shown) in [("Ignore", "ignore"), ("Low", "low"), ("High", "high"), ("Confirmed", "confirmed")] {
-            let named = format!("sure {word}");
-            assert_eq!(only(&root, &place, json!({"name": named, "confidence": word})).await["confidence"], shown);
-        }
+async fn every_attribute_is_read_as_it_is_meant(server: TestServer) {
+    let root = server.root();
+    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let one = only(&root, &place, json!({
+        "id": "1", "category": "dependency_scanning", "name": "  Prototype\u{0} pollution\nin lodash ", "message": "m",
+        "description": "Long.\nLonger.", "severity": "CRITICAL", "confidence": "Experimental", "solution": "Upgrade it.",
+        "cve": "x", "scanner": {"id": "s", "name": "S"}, "links": [{"url": "https://h.example.com"}],
+        "identifiers": [{"type": "cve", "name": "CVE-1", "value": "CVE-1", "url": "https://h.example.com"}],
+        "location": {"file": "package.json", "dependency": {"package": {"name": "lodash"}, "version": "1.2.3"}},
+    })).await;
+    assert_eq!(
+        [&one["title"], &one["description"], &one["severity"], &one["confidence"], &one["report_type"]],
+        [
+            "Prototype pollution",
+            "Long.\nLonger.\n\nSolution: Upgrade it.",
+            "critical",
+            "experimental",
+            "dependency_scanning"
+        ]
+    );
+    let one = only(&root, &place, json!({"message": "Only a message"})).await;
+    assert_eq!(
+        [&one["title"], &one["description"], &one["severity"], &one["confidence"], &one["report_type"]],
+        ["Only a message", "Only a message", "unknown", "unknown", "generic"]
+    );
+    let one =
+        only(&root, &place, json!({"identifiers": [{"name": "CVE-2"}], "severity": "terrible", "confidence": "so so"}))
+            .await;
+    assert_eq!((&one["title"], &one["description"]), (&json!("CVE-2"), &json!(null)));
+    assert_eq!((&one["severity"], &one["confidence"]), (&json!("unknown"), &json!("unknown")));
+    let one = only(&root, &place, json!({"name": "ä".repeat(300), "description": "ö".repeat(100_001)})).await;
+    assert_eq!((&one["title"], &one["description"]), (&json!("ä".repeat(255)), &json!("ö".repeat(100_000))));
+    for kind in [
+        "sast",
+        "dependency_scanning",
+        "container_scanning",
+        "dast",
+        "secret_detection",
+        "coverage_fuzzing",
+        "api_fuzzing",
+        "cluster_image_scanning",
+        "generic",
+    ] {
+        let mut of_kind = security(&["kind"]);
+        of_kind["scan"]["type"] = json!(kind);
+        assert_eq!(report(&root, &place, &of_kind).await, [1, 0, 0], "{kind}");
     }
-
-    async fn what_and_where_it_is_tell_one_from_another(server) {
-        let root = server.root();
-        let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let plain = json!({
-            "category": "sast", "name": "n", "identifiers": [{"type": "t", "name": "i", "value": "v"}],
-            "location": {"file": "f", "start_line": 1, "end_line": 2, "class": "c", "method": "m"},
-        });
-        let send = async |change: Value| {
-            let mut one = plain.clone();
-            one.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
-            report(&root, &place, &json!({"vulnerabilities": [one]})).await
-        };
-        assert_eq!(send(json!({})).await, [1, 0, 0]);
-        // These are another.
-        assert_eq!(send(json!({"category": "dast"})).await, [1, 0, 0]);
-        assert_eq!(send(json!({"identifiers": [{"type": "t", "name": "i", "value": "w"}]})).await, [1, 0, 0]);
-        assert_eq!(send(json!({"identifiers": [{"type": "u", "name": "i", "value": "v"}]})).await, [1, 0, 0]);
-        assert_eq!(send(json!({"location": {"file": "f", "start_line": 3, "end_line": 2, "class": "c", "method": "m"}})).await, [1, 0, 0]);
-        assert_eq!(send(json!({"location": {"image": "f"}})).await, [1, 0, 0]);
-        assert_eq!(send(json!({"location": null})).await, [1, 0, 0]);
-        // These are the same.
-        assert_eq!(send(json!({"name": "other"})).await, [0, 1, 0]);
-        assert_eq!(send(json!({"name": "other", "id": "7", "cve": "x", "scanner": {"id": "z"}})).await, [0, 0, 1]);
-        let second = json!({"type": "x", "name": "x", "value": "x"});
-        let both = json!({"name": "other", "identifiers": [plain["identifiers"][0], second]});
-        assert_eq!(send(both).await, [0, 0, 1]);
-        // Without an identifier an older name counts, then the id, then the title.
-        let bare = async |one: Value| report(&root, &place, &json!({"vulnerabilities": [one]})).await;
-        assert_eq!(bare(json!({"name": "n", "cve": "c", "id": "1"})).await, [1, 0, 0]);
-        assert_eq!(bare(json!({"name": "n", "cve": "c", "id": "2"})).await, [0, 0, 1]);
-        assert_eq!(bare(json!({"name": "n", "id": "2"})).await, [1, 0, 0]);
-        assert_eq!(bare(json!({"name": "n"})).await, [1, 0, 0]);
-        assert_eq!(bare(json!({"name": "n", "identifiers": []})).await, [0, 0, 1]);
+    for (word, shown) in
+        [("Info", "info"), ("Low", "low"), ("Medium", "medium"), ("High", "high"), ("Undefined", "unknown")]
+    {
+        assert_eq!(only(&root, &place, json!({"name": word, "severity": word})).await["severity"], shown);
     }
-
-    async fn reports_that_come_at_once_bring_each_vulnerability_once(server) {
-        let root = server.root();
-        let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let whole = security(&names);
-        let outcomes = join_all((0..4).map(|_| report(&root, &place, &whole))).await;
-        let sum = |index: usize| outcomes.iter().map(|outcome| outcome[index]).sum::<i64>();
-        assert_eq!([sum(0), sum(1), sum(2)], [1_200, 0, 3_600]);
-        let total = root.get(&format!("{place}/vulnerabilities")).await.expect(200);
-        assert_eq!(total.header("x-total"), "1200");
-    }
-
-    async fn a_report_is_taken_as_a_whole_or_not_at_all(server) {
-        let root = server.root();
-        let place = format!("/projects/{}", project(&root, "work", json!({})).await);
-        let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        let mut broken = security(&names);
-        broken["vulnerabilities"][1_199]["location"] = json!("nowhere");
-        let fault = send(&root, &place, &broken).await.expect(400).json();
-        let text = fault["message"]["vulnerabilities"][0].as_str().expect("a text").to_owned();
-        assert!(text.starts_with("/vulnerabilities/1199: invalid type: string \"nowhere\", expected a location at line 1"), "{text}");
-        assert_eq!(all(&root, &place).await, Vec::<Value>::new());
-        // The disk keeps nothing of what was sent.
-        let left: Vec<_> = std::fs::read_dir(server.data().join("tmp")).expect("a folder").collect();
-        assert_eq!(left.len(), 0);
-    }
-
-    async fn the_body_is_json_of_whatever_name(server) {
-        let root = server.root();
-        let path = format!("/projects/{}/vulnerability_reports", project(&root, "work", json!({})).await);
-        let sent = async |kind: Option<&str>, body: String| {
-            let mut request = root.request(Method::POST, &path).body(body);
-            if let Some(kind) = kind {
-                request = request.header("Content-Type", kind);
-            }
-            root.send(request).await
-        };
-        let whole = security(&["a"]).to_string();
-        for kind in [None, Some("application/json; charset=utf-8"), Some("application/sarif+json"), Some("Application/JSON")] {
-            sent(kind, whole.clone()).await.expect(201);
-        }
-        for kind in ["application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "text/plain"] {
-            let answer = sent(Some(kind), whole.clone()).await.expect(400);
-            assert_eq!(answer.message(), "the Content-Type must be application/json");
-        }
-        let empty = sent(Some("application/json"), String::new()).await.expect(400);
-        assert!(empty.message().starts_with("the body is no valid JSON: EOF"), "{}", empty.message());
-        // Nothing of it can stand elsewhere.
-        root.post(&format!("{path}?vulnerabilities=x"), json!({})).await.expect(400);
+    for (word, shown) in [("Ignore", "ignore"), ("Low", "low"), ("High", "high"), ("Confirmed", "confirmed")] {
+        let named = format!("sure {word}");
+        assert_eq!(only(&root, &place, json!({"name": named, "confidence": word})).await["confidence"], shown);
     }
 }
+
+async fn what_and_where_it_is_tell_one_from_another(server: TestServer) {
+    let root = server.root();
+    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let plain = json!({
+        "category": "sast", "name": "n", "identifiers": [{"type": "t", "name": "i", "value": "v"}],
+        "location": {"file": "f", "start_line": 1, "end_line": 2, "class": "c", "method": "m"},
+    });
+    let send = async |change: Value| {
+        let mut one = plain.clone();
+        one.as_object_mut().expect("an object").extend(change.as_object().expect("an object").clone());
+        report(&root, &place, &json!({"vulnerabilities": [one]})).await
+    };
+    assert_eq!(send(json!({})).await, [1, 0, 0]);
+    // These are another.
+    assert_eq!(send(json!({"category": "dast"})).await, [1, 0, 0]);
+    assert_eq!(send(json!({"identifiers": [{"type": "t", "name": "i", "value": "w"}]})).await, [1, 0, 0]);
+    assert_eq!(send(json!({"identifiers": [{"type": "u", "name": "i", "value": "v"}]})).await, [1, 0, 0]);
+    assert_eq!(
+        send(json!({"location": {"file": "f", "start_line": 3, "end_line": 2, "class": "c", "method": "m"}})).await,
+        [1, 0, 0]
+    );
+    assert_eq!(send(json!({"location": {"image": "f"}})).await, [1, 0, 0]);
+    assert_eq!(send(json!({"location": null})).await, [1, 0, 0]);
+    // These are the same.
+    assert_eq!(send(json!({"name": "other"})).await, [0, 1, 0]);
+    assert_eq!(send(json!({"name": "other", "id": "7", "cve": "x", "scanner": {"id": "z"}})).await, [0, 0, 1]);
+    let second = json!({"type": "x", "name": "x", "value": "x"});
+    let both = json!({"name": "other", "identifiers": [plain["identifiers"][0], second]});
+    assert_eq!(send(both).await, [0, 0, 1]);
+    // Without an identifier an older name counts, then the id, then the title.
+    let bare = async |one: Value| report(&root, &place, &json!({"vulnerabilities": [one]})).await;
+    assert_eq!(bare(json!({"name": "n", "cve": "c", "id": "1"})).await, [1, 0, 0]);
+    assert_eq!(bare(json!({"name": "n", "cve": "c", "id": "2"})).await, [0, 0, 1]);
+    assert_eq!(bare(json!({"name": "n", "id": "2"})).await, [1, 0, 0]);
+    assert_eq!(bare(json!({"name": "n"})).await, [1, 0, 0]);
+    assert_eq!(bare(json!({"name": "n", "identifiers": []})).await, [0, 0, 1]);
+}
+
+async fn reports_that_come_at_once_bring_each_vulnerability_once(server: TestServer) {
+    let root = server.root();
+    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let whole = security(&names);
+    let outcomes = join_all((0..4).map(|_| report(&root, &place, &whole))).await;
+    let sum = |index: usize| outcomes.iter().map(|outcome| outcome[index]).sum::<i64>();
+    assert_eq!([sum(0), sum(1), sum(2)], [1_200, 0, 3_600]);
+    let total = root.get(&format!("{place}/vulnerabilities")).await.expect(200);
+    assert_eq!(total.header("x-total"), "1200");
+}
+
+async fn a_report_is_taken_as_a_whole_or_not_at_all(server: TestServer) {
+    let root = server.root();
+    let place = format!("/projects/{}", project(&root, "work", json!({})).await);
+    let names: Vec<String> = (0..1_200).map(|number| format!("n{number}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut broken = security(&names);
+    broken["vulnerabilities"][1_199]["location"] = json!("nowhere");
+    let fault = send(&root, &place, &broken).await.expect(400).json();
+    let text = fault["message"]["vulnerabilities"][0].as_str().expect("a text").to_owned();
+    assert!(
+        text.starts_with("/vulnerabilities/1199: invalid type: string \"nowhere\", expected a location at line 1"),
+        "{text}"
+    );
+    assert_eq!(all(&root, &place).await, Vec::<Value>::new());
+    // The disk keeps nothing of what was sent.
+    let left: Vec<_> = std::fs::read_dir(server.data().join("tmp")).expect("a folder").collect();
+    assert_eq!(left.len(), 0);
+}
+
+async fn the_body_is_json_of_whatever_name(server: TestServer) {
+    let root = server.root();
+    let path = format!("/projects/{}/vulnerability_reports", project(&root, "work", json!({})).await);
+    let sent = async |kind: Option<&str>, body: String| {
+        let mut request = root.request(Method::POST, &path).body(body);
+        if let Some(kind) = kind {
+            request = request.header("Content-Type", kind);
+        }
+        root.send(request).await
+    };
+    let whole = security(&["a"]).to_string();
+    for kind in
+        [None, Some("application/json; charset=utf-8"), Some("application/sarif+json"), Some("Application/JSON")]
+    {
+        sent(kind, whole.clone()).await.expect(201);
+    }
+    for kind in ["application/x-www-form-urlencoded", "multipart/form-data; boundary=b", "text/plain"] {
+        let answer = sent(Some(kind), whole.clone()).await.expect(400);
+        assert_eq!(answer.message(), "the Content-Type must be application/json");
+    }
+    let empty = sent(Some("application/json"), String::new()).await.expect(400);
+    assert!(empty.message().starts_with("the body is no valid JSON: EOF"), "{}", empty.message());
+    // Nothing of it can stand elsewhere.
+    root.post(&format!("{path}?vulnerabilities=x"), json!({})).await.expect(400);
+}
+
+on_every_database![
+    what_is_reported_again_is_found_again_and_keeps_its_state,
+    every_attribute_is_read_as_it_is_meant,
+    what_and_where_it_is_tell_one_from_another,
+    reports_that_come_at_once_bring_each_vulnerability_once,
+    a_report_is_taken_as_a_whole_or_not_at_all,
+    the_body_is_json_of_whatever_name,
+];

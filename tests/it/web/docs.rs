@@ -3,47 +3,51 @@
 use holdfast::api::{DOCUMENT_JSON, DOCUMENT_YAML};
 use reqwest::Method;
 
-use crate::support::scenario;
+use crate::support::{TestServer, on_every_database};
 
-scenario! {
-    async fn the_document_is_published_as_it_is_committed(server) {
-        let anyone = server.anonymous();
-        let json = anyone.get("//api/v4/openapi.json").await.expect(200);
-        assert_eq!(json.text(), DOCUMENT_JSON);
-        assert_eq!(json.header("content-type"), "application/json");
-        let yaml = anyone.get("//api/v4/openapi.yaml").await.expect(200);
-        assert_eq!(yaml.text(), DOCUMENT_YAML);
-        let known = anyone.clone().header("If-None-Match", json.header("etag"));
-        let again = known.get("//api/v4/openapi.json").await.expect(304);
-        assert!(again.body.is_empty());
-    }
-
-    async fn the_page_stands_at_its_slash_and_loads_only_its_own_files(server) {
-        let anyone = server.anonymous();
-        let page = anyone.get("//docs/").await.expect(200);
-        assert!(page.header("content-type").starts_with("text/html"));
-        assert!(page.header("content-security-policy").starts_with("default-src 'none'"));
-        let text = page.text();
-        assert!(!text.contains("http://") && !text.contains("https://"), "{text}");
-        for quoted in text.split('"').filter(|part| part.starts_with("./")) {
-            let file = anyone.get(&format!("//docs/{}", &quoted[2..])).await.expect(200);
-            assert!(!file.body.is_empty(), "{quoted}");
-        }
-        // Redirects are followed, so the page without its slash is the same page.
-        assert_eq!(anyone.get("//docs").await.expect(200).text(), text);
-        assert_eq!(anyone.get("//docs/nothing.js").await.status, 404);
-    }
-
-    async fn texts_are_compressed_for_those_who_ask(server) {
-        let client = server.anonymous();
-        let asked = client.request(Method::GET, "//api/v4/openapi.json").header("Accept-Encoding", "br, gzip;q=0.5");
-        let answer = client.send(asked).await;
-        assert_eq!(answer.header("content-encoding"), "gzip");
-        assert!(answer.body.len() * 4 < DOCUMENT_JSON.len(), "{} bytes", answer.body.len());
-        let mut unpacked = String::new();
-        std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&answer.body[..]), &mut unpacked).expect("gzip");
-        assert_eq!(unpacked, DOCUMENT_JSON);
-        let refused = client.request(Method::GET, "//api/v4/openapi.json").header("Accept-Encoding", "gzip;q=0");
-        assert_eq!(client.send(refused).await.header("content-encoding"), "");
-    }
+async fn the_document_is_published_as_it_is_committed(server: TestServer) {
+    let anyone = server.anonymous();
+    let json = anyone.get("//api/v4/openapi.json").await.expect(200);
+    assert_eq!(json.text(), DOCUMENT_JSON);
+    assert_eq!(json.header("content-type"), "application/json");
+    let yaml = anyone.get("//api/v4/openapi.yaml").await.expect(200);
+    assert_eq!(yaml.text(), DOCUMENT_YAML);
+    let known = anyone.clone().header("If-None-Match", json.header("etag"));
+    let again = known.get("//api/v4/openapi.json").await.expect(304);
+    assert!(again.body.is_empty());
 }
+
+async fn the_page_stands_at_its_slash_and_loads_only_its_own_files(server: TestServer) {
+    let anyone = server.anonymous();
+    let page = anyone.get("//docs/").await.expect(200);
+    assert!(page.header("content-type").starts_with("text/html"));
+    assert!(page.header("content-security-policy").starts_with("default-src 'none'"));
+    let text = page.text();
+    assert!(!text.contains("http://") && !text.contains("https://"), "{text}");
+    for quoted in text.split('"').filter(|part| part.starts_with("./")) {
+        let file = anyone.get(&format!("//docs/{}", &quoted[2..])).await.expect(200);
+        assert!(!file.body.is_empty(), "{quoted}");
+    }
+    // Redirects are followed, so the page without its slash is the same page.
+    assert_eq!(anyone.get("//docs").await.expect(200).text(), text);
+    assert_eq!(anyone.get("//docs/nothing.js").await.status, 404);
+}
+
+async fn texts_are_compressed_for_those_who_ask(server: TestServer) {
+    let client = server.anonymous();
+    let asked = client.request(Method::GET, "//api/v4/openapi.json").header("Accept-Encoding", "br, gzip;q=0.5");
+    let answer = client.send(asked).await;
+    assert_eq!(answer.header("content-encoding"), "gzip");
+    assert!(answer.body.len() * 4 < DOCUMENT_JSON.len(), "{} bytes", answer.body.len());
+    let mut unpacked = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(&answer.body[..]), &mut unpacked).expect("gzip");
+    assert_eq!(unpacked, DOCUMENT_JSON);
+    let refused = client.request(Method::GET, "//api/v4/openapi.json").header("Accept-Encoding", "gzip;q=0");
+    assert_eq!(client.send(refused).await.header("content-encoding"), "");
+}
+
+on_every_database![
+    the_document_is_published_as_it_is_committed,
+    the_page_stands_at_its_slash_and_loads_only_its_own_files,
+    texts_are_compressed_for_those_who_ask,
+];

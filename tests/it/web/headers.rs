@@ -3,49 +3,40 @@
 use holdfast::config::Options;
 use serde_json::json;
 
-use crate::support::{Kind, TestServer, scenario};
+use crate::support::{Kind, TestServer, on_every_database};
 
-scenario! {
-    async fn every_answer_carries_the_safe_headers_and_an_id(server) {
-        for path in ["/version", "/nothing", "//docs/", "//-/liveness"] {
-            let answer = server.anonymous().get(path).await;
-            assert_eq!(answer.header("x-frame-options"), "SAMEORIGIN", "{path}");
-            assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
-            assert_eq!(answer.header("x-request-id").len(), 32, "{path}");
-        }
-    }
-
-    async fn metadata_headers_have_one_name_by_default(server) {
-        let answer = file(&server).await;
-        assert_eq!(answer.header("x-service-file-name"), "README.md");
-        assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("x-gitlab-")));
+async fn every_answer_carries_the_safe_headers_and_an_id(server: TestServer) {
+    for path in ["/version", "/nothing", "//docs/", "//-/liveness"] {
+        let answer = server.anonymous().get(path).await;
+        assert_eq!(answer.header("x-frame-options"), "SAMEORIGIN", "{path}");
+        assert_eq!(answer.header("x-content-type-options"), "nosniff", "{path}");
+        assert_eq!(answer.header("x-request-id").len(), 32, "{path}");
     }
 }
+
+async fn metadata_headers_have_one_name_by_default(server: TestServer) {
+    let answer = file(&server).await;
+    assert_eq!(answer.header("x-service-file-name"), "README.md");
+    assert!(!answer.headers.keys().any(|name| name.as_str().starts_with("x-gitlab-")));
+}
+
+on_every_database![every_answer_carries_the_safe_headers_and_an_id, metadata_headers_have_one_name_by_default,];
 
 async fn file(server: &TestServer) -> crate::support::Answer {
     let body = json!({ "name": "tour", "initialize_with_readme": true });
     let project = server.root().post("/projects", body).await.expect(201).json();
     let branch = project["default_branch"].as_str().expect("a branch").to_owned();
-    let path = format!(
-        "/projects/{}/repository/files/README.md?ref={branch}",
-        project["id"]
-    );
+    let path = format!("/projects/{}/repository/files/README.md?ref={branch}", project["id"]);
     server.root().head(&path).await.expect(200)
 }
 
 #[tokio::test]
 async fn the_compat_switch_repeats_metadata_headers() {
-    let options = Options {
-        compat: Some(true),
-        ..Options::default()
-    };
+    let options = Options { compat: Some(true), ..Options::default() };
     let server = TestServer::start_with(Kind::Sqlite, options).await;
     let answer = file(&server).await;
     assert_eq!(answer.header("x-service-blob-id").len(), 40);
-    assert_eq!(
-        answer.header("x-gitlab-blob-id"),
-        answer.header("x-service-blob-id")
-    );
+    assert_eq!(answer.header("x-gitlab-blob-id"), answer.header("x-service-blob-id"));
     assert_eq!(answer.header("x-gitlab-file-name"), "README.md");
     server.stop().await;
 }

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use place::{Place, attach, place};
 
 use crate::support::people::Person;
-use crate::support::{Answer, Client, TestServer, places, scenario};
+use crate::support::{Answer, Client, TestServer, on_every_database, places};
 use crate::{snippets, variables};
 
 /// A public key.
@@ -28,24 +28,14 @@ const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIC1lZHt8tfHU6emCnvkfhBBOC
 
 /// Reads of the caller's own things, of which most callers here have none, and of what a project has that the path does not
 /// name, which tests of its own try: that is 404.
-const OWN_THINGS: [&str; 4] = [
-    "get_own_email",
-    "get_own_key",
-    "get_vulnerability",
-    "download_group_export",
-];
+const OWN_THINGS: [&str; 4] = ["get_own_email", "get_own_key", "get_vulnerability", "download_group_export"];
 
 /// The id of nothing.
 const MISSING: i64 = 999_999_999;
 
 /// The roles, lowest first.
-const ROLES: [AccessLevel; 5] = [
-    AccessLevel::Guest,
-    AccessLevel::Reporter,
-    AccessLevel::Developer,
-    AccessLevel::Maintainer,
-    AccessLevel::Owner,
-];
+const ROLES: [AccessLevel; 5] =
+    [AccessLevel::Guest, AccessLevel::Reporter, AccessLevel::Developer, AccessLevel::Maintainer, AccessLevel::Owner];
 
 /// What a caller is to the thing that is named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -91,48 +81,13 @@ enum Expected {
 
 /// Where a service refuses what the contract's line admits, and why.
 const SERVICE_RULES: [(&str, Standing, Visibility, &str); 7] = [
-    (
-        "deactivate_user",
-        Standing::Admin,
-        Visibility::Private,
-        ACTIVE_USERS_STAY,
-    ),
-    (
-        "create_commit_comment",
-        Standing::Member(AccessLevel::Guest),
-        Visibility::Private,
-        READERS_COMMENT,
-    ),
-    (
-        "create_commit_comment",
-        Standing::Heir(AccessLevel::Guest),
-        Visibility::Private,
-        READERS_COMMENT,
-    ),
-    (
-        "create_commit_comment",
-        Standing::Invited(AccessLevel::Guest),
-        Visibility::Private,
-        READERS_COMMENT,
-    ),
-    (
-        "create_merge_request_todo",
-        Standing::Member(AccessLevel::Guest),
-        Visibility::Private,
-        READERS_REVIEW,
-    ),
-    (
-        "create_merge_request_todo",
-        Standing::Heir(AccessLevel::Guest),
-        Visibility::Private,
-        READERS_REVIEW,
-    ),
-    (
-        "create_merge_request_todo",
-        Standing::Invited(AccessLevel::Guest),
-        Visibility::Private,
-        READERS_REVIEW,
-    ),
+    ("deactivate_user", Standing::Admin, Visibility::Private, ACTIVE_USERS_STAY),
+    ("create_commit_comment", Standing::Member(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
+    ("create_commit_comment", Standing::Heir(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
+    ("create_commit_comment", Standing::Invited(AccessLevel::Guest), Visibility::Private, READERS_COMMENT),
+    ("create_merge_request_todo", Standing::Member(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("create_merge_request_todo", Standing::Heir(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
+    ("create_merge_request_todo", Standing::Invited(AccessLevel::Guest), Visibility::Private, READERS_REVIEW),
 ];
 
 /// Reads of what is on merge requests: in a private project these are not there for Guests, who may not read the code.
@@ -183,9 +138,7 @@ fn expected(operation: &Operation, standing: Standing, visibility: Visibility) -
         Standing::Member(role) | Standing::Heir(role) | Standing::Invited(role) => Some(role),
         Standing::WrongScope if on_place => Some(AccessLevel::Owner),
         Standing::Themself => Some(AccessLevel::Owner),
-        Standing::Nobody | Standing::Stranger | Standing::Expired | Standing::WrongScope | Standing::Job => {
-            None
-        }
+        Standing::Nobody | Standing::Stranger | Standing::Expired | Standing::WrongScope | Standing::Job => None,
     };
     let open = match visibility {
         Visibility::Public => true,
@@ -200,22 +153,13 @@ fn expected(operation: &Operation, standing: Standing, visibility: Visibility) -
         (_, Some(least)) => role >= Some(least),
         (_, None) => false,
     };
-    if enough || (access.anonymous && open) {
-        Expected::Admitted
-    } else {
-        Expected::Forbidden
-    }
+    if enough || (access.anonymous && open) { Expected::Admitted } else { Expected::Forbidden }
 }
 
 /// Who calls an operation: everybody outside, each role below the least one and the least one itself.
 fn callers(operation: &Operation) -> Vec<Standing> {
-    let mut standings = vec![
-        Standing::Nobody,
-        Standing::WrongScope,
-        Standing::Stranger,
-        Standing::Job,
-        Standing::Admin,
-    ];
+    let mut standings =
+        vec![Standing::Nobody, Standing::WrongScope, Standing::Stranger, Standing::Job, Standing::Admin];
     match operation.access.on {
         On::Instance | On::Scim => {}
         On::User => standings.push(Standing::Themself),
@@ -226,13 +170,8 @@ fn callers(operation: &Operation) -> Vec<Standing> {
                 minimum => level(minimum).unwrap_or(AccessLevel::Guest),
             };
             let roles = ROLES.into_iter().filter(|role| *role <= least);
-            standings.extend(roles.flat_map(|role| {
-                [
-                    Standing::Member(role),
-                    Standing::Heir(role),
-                    Standing::Invited(role),
-                ]
-            }));
+            standings
+                .extend(roles.flat_map(|role| [Standing::Member(role), Standing::Heir(role), Standing::Invited(role)]));
         }
     }
     standings
@@ -270,9 +209,7 @@ impl<'a> Stage<'a> {
             members.push(server.person(&format!("member-{name}")).await);
             heirs.push(server.person(&format!("heir-{name}")).await);
             let person = server.person(&format!("invited-{name}")).await;
-            let group = server
-                .bare_group(&format!("invited-as-{name}"), Visibility::Private)
-                .await;
+            let group = server.bare_group(&format!("invited-as-{name}"), Visibility::Private).await;
             server.own(group, person.id).await;
             invited.push(person);
             guests.push((group, role));
@@ -294,11 +231,9 @@ impl<'a> Stage<'a> {
         let key = json!({ "title": "laptop", "key": KEY });
         let key = target.client.post("/user/keys", key).await.expect(201);
         let mut built = Vec::new();
-        for (visibility, name) in [
-            (Visibility::Private, "private"),
-            (Visibility::Internal, "internal"),
-            (Visibility::Public, "public"),
-        ] {
+        for (visibility, name) in
+            [(Visibility::Private, "private"), (Visibility::Internal, "internal"), (Visibility::Public, "public")]
+        {
             built.push(place(server, visibility, name, &members, &heirs, &guests, &expired).await);
         }
         attach(server, &format!("/users/{}", target.id)).await;
@@ -389,9 +324,9 @@ impl<'a> Stage<'a> {
             for standing in callers(operation) {
                 let answer = self.call(operation, standing, place, key).await;
                 let mut expected = expected(operation, standing, place.visibility);
-                let own_rule = SERVICE_RULES.iter().find(|(id, who, shown, _)| {
-                    *id == operation.id && *who == standing && *shown == place.visibility
-                });
+                let own_rule = SERVICE_RULES
+                    .iter()
+                    .find(|(id, who, shown, _)| *id == operation.id && *who == standing && *shown == place.visibility);
                 if own_rule.is_some() {
                     expected = Expected::Forbidden;
                 }
@@ -429,10 +364,7 @@ impl<'a> Stage<'a> {
 
 /// Whether an operation's success is about the project as a whole, for which there is a spare one.
 fn changes_project(id: &str) -> bool {
-    matches!(
-        id,
-        "update_project" | "delete_project" | "archive_project" | "unarchive_project" | "restore_project"
-    )
+    matches!(id, "update_project" | "delete_project" | "archive_project" | "unarchive_project" | "restore_project")
 }
 
 fn index(role: AccessLevel) -> usize {
@@ -451,11 +383,7 @@ fn is_compared(operation: &Operation, expected: Expected) -> bool {
 fn fits(operation: &Operation, expected: Expected, answer: &Answer, missing: Option<&Answer>) -> bool {
     let same = missing.is_some_and(|missing| missing.status == answer.status && missing.body == answer.body);
     let message = || {
-        if operation.method == "HEAD" {
-            Value::Null
-        } else {
-            answer.json()["error"].clone()
-        }
+        if operation.method == "HEAD" { Value::Null } else { answer.json()["error"].clone() }
     };
     match expected {
         Expected::Unauthorized => answer.status == 401,
@@ -476,16 +404,16 @@ fn fits(operation: &Operation, expected: Expected, answer: &Answer, missing: Opt
     }
 }
 
-scenario! {
-    async fn everybody_is_answered_as_the_contract_says(server) {
-        let stage = Stage::build(&server).await;
-        let mut faults = Vec::new();
-        // One after another and before anything is written, so that nothing changes in between.
-        for operation in OPERATIONS.iter().filter(|operation| operation.is_read()) {
-            faults.extend(stage.revalidate(operation).await);
-        }
-        let answers = futures_util::stream::iter(OPERATIONS.iter().copied()).map(|operation| stage.faults(operation));
-        faults.extend(answers.buffer_unordered(4).collect::<Vec<_>>().await.concat());
-        assert!(faults.is_empty(), "{} wrong answers:\n{}", faults.len(), faults.join("\n"));
+async fn everybody_is_answered_as_the_contract_says(server: TestServer) {
+    let stage = Stage::build(&server).await;
+    let mut faults = Vec::new();
+    // One after another and before anything is written, so that nothing changes in between.
+    for operation in OPERATIONS.iter().filter(|operation| operation.is_read()) {
+        faults.extend(stage.revalidate(operation).await);
     }
+    let answers = futures_util::stream::iter(OPERATIONS.iter().copied()).map(|operation| stage.faults(operation));
+    faults.extend(answers.buffer_unordered(4).collect::<Vec<_>>().await.concat());
+    assert!(faults.is_empty(), "{} wrong answers:\n{}", faults.len(), faults.join("\n"));
 }
+
+on_every_database![everybody_is_answered_as_the_contract_says,];

@@ -93,28 +93,14 @@ pub async fn place<'a>(
     let spare = places::project(&root, "spare", inside).await;
     let project = Project::filled(server, &format!("{name}-filled"), visibility).await;
     project.git(&["tag", "v1", "main~1"]);
-    let moved = projects::ActiveModel {
-        id: Set(project.id),
-        namespace_id: Set(mid),
-        ..Default::default()
-    };
-    moved
-        .update(server.backend.database.write())
-        .await
-        .expect("an update");
+    let moved = projects::ActiveModel { id: Set(project.id), namespace_id: Set(mid), ..Default::default() };
+    moved.update(server.backend.database.write()).await.expect("an update");
     let things = [(None, Some(project.id)), (None, Some(spare)), (Some(group), None)];
     for (namespace_id, project_id) in things {
         for (person, role) in direct.iter().zip(ROLES) {
             enrol(server, person, (namespace_id, project_id), role, None).await;
         }
-        enrol(
-            server,
-            expired,
-            (namespace_id, project_id),
-            AccessLevel::Owner,
-            Some(1),
-        )
-        .await;
+        enrol(server, expired, (namespace_id, project_id), AccessLevel::Owner, Some(1)).await;
     }
     for (person, role) in heirs.iter().zip(ROLES) {
         enrol(server, person, (Some(top), None), role, None).await;
@@ -124,10 +110,7 @@ pub async fn place<'a>(
         invite(server, top, *guest, *role).await;
     }
     let token = json!({ "name": "token", "scopes": ["api"] });
-    let token = root
-        .post(&format!("/projects/{}/access_tokens", project.id), token)
-        .await
-        .expect(201);
+    let token = root.post(&format!("/projects/{}/access_tokens", project.id), token).await.expect(201);
     let (hook, delivery) = webhook(server, project.id).await;
     for place in [format!("/projects/{}", project.id), format!("/groups/{group}")] {
         attach(server, &place).await;
@@ -153,10 +136,8 @@ pub async fn place<'a>(
     let epic = epics::epic(&root, group, "there", json!({})).await;
     let epic_note = comment(server, &format!("{in_group}/epics/{}", epic.1)).await;
     let on_epic = format!("{in_group}/epics/{}", epic.0);
-    let (label, group_label) = (
-        labels::label(&root, &in_project, "there").await,
-        labels::label(&root, &in_group, "there").await,
-    );
+    let (label, group_label) =
+        (labels::label(&root, &in_project, "there").await, labels::label(&root, &in_group, "there").await);
     Place {
         badge: badges::badge(&root, &in_project, "there").await,
         group_badge: badges::badge(&root, &in_group, "there").await,
@@ -213,9 +194,7 @@ async fn board_with(client: &Client, place: &str, label: i64) -> (i64, i64) {
 /// Shares a group with another one.
 async fn invite(server: &TestServer, group: i64, guest: i64, role: AccessLevel) {
     let row = places::group_share(group, guest, role);
-    row.insert(server.backend.database.write())
-        .await
-        .expect("a share");
+    row.insert(server.backend.database.write()).await.expect("a share");
 }
 
 /// Writes a note on something.
@@ -248,21 +227,14 @@ async fn webhook(server: &TestServer, project_id: i64) -> (i64, i64) {
         created_at: Set(now()),
         ..Default::default()
     };
-    let row = row
-        .insert(server.backend.database.write())
-        .await
-        .expect("a delivery");
+    let row = row.insert(server.backend.database.write()).await.expect("a delivery");
     (hook, row.id)
 }
 
 /// Gives something the custom attribute that reads name.
 pub async fn attach(server: &TestServer, place: &str) {
     let path = format!("{place}/custom_attributes/there");
-    server
-        .root()
-        .put(&path, json!({ "value": "x" }))
-        .await
-        .expect(200);
+    server.root().put(&path, json!({ "value": "x" })).await.expect(200);
 }
 
 /// Makes somebody a member of a group or project, until so many days ago.
@@ -279,7 +251,5 @@ async fn enrol(
         expires_at: Set(ended.map(|days| now().date_naive() - Days::new(days))),
         ..places::membership(person.id, role)
     };
-    row.insert(server.backend.database.write())
-        .await
-        .expect("a membership");
+    row.insert(server.backend.database.write()).await.expect("a membership");
 }

@@ -33,10 +33,7 @@ impl Stage<'_> {
         };
         let method = Method::from_bytes(operation.method.as_bytes()).expect("a method");
         let mut request = self.client(standing).request(method, &path);
-        let required = operation
-            .parameters
-            .iter()
-            .filter(|parameter| parameter.place == Where::Query);
+        let required = operation.parameters.iter().filter(|parameter| parameter.place == Where::Query);
         for parameter in required.filter(|parameter| parameter.required) {
             request = match parameter.name {
                 "refs" => request.query(&[("refs[]", "v1"), ("refs[]", "main")]),
@@ -93,9 +90,7 @@ impl Stage<'_> {
             ("note_id", On::Group) => number(place.epic_note),
             ("note_id", _) if operation.id.contains("snippet") => number(place.snippet_note),
             ("note_id", _) if operation.id.contains("merge_request") => number(place.merge_request_note),
-            ("award_id", _) if operation.id.contains("merge_request_note") => {
-                number(place.merge_request_note_award)
-            }
+            ("award_id", _) if operation.id.contains("merge_request_note") => number(place.merge_request_note_award),
             ("award_id", _) if operation.id.contains("merge_request") => number(place.merge_request_award),
             ("note_id", _) => number(place.note),
             ("award_id", On::Group) if operation.id.contains("note") => number(place.epic_note_award),
@@ -149,10 +144,7 @@ impl Stage<'_> {
     /// The contract's example, which names branches that the projects lack.
     fn body(&self, operation: &Operation, place: &Place<'_>) -> Value {
         let item = &DOCUMENT["paths"][operation.path][operation.method.to_lowercase()];
-        let mut content = deref(&item["requestBody"])["content"]
-            .as_object()
-            .into_iter()
-            .flatten();
+        let mut content = deref(&item["requestBody"])["content"].as_object().into_iter().flatten();
         let content = content.find(|(media, _)| media.ends_with("json"));
         let (_, content) = content.expect("a body of JSON");
         let mut body = content["example"].clone();
@@ -167,9 +159,7 @@ impl Stage<'_> {
             "create_instance_variable" | "create_project_variable" | "create_group_variable" => {
                 body["key"] = json!(format!("K{number}"));
             }
-            "create_own_email" | "create_user_email" => {
-                body["email"] = json!(format!("m{number}@example.net"))
-            }
+            "create_own_email" | "create_user_email" => body["email"] = json!(format!("m{number}@example.net")),
             "update_application_settings" => body = json!({ "max_attachment_size": 10 }),
             // Developers may not push to the other one.
             "create_pipeline" => body["ref"] = json!("feature/x"),
@@ -177,9 +167,7 @@ impl Stage<'_> {
             "create_deployment" => body["sha"] = json!(place.commit),
             "create_cluster" => body["environment_scope"] = json!(format!("e{number}")),
             "create_project" => body = json!({ "path": format!("project-{number}") }),
-            "fork_project" => {
-                body = json!({ "path": format!("fork-{number}"), "name": format!("Fork {number}") })
-            }
+            "fork_project" => body = json!({ "path": format!("fork-{number}"), "name": format!("Fork {number}") }),
             "share_project" => body["group_id"] = json!(MISSING),
             "update_project" => body = json!({ "description": format!("Description {number}") }),
             "update_group" => body = json!({ "description": format!("Description {number}") }),
