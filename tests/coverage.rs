@@ -24,25 +24,16 @@ fn every_documented_status_was_seen() {
     let documented: BTreeSet<String> = OPERATIONS
         .iter()
         .flat_map(|operation| {
-            let statuses = operation
-                .statuses
-                .iter()
-                .filter(|status| !FAULTS.contains(status));
+            let statuses = operation.statuses.iter().filter(|status| !FAULTS.contains(status));
             statuses.map(|status| format!("{} {status}", operation.id))
         })
         .collect();
     let unseen: BTreeSet<String> = documented.difference(&seen).cloned().collect();
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/coverage.allow");
-    let allowed: BTreeSet<String> = std::fs::read_to_string(path)
-        .expect("the list")
-        .lines()
-        .map(str::to_owned)
-        .collect();
+    let allowed: BTreeSet<String> =
+        std::fs::read_to_string(path).expect("the list").lines().map(str::to_owned).collect();
     let new: Vec<&String> = unseen.difference(&allowed).collect();
     assert!(new.is_empty(), "documented, but no test saw it:\n{new:#?}");
     let stale: Vec<&String> = allowed.difference(&unseen).collect();
-    assert!(
-        stale.is_empty(),
-        "seen or gone: take it off tests/coverage.allow:\n{stale:#?}"
-    );
+    assert!(stale.is_empty(), "seen or gone: take it off tests/coverage.allow:\n{stale:#?}");
 }

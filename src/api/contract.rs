@@ -1,4 +1,4 @@
-//! The generated contract: types, one trait a tag, routes, and the operation table. See `build/emit.rs`.
+//! The generated contract: types, one trait a tag, routes, and the operation table. See `generator::emit`.
 
 #![allow(clippy::all, missing_docs, unused_imports, unused_qualifications)]
 

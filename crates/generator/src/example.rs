@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::contract::load::Document;
+use crate::load::Document;
 
 /// What is wrong with `value`, each fault with the place inside the example.
 pub fn check(document: &Document, schema: &Value, value: &Value) -> Vec<String> {

@@ -5,7 +5,7 @@ use proc_macro2::TokenStream;
 use quote::{format_ident, quote};
 use serde_json::Value;
 
-use crate::contract::model::{Contract, Form, Property, Type};
+use crate::model::{Contract, Form, Property, Type};
 
 /// The statics of all component schemas that requests lead to.
 pub fn statics(contract: &Contract) -> TokenStream {

@@ -5,8 +5,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::load::Document;
-use crate::contract::lower::{METHODS, json_of};
+use crate::load::Document;
+use crate::lower::{METHODS, json_of};
 
 /// The header that the edge reads by itself, so that no handler sees it.
 pub const IF_NONE_MATCH: &str = "If-None-Match";

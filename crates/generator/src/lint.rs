@@ -8,10 +8,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use heck::ToSnakeCase;
 use serde_json::Value;
 
-use crate::contract::example;
-use crate::contract::load::{Document, Fault, escape};
-use crate::contract::lower::{METHODS, is_file, json_of};
-use crate::contract::words;
+use crate::example;
+use crate::load::{Document, Fault, escape};
+use crate::lower::{METHODS, is_file, json_of};
+use crate::words;
 
 const MINIMA: [&str; 7] = [
     "none",

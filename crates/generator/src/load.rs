@@ -8,7 +8,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use crate::contract::imply;
+use crate::imply;
 
 /// Something wrong with the contract, with the place to mend.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use crate::contract::imply::IF_NONE_MATCH;
-use crate::contract::load::{Document, Fault, escape};
-use crate::contract::model::{
+use crate::imply::IF_NONE_MATCH;
+use crate::load::{Document, Fault, escape};
+use crate::model::{
     Access, Body, Content, Contract, FilePart, Flag, Form, Operation, Paging, Parameter, Property, Schema,
     Success, Tag, Type,
 };

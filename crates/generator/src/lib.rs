@@ -1,7 +1,8 @@
-//! The generator: from the authored OpenAPI files to the code of the server.
+//! Generates the server's API code from the OpenAPI files in `openapi/`.
 //!
-//! [`load`] merges the files into one document, [`imply`] puts in what is said once for many operations, [`lint`]
-//! holds it to the house rules, [`lower`] reduces it to a small model, [`emit`] writes Rust. The tests of the package include these modules again and try each alone.
+//! [`load`] merges the files into one document, [`imply`] adds the parts that many operations share, [`lint`] checks the
+//! house rules, [`lower`] reduces the document to a small model, and [`emit`] writes Rust. Only build scripts depend on
+//! this package.
 
 pub mod emit;
 pub mod example;

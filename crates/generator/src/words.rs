@@ -3,8 +3,8 @@
 
 use serde_json::Value;
 
-use crate::contract::load::{Document, Fault, escape};
-use crate::contract::lower::METHODS;
+use crate::load::{Document, Fault, escape};
+use crate::lower::METHODS;
 
 const OPERATION: &[&str] = &[
     "operationId",

@@ -4,10 +4,10 @@ use heck::{ToShoutySnakeCase, ToSnakeCase, ToUpperCamelCase};
 use proc_macro2::{Ident, TokenStream};
 use quote::{format_ident, quote};
 
-use crate::contract::model::{
+use crate::model::{
     Content, Contract, FilePart, Form, Operation, Paging, Parameter, Property, Schema, Success, Tag, Type,
 };
-use crate::contract::shapes;
+use crate::shapes;
 
 /// Emits the whole contract as formatted Rust.
 ///
