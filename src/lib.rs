@@ -3,10 +3,7 @@
 pub mod api;
 pub mod app;
 pub mod config;
-pub mod database;
-pub mod entities;
 pub mod error;
-pub mod git;
 pub mod handlers;
 pub mod integrations;
 pub mod jobs;

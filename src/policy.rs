@@ -1,7 +1,7 @@
 //! Roles and the rule that decides who may call an operation. Pure: no I/O, no HTTP.
 
-use crate::entities::projects::FeatureAccess;
-pub use crate::entities::{AccessLevel as Role, Visibility};
+use storage::entities::projects::FeatureAccess;
+pub use storage::entities::{AccessLevel as Role, Visibility};
 
 /// What an operation works on (`x-access.on`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

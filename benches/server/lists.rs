@@ -11,12 +11,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use holdfast::config::Options;
-use holdfast::database::Observer;
 use holdfast::secrets::Secret;
 use holdfast::server;
 use holdfast::services::Backend;
 use holdfast::services::setup::Chosen;
 use sea_orm::ConnectionTrait;
+use storage::database::Observer;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 

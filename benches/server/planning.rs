@@ -4,12 +4,12 @@
 use std::fmt::Write as _;
 
 use chrono::NaiveDate;
-use holdfast::entities::{Visibility, projects, settings, users};
 use holdfast::services::Backend;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, DbBackend, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,
 };
+use storage::entities::{Visibility, projects, settings, users};
 
 use crate::Result;
 use crate::population::SECOND;

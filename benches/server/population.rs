@@ -5,14 +5,14 @@
 use std::collections::BTreeSet;
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
-use holdfast::entities::{
-    AccessLevel, Visibility, access_tokens, fold, group_shares, members, namespace_ancestors, namespaces,
-    project_shares, project_stars, project_topics, projects, settings, users,
-};
 use holdfast::services::Backend;
 use holdfast::services::access_tokens::{NewToken, create as create_token};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ConnectionTrait, DatabaseTransaction, DbErr, EntityTrait, Statement,
+};
+use storage::entities::{
+    AccessLevel, Visibility, access_tokens, fold, group_shares, members, namespace_ancestors, namespaces,
+    project_shares, project_stars, project_topics, projects, settings, users,
 };
 
 use crate::Result;

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 
 use chrono::NaiveDate;
 use clap::{Subcommand, ValueEnum};
-use holdfast::entities::access_tokens::Kind;
-use holdfast::entities::{AccessLevel, Visibility, users};
 use holdfast::error::Error;
 use holdfast::secrets::Token;
 use holdfast::services::access_tokens::{self, NewToken};
 use holdfast::services::users::{self as accounts, NewUser};
 use holdfast::services::{imports, members, recovery};
+use storage::entities::access_tokens::Kind;
+use storage::entities::{AccessLevel, Visibility, users};
 
 use super::{Common, Outcome, print};
 

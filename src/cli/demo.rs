@@ -6,10 +6,10 @@ use std::process::{ExitCode, Stdio};
 
 use clap::Args;
 use holdfast::config::Options;
-use holdfast::entities::Visibility;
 use holdfast::secrets::{Secret, Token};
 use holdfast::server::{self, demo};
 use holdfast::services::{Backend, imports};
+use storage::entities::Visibility;
 use tokio::process::{Child, Command};
 
 use super::admin::shown;

@@ -1,8 +1,8 @@
 //! Removes what nobody needs of container images.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::Backend;
 use crate::services::registry::collecting;
 

@@ -3,9 +3,9 @@
 use chrono::TimeDelta;
 use sea_orm::{ColumnTrait, PaginatorTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
+use storage::entities::projects;
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
-use crate::entities::projects;
 use crate::services::Backend;
 use crate::services::projects::ensure_repository;
 

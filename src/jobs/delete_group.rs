@@ -2,8 +2,8 @@
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::Backend;
 use crate::services::groups::erase;
 

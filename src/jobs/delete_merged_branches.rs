@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
+use git::RepositoryId;
 use sea_orm::{ColumnTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
+use storage::entities::ref_updates::Kind;
+use storage::entities::{projects, protected_branches};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
-use crate::entities::ref_updates::Kind;
-use crate::entities::{projects, protected_branches};
-use crate::git::{self, RepositoryId};
 use crate::services::Backend;
 use crate::services::push_rules;
 use crate::services::references::{Moved, Mover, moving};

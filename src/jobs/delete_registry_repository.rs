@@ -1,8 +1,8 @@
 //! Removing what is left of a repository of the container registry that was deleted.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::{Backend, registry};
 
 /// Removes the tags of a repository, and then the rest of it.

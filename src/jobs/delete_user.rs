@@ -2,9 +2,9 @@
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
+use storage::entities::{commit_comments, namespaces, users};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
-use crate::entities::{commit_comments, namespaces, users};
 use crate::services::Backend;
 use crate::services::namespaces::remove_tree;
 use crate::services::{avatars, award_emoji, notes};

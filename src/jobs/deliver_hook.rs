@@ -1,8 +1,8 @@
 //! Delivers what a webhook is still to be told.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::Backend;
 use crate::services::hooks::delivery::deliver;
 

@@ -1,8 +1,8 @@
 //! Writes the archive of a group.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::error::Error;
 use crate::services::Backend;
 use crate::services::group_transfers::exports;

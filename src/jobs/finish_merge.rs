@@ -1,8 +1,8 @@
 //! What follows from a merge.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::{Backend, merge_requests};
 
 /// Closes the issues that a merged merge request closes, and removes its source branch.

@@ -1,8 +1,8 @@
 //! Copies the repository of a project that was forked.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Attempt, Failure, Job};
 
-use super::{Attempt, Failure, Job};
 use crate::services::Backend;
 use crate::services::projects::forks;
 

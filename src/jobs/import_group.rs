@@ -1,8 +1,8 @@
 //! Fills a group from an archive.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Attempt, Failure, Job};
 
-use super::{Attempt, Failure, Job};
 use crate::services::Backend;
 use crate::services::group_transfers::imports;
 

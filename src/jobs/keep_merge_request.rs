@@ -1,8 +1,8 @@
 //! Keeping the commits of a merge request where it is to be merged.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::{Backend, merge_requests};
 
 /// Brings the head of a merge request into the repository of its target, and the reference it is fetched by up to date.

@@ -1,12 +1,12 @@
 //! Upkeep of a repository after its references moved: the commit-graph, packs, and figures about it.
 
+use git::{Error, Repack, RepositoryId};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
+use storage::entities::projects;
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
-use crate::entities::projects;
-use crate::git::{Error, Repack, RepositoryId};
 use crate::services::projects::commit_count;
 use crate::services::{Backend, code_analysis};
 

@@ -1,8 +1,8 @@
 //! Merges what waited for a pipeline that succeeded.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::{Backend, merge_requests};
 
 /// Merges a merge request that waits for its pipeline, if that has succeeded.

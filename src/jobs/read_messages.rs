@@ -1,8 +1,8 @@
 //! Reading what the messages of pushed commits name and close.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::Backend;
 use crate::services::commits::messages;
 use crate::services::events::pushes::Unread;

@@ -1,8 +1,8 @@
 //! Counting again what the merge requests of a project close.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::{Backend, merge_requests};
 
 /// Brings in step which issues the merge requests of a project close, after its default branch changed or whether it

@@ -1,10 +1,12 @@
 //! Which job is run by what: the one list of all kinds.
 
+use storage::jobs::{Attempt, Failure, Job, Registry};
+
 use super::{
-    Attempt, Failure, Job, Registry, collect_images, create_repository, delete_group, delete_merged_branches,
-    delete_project, delete_registry_repository, delete_registry_tags, delete_user, deliver_hook,
-    export_group, finish_merge, fork_repository, import_group, keep_merge_request, maintain_repository,
-    merge_waiting, read_messages, recount_closing, run_schedule, ship_merge_requests, sweep_expired_access,
+    collect_images, create_repository, delete_group, delete_merged_branches, delete_project,
+    delete_registry_repository, delete_registry_tags, delete_user, deliver_hook, export_group, finish_merge,
+    fork_repository, import_group, keep_merge_request, maintain_repository, merge_waiting, read_messages,
+    recount_closing, run_schedule, ship_merge_requests, sweep_expired_access,
 };
 use crate::services::Backend;
 

@@ -1,8 +1,8 @@
 //! Runs a pipeline schedule when it is due.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::{Backend, pipeline_schedules};
 
 /// Runs a schedule that is due.

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use chrono::TimeDelta;
+use storage::entities::now;
+use storage::jobs::{enqueue, purge_dead};
 use tokio::time::{MissedTickBehavior, interval};
 use tokio_util::sync::CancellationToken;
 
 use super::collect_images::CollectImages;
 use super::sweep_expired_access::SweepExpiredAccess;
-use super::{enqueue, purge_dead};
-use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::services::hooks::log;
 use crate::services::{Backend, group_transfers, pipeline_schedules, references, uploads};

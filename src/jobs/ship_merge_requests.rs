@@ -1,8 +1,8 @@
 //! What follows from a deployment that succeeded.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::{Backend, deployments};
 
 /// Enters which merge requests were shipped with a deployment.

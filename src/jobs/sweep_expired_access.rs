@@ -1,8 +1,8 @@
 //! Removes memberships and shares that have ended.
 
 use serde::{Deserialize, Serialize};
+use storage::jobs::{Failure, Job};
 
-use super::{Failure, Job};
 use crate::services::Backend;
 use crate::services::members::sweep_expired;
 

@@ -6,17 +6,20 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use git::Store;
+use storage::database::{self, Database};
+use storage::jobs::{Job, Options as RunnerOptions, Runner};
 use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::app;
 use crate::config::{Options, Settings};
-use crate::database::{self, Database};
-use crate::git::Store;
 use crate::integrations::object_storage::{self, ObjectStorage};
 use crate::integrations::webhooks;
-use crate::jobs::{self, Job, Runner};
+use crate::jobs;
+use crate::jobs::deliver_hook::DeliverHook;
+use crate::jobs::import_group::ImportGroup;
 use crate::secrets::{Keyring, Secret};
 use crate::services::memory::Memory;
 use crate::services::recovery::{self, Presence};
@@ -50,7 +53,7 @@ pub enum Error {
     Database(#[from] database::Error),
     /// The repositories cannot be used.
     #[error("repositories: {0}")]
-    Repositories(#[from] crate::git::Error),
+    Repositories(#[from] git::Error),
     /// The object storage cannot be used.
     #[error("object storage: {0}")]
     Objects(#[from] object_storage::Error),
@@ -250,19 +253,19 @@ impl Bound {
 
 /// Runs background jobs and recurring work until `stopping`; what runs then has `drain` to finish.
 async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken) {
-    let options = jobs::Options {
+    let options = RunnerOptions {
         drain,
-        ..jobs::Options::default()
+        ..RunnerOptions::default()
     };
     // Receivers may be slow, so deliveries have places of their own and never wait for other jobs, nor these for them.
-    let (deliveries, others) = jobs::registry(&backend).divide(&[jobs::deliver_hook::DeliverHook::KIND]);
+    let (deliveries, others) = jobs::registry(&backend).divide(&[DeliverHook::KIND]);
     // Imports may take long: one runs at a time, and nothing else waits for it.
-    let (imports, others) = others.divide(&[jobs::import_group::ImportGroup::KIND]);
-    let importer = jobs::Options {
+    let (imports, others) = others.divide(&[ImportGroup::KIND]);
+    let importer = RunnerOptions {
         concurrency: 1,
         ..options.clone()
     };
-    let deliverer = jobs::Options {
+    let deliverer = RunnerOptions {
         concurrency: DELIVERIES,
         ..options.clone()
     };

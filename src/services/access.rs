@@ -7,9 +7,10 @@ use std::future::Future;
 use std::sync::Arc;
 
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+use storage::entities::access as levels;
+use storage::entities::access::{Viewer, visible_groups};
+use storage::entities::{namespaces, now, projects, saml_providers, users};
 
-use crate::entities::access::{self as levels, Viewer, visible_groups};
-use crate::entities::{namespaces, now, projects, saml_providers, users};
 use crate::error::{Error, Result};
 use crate::policy::{Access, Minimum, Role, Standing, Tier, Visibility};
 use crate::services::Backend;

@@ -8,9 +8,10 @@ use sea_orm::{
 
 use crate::api::contract::TokenState;
 use crate::api::types::{Page, PageRequest};
-pub use crate::entities::access_tokens::Kind;
-use crate::entities::access_tokens::{self, Column, Entity, Model};
-use crate::entities::now;
+pub use storage::entities::access_tokens::Kind;
+use storage::entities::access_tokens::{self, Column, Entity, Model};
+use storage::entities::now;
+
 use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::secrets::Token;

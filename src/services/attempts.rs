@@ -4,10 +4,9 @@ use std::sync::LazyLock;
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
-
+use storage::entities::{now, sign_in_failures};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use crate::entities::{now, sign_in_failures};
 use crate::error::{Error, Result};
 use crate::secrets;
 use crate::services::Backend;
@@ -43,7 +42,7 @@ pub async fn fits(password: String, hash: Option<String>) -> Result<bool> {
 /// own for each `place` where passwords are taken.
 #[must_use]
 pub fn sources(login: &str, place: &str, address: Option<&str>) -> Vec<String> {
-    let account = format!("account:{}", crate::entities::fold(login));
+    let account = format!("account:{}", storage::entities::fold(login));
     let address = address.map(|address| format!("{place}:{address}"));
     [Some(account), address]
         .into_iter()

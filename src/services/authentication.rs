@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use sea_orm::{ColumnTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
-use subtle::ConstantTimeEq;
-
-use crate::entities::users::State;
-use crate::entities::{
+use storage::entities::users::State;
+use storage::entities::{
     access_tokens, job_tokens as job_token_rows, now, oauth_tokens, saml_providers, scim_tokens, sessions,
     users,
 };
+use subtle::ConstantTimeEq;
+
 use crate::error::{Error, Result, TokenFault};
 use crate::secrets;
 use crate::services::{Backend, job_tokens, oauth, settings};

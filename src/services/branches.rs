@@ -3,12 +3,11 @@
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
 };
+use storage::entities::{AccessLevel, now, projects, protected_branches};
+use storage::jobs;
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::{AccessLevel, now, projects, protected_branches};
 use crate::error::{Error, Result};
-use crate::git;
-use crate::jobs;
 use crate::jobs::delete_merged_branches::DeleteMergedBranches;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -8,12 +8,13 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait,
     QueryFilter, QuerySelect,
 };
+use storage::database::Violation;
+use storage::entities::cluster_platforms as platforms;
+use storage::entities::cluster_platforms::Authorization;
+use storage::entities::clusters::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{now, users};
 
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::cluster_platforms::{self as platforms, Authorization};
-use crate::entities::clusters::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 use crate::services::access::ProjectAccess;

@@ -4,14 +4,14 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use git::{EntryKind, Oid, Repository, RepositoryId, TreeEntry, Window};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::{code_analyses, fold, now, project_languages, projects};
 
-use crate::database::Violation;
-use crate::entities::{code_analyses, fold, now, project_languages, projects};
 use crate::error::{Error, Result};
-use crate::git::{self, EntryKind, Oid, Repository, RepositoryId, TreeEntry, Window};
 use crate::integrations::languages::{self, Guess};
 use crate::integrations::licenses::{self, License};
 use crate::services::Backend;

@@ -6,13 +6,12 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     IntoActiveModel, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
+use storage::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Model, Status};
+use storage::entities::pipelines::{self, Source};
+use storage::entities::{now, users};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Model, Status};
-use crate::entities::pipelines::{self, Source};
-use crate::entities::{now, users};
 use crate::error::{Error, Result};
-use crate::git;
 use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
 use crate::services::pipelines::progress::{job_changed, settle};

@@ -5,12 +5,13 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait,
     QueryFilter,
 };
+use storage::database::Violation;
 
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-pub use crate::entities::custom_attributes::Owner;
-use crate::entities::custom_attributes::{self, Column, Model};
-use crate::entities::now;
+pub use storage::entities::custom_attributes::Owner;
+use storage::entities::custom_attributes::{self, Column, Model};
+use storage::entities::now;
+
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::page_of;

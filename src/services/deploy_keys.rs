@@ -5,12 +5,12 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
+use storage::database::Violation;
+use storage::entities::access::projects_with_level;
+use storage::entities::taken_fingerprints::{self, Holder};
+use storage::entities::{AccessLevel, deploy_keys as keys, now, project_deploy_keys as places, projects};
 
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::access::projects_with_level;
-use crate::entities::taken_fingerprints::{self, Holder};
-use crate::entities::{AccessLevel, deploy_keys as keys, now, project_deploy_keys as places, projects};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -4,11 +4,11 @@
 use std::collections::HashSet;
 
 use chrono::TimeDelta;
+use git::RepositoryId;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::{namespaces, now, projects, ref_updates};
 
-use crate::entities::{namespaces, now, projects, ref_updates};
 use crate::error::Result;
-use crate::git::{self, RepositoryId};
 use crate::services::{Backend, registry};
 
 /// How many projects are read at a time.

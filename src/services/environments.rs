@@ -9,11 +9,11 @@ use sea_orm::{
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use sha2::{Digest, Sha256};
+use storage::database::Violation;
+use storage::entities::environments::{self, ActiveModel, Column, Entity, Model, State};
+use storage::entities::{fold, now};
 
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::environments::{self, ActiveModel, Column, Entity, Model, State};
-use crate::entities::{fold, now};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::listing::{contains_in, page_of};

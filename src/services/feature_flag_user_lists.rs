@@ -7,12 +7,12 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter, QuerySelect,
 };
+use storage::database::Violation;
+use storage::entities::feature_flag_user_lists::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::{Scope, feature_flag_strategies, now};
 
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::feature_flag_user_lists::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::{Scope, feature_flag_strategies, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

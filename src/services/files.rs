@@ -4,12 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use git::{Action, ActionError, Commit, CommitRequest, EntryKind, Oid, Repository, Start, TreePath};
 
 use crate::api::types::Content;
 use crate::error::{Error, Result};
-use crate::git::{
-    self, Action, ActionError, Commit, CommitRequest, EntryKind, Oid, Repository, Start, TreePath,
-};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing, committing::AuthorOverride};

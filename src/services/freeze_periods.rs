@@ -8,10 +8,10 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter, QuerySelect,
 };
+use storage::entities::freeze_periods::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{now, projects};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::freeze_periods::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{now, projects};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -3,9 +3,10 @@
 //! A client that sends no credentials is asked for them wherever something is not open to everybody, the same
 //! whether it exists or not; one that sent good ones is told that what it may not see is not there.
 
-use crate::entities::users;
+use git::Service;
+use storage::entities::users;
+
 use crate::error::{Error, Result};
-use crate::git::Service;
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::{Caller, by_job_token, by_token, refuse_shut_out};

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use crate::entities::ref_updates::Kind;
-use crate::entities::{Visibility, namespaces, projects, users};
+use git::{Oid, Repository, RepositoryId, TagOrder, TagQuery, Window};
+use storage::entities::ref_updates::Kind;
+use storage::entities::{Visibility, namespaces, projects, users};
+
 use crate::error::{Error, Result};
-use crate::git::{self, Oid, Repository, RepositoryId, TagOrder, TagQuery, Window};
 use crate::services::projects::insert_bare;
 use crate::services::references::{self, Moved, Mover};
 use crate::services::{Backend, naming};

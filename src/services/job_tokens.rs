@@ -3,9 +3,9 @@
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::job_tokens::{ActiveModel, Column, Entity, Model, good, good_by_id};
+use storage::entities::{now, users};
 
-use crate::entities::job_tokens::{ActiveModel, Column, Entity, Model, good, good_by_id};
-use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::secrets::{self, Token};
 

@@ -1,8 +1,8 @@
 //! Addresses: those that both answers and webhooks tell, and what those that callers give may be.
 
+use storage::entities::{namespaces, projects};
 use url::Url;
 
-use crate::entities::{namespaces, projects};
 use crate::error::{Error, Result};
 
 /// The address of a picture, when there is one; `kind` is `user`, `group` or `project`.

@@ -5,9 +5,10 @@
 
 use std::sync::Arc;
 
-pub use crate::database::{Remembered, Version};
-use crate::entities::{access_tokens, namespaces, projects, users};
-use crate::git::Oid;
+use git::Oid;
+pub use storage::database::{Remembered, Version};
+use storage::entities::{access_tokens, namespaces, projects, users};
+
 use crate::policy::Role;
 use crate::services::feature_gates::{Opening, Question};
 use crate::services::settings::Settings;

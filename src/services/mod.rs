@@ -87,13 +87,11 @@ pub mod vulnerabilities;
 use std::ops::Deref;
 use std::sync::Arc;
 
+use storage::database::{self, Database};
+use storage::entities::iid_counters;
 use tokio_util::task::TaskTracker;
 
-use crate::database::{self, Database};
-
-use crate::entities::iid_counters;
 use crate::error::Error;
-use crate::git;
 use crate::integrations::object_storage::ObjectStorage;
 use crate::integrations::webhooks;
 use crate::policy::Tier;

@@ -5,12 +5,13 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter, QuerySelect, QueryTrait,
 };
+use storage::entities::ci_variables::Kind;
+use storage::entities::pipeline_triggers as triggers;
+use storage::entities::pipeline_triggers::{ActiveModel, Column, Entity, Model};
+use storage::entities::pipelines::Source;
+use storage::entities::{now, projects, users};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::ci_variables::Kind;
-use crate::entities::pipeline_triggers::{self as triggers, ActiveModel, Column, Entity, Model};
-use crate::entities::pipelines::Source;
-use crate::entities::{now, projects, users};
 use crate::error::{Error, Result};
 use crate::secrets::{self, Secret, Token};
 use crate::services::Backend;

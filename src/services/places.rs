@@ -1,9 +1,9 @@
 //! Projects and groups as places of what both have: labels, milestones, boards, badges and notes are the same in either.
 
 use sea_orm::ConnectionTrait;
+use storage::entities::access as levels;
+use storage::entities::{Scope, namespaces, now, projects};
 
-use crate::entities::access as levels;
-use crate::entities::{Scope, namespaces, now, projects};
 use crate::error::{Error, Result};
 use crate::policy::{Role, Standing};
 use crate::services::access::{GroupAccess, ProjectAccess};

@@ -8,10 +8,10 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect, Select,
 };
+use storage::entities::access_tokens::{Column, Entity, Kind, Model};
+use storage::entities::{AccessLevel, fold, members, now, project_bots, taken_emails, users};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::access_tokens::{Column, Entity, Kind, Model};
-use crate::entities::{AccessLevel, fold, members, now, project_bots, taken_emails, users};
 use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::services::Backend;

@@ -3,7 +3,8 @@
 //! The same rules hold for commits made through the interface and for `git push`. A branch is protected by every
 //! row whose name or pattern (`*` for any text, slashes included) fits; the most permissive of them decides.
 
-use crate::entities::protected_branches;
+use storage::entities::protected_branches;
+
 use crate::error::Result;
 use crate::policy::Role;
 use crate::services::Backend;
@@ -127,7 +128,7 @@ pub fn fits(pattern: &str, name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::entities::now;
+    use storage::entities::now;
 
     fn protection(name: &str, level: i32) -> protected_branches::Model {
         protected_branches::Model {

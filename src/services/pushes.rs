@@ -5,11 +5,11 @@ use std::pin::Pin;
 
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
+use git::{ByteStream, Push, ReceivePolicy, RefCommand, RepositoryId};
+use storage::entities::ref_updates::Kind;
 use tokio::sync::oneshot;
 
-use crate::entities::ref_updates::Kind;
 use crate::error::{Error, Result};
-use crate::git::{self, ByteStream, Push, ReceivePolicy, RefCommand, RepositoryId};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -5,12 +5,12 @@ use std::io;
 use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
+use git::BlobStream;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::io::ReaderStream;
 
 use crate::api::types::Content;
 use crate::error::{Error, Result};
-use crate::git::BlobStream;
 
 /// How much of a content tells whether it is text, in bytes; as much as Git looks at.
 const SNIFFED: usize = 8_000;

@@ -6,8 +6,9 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
 
+use storage::jobs;
+
 use crate::error::{Error, Result};
-use crate::jobs;
 use crate::services::{Backend, references};
 
 /// The file in the data directory.

@@ -8,17 +8,17 @@
 use std::future::Future;
 
 use chrono::TimeDelta;
+use git::RepositoryId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
 use serde::{Deserialize, Serialize};
+use storage::entities::ref_updates::{self, Kind, State};
+use storage::entities::{AccessLevel, now, projects, protected_branches};
+use storage::jobs;
 
-use crate::entities::ref_updates::{self, Kind, State};
-use crate::entities::{AccessLevel, now, projects, protected_branches};
 use crate::error::{Error, Result};
-use crate::git::{self, RepositoryId};
-use crate::jobs;
 use crate::jobs::maintain_repository::MaintainRepository;
 use crate::jobs::read_messages::ReadMessages;
 use crate::services::Backend;

@@ -5,11 +5,10 @@ use std::collections::HashMap;
 
 use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
-use crate::git;
-pub use crate::git::{ArchiveFormat, ContributorOrder};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits;
+pub use git::{ArchiveFormat, ContributorOrder};
 
 /// The largest blob, in bytes, that is sent within JSON; larger ones are there as raw bytes.
 pub(super) const LARGEST_IN_JSON: u64 = 128 << 20;

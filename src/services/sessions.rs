@@ -3,9 +3,9 @@
 use chrono::TimeDelta;
 use sea_orm::sea_query::ExprTrait;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
+use storage::entities::users::State;
+use storage::entities::{now, sessions, users};
 
-use crate::entities::users::State;
-use crate::entities::{now, sessions, users};
 use crate::error::{Error, Result};
 use crate::secrets::{self, Token};
 use crate::services::authentication::{self, csrf_token};

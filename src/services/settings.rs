@@ -5,9 +5,9 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use storage::entities::{Visibility, settings};
 
 use crate::api::contract::ApplicationSettingsUpdate;
-use crate::entities::{Visibility, settings};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;

@@ -1,9 +1,9 @@
 //! The first start on an empty database: the administrator `root` and a token (design 8).
 
 use sea_orm::{EntityTrait, PaginatorTrait};
+use storage::entities::access_tokens::Kind;
+use storage::entities::users;
 
-use crate::entities::access_tokens::Kind;
-use crate::entities::users;
 use crate::error::Result;
 use crate::secrets::{Secret, Token};
 use crate::services::access_tokens::{self, NewToken};

@@ -5,8 +5,8 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
     QueryFilter,
 };
+use storage::entities::{AccessLevel, namespaces, now, saml_providers, scim_tokens};
 
-use crate::entities::{AccessLevel, namespaces, now, saml_providers, scim_tokens};
 use crate::error::{Error, Result};
 use crate::secrets::{Secret, Token};
 use crate::services::Backend;

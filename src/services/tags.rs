@@ -2,14 +2,13 @@
 
 use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
-use crate::git;
-pub use crate::git::TagOrder;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing};
 use crate::services::preconditions;
 use crate::services::references::{Moved, moving};
 use crate::services::repositories;
+pub use git::TagOrder;
 
 /// A tag with the commit it leads to.
 #[derive(Debug, Clone)]

@@ -4,13 +4,13 @@
 use std::collections::HashSet;
 
 use chrono::Datelike;
+use git::{EntryKind, Oid, Repository, RepositoryId, Window};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::access::{code_readable_projects, visible_projects};
+use storage::entities::{namespace_ancestors, namespaces, now, projects};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::access::{code_readable_projects, visible_projects};
-use crate::entities::{namespace_ancestors, namespaces, now, projects};
 use crate::error::{Error, Result};
-use crate::git::{EntryKind, Oid, Repository, RepositoryId, Window};
 pub use crate::integrations::templates::licenses::License;
 use crate::integrations::templates::licenses::{self, Meant};
 use crate::integrations::templates::{CI_FILES, DOCKERFILES, File, GITIGNORES};

@@ -2,8 +2,8 @@
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::{now, spent_actions, users};
 
-use crate::entities::{now, spent_actions, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 

@@ -7,12 +7,12 @@
 use chrono::TimeDelta;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::database::Violation;
+use storage::entities::now;
+use storage::entities::project_uploads::{self, ActiveModel, Column, Entity, Model};
 use tokio::fs::File;
 
 use crate::api::types::{Content, Download};
-use crate::database::Violation;
-use crate::entities::now;
-use crate::entities::project_uploads::{self, ActiveModel, Column, Entity, Model};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::{Backend, settings};

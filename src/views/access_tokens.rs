@@ -1,8 +1,9 @@
 //! Personal, impersonation and project tokens.
 
+use storage::entities::access_tokens::Model;
+use storage::entities::now;
+
 use crate::api::contract::{ImpersonationToken, PersonalAccessToken, ProjectAccessToken, TokenScope};
-use crate::entities::access_tokens::Model;
-use crate::entities::now;
 use crate::services::project_access_tokens::ProjectToken;
 
 /// The scopes; a word that the interface does not know cannot have been stored.

@@ -1,7 +1,8 @@
 //! What users add to their accounts: SSH keys, addresses, a status.
 
+use storage::entities::{user_emails, user_keys, user_statuses};
+
 use crate::api::contract::{MembershipSource, UserEmail, UserKey, UserMembership, UserStatus};
-use crate::entities::{user_emails, user_keys, user_statuses};
 use crate::services::users::memberships::{Named, Source};
 use crate::views::html::escape;
 

@@ -1,7 +1,8 @@
 //! OAuth applications.
 
+use storage::entities::oauth_applications::Model;
+
 use crate::api::contract::Application;
-use crate::entities::oauth_applications::Model;
 use crate::views::access_tokens::scopes;
 
 /// An application; the secret is there only in the answer that makes it.

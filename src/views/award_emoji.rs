@@ -1,7 +1,8 @@
 //! Emoji that users award.
 
+use storage::entities::award_emoji::Model;
+
 use crate::api::contract::{AwardEmoji, AwardableType};
-use crate::entities::award_emoji::Model;
 use crate::services::award_emoji::Award;
 use crate::views::users::reference;
 

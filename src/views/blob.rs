@@ -4,7 +4,6 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 
 use crate::api::contract::{Blob, FileEncoding};
-use crate::git;
 
 /// A blob with its content in Base64.
 #[must_use]

@@ -1,7 +1,8 @@
 //! Boards and their lists.
 
+use storage::entities::labels;
+
 use crate::api::contract::{Board, BoardGroup, BoardLabel, BoardList, BoardProject};
-use crate::entities::labels;
 use crate::services::boards::{Home, List, Row};
 use crate::services::labels::colors;
 use crate::views::milestone::milestone;

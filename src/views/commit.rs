@@ -1,12 +1,13 @@
 //! Commits, what they change, and the comments on them (specification 2.3).
 
+use git::{DiffEntry, Stats};
+use storage::entities::commit_comments::LineType;
+use storage::entities::pipelines;
+
 use crate::api::contract::{
     Commit, CommitComment, CommitRef, CommitRefType, CommitStats, Diff, DiffLineType,
 };
 use crate::api::types::MaybeUndefined;
-use crate::entities::commit_comments::LineType;
-use crate::entities::pipelines;
-use crate::git::{self, DiffEntry, Stats};
 use crate::services::access::ProjectAccess;
 use crate::services::commits::comments::Written;
 use crate::services::commits::listing::{Listed, RefKind};

@@ -1,7 +1,6 @@
 //! Authors of commits.
 
 use crate::api::contract;
-use crate::git;
 
 /// An author. Lines are not counted any more, as the contract says.
 #[must_use]

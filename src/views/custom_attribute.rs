@@ -1,7 +1,8 @@
 //! Custom attributes.
 
+use storage::entities::custom_attributes::Model;
+
 use crate::api::contract::CustomAttribute;
-use crate::entities::custom_attributes::Model;
 
 /// A custom attribute.
 #[must_use]

@@ -1,7 +1,8 @@
 //! Deploy keys.
 
+use storage::entities::deploy_keys::Model;
+
 use crate::api::contract::{DeployKey, ProjectDeployKey};
-use crate::entities::deploy_keys::Model;
 use crate::services::deploy_keys::Row;
 
 /// A deploy key by itself.

@@ -1,8 +1,9 @@
 //! Environments of projects.
 
+use storage::entities::environments::Model;
+
 use crate::api::contract::{DeploymentEnvironment, Environment, SimpleProject};
 use crate::api::types::MaybeUndefined;
-use crate::entities::environments::Model;
 use crate::services::deployments;
 use crate::views::deployment;
 use crate::views::pipeline::At;

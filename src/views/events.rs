@@ -1,10 +1,11 @@
 //! What happened.
 
+use storage::entities::events::{Action, Model, TargetType};
+use storage::entities::users;
+
 use crate::api::contract::{
     Event, EventNote, EventPushChange, EventPushData, EventRefType, EventTargetType, NoteableType, User,
 };
-use crate::entities::events::{Action, Model, TargetType};
-use crate::entities::users;
 use crate::services::events::listing::{Happened, Noted};
 use crate::services::events::pushes::{Change, PushData, RefType};
 use crate::services::users::listing::{Detail, Profile};

@@ -1,13 +1,14 @@
 //! Feature flags and the lists of users that they may be on for.
 
+use storage::entities::feature_flag_scopes::Model as Scope;
+use storage::entities::feature_flag_strategies::Kind;
+use storage::entities::feature_flag_user_lists::Model as UserList;
+
 use crate::api::contract::{
     FeatureFlag, FeatureFlagScope, FeatureFlagStrategy, FeatureFlagStrategyName, FeatureFlagUserList,
     FeatureFlagVersion,
 };
 use crate::api::types::Map;
-use crate::entities::feature_flag_scopes::Model as Scope;
-use crate::entities::feature_flag_strategies::Kind;
-use crate::entities::feature_flag_user_lists::Model as UserList;
 use crate::services::feature_flags::{Row, Strategy};
 
 /// A list of users as the contract shows it.

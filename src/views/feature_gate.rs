@@ -1,9 +1,9 @@
 //! Feature gates.
 
 use serde_json::{Value, json};
+use storage::entities::feature_gate_targets::Model as Target;
 
 use crate::api::contract::{FeatureGate, FeatureGateKey, FeatureGatePart, FeatureGateState};
-use crate::entities::feature_gate_targets::Model as Target;
 use crate::services::feature_gates::Row;
 
 /// A gate as the contract shows it.

@@ -2,10 +2,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use git::Commit;
 use percent_encoding::{CONTROLS, utf8_percent_encode};
 
 use crate::api::contract::{BlameCommit, BlameRange, FileEncoding, RepositoryFile};
-use crate::git::Commit;
 use crate::services::files::{BlamedLines, File};
 
 /// The nine headers that describe a file, whichever way it is read.

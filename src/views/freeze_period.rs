@@ -1,7 +1,8 @@
 //! Freeze periods.
 
+use storage::entities::freeze_periods::Model;
+
 use crate::api::contract::FreezePeriod;
-use crate::entities::freeze_periods::Model;
 
 /// A freeze period.
 #[must_use]

@@ -1,8 +1,9 @@
 //! Groups, in the form of lists and in that of a single read.
 
+use storage::entities::custom_attributes::Model;
+
 use crate::api::contract::{Group, GroupStatistics, SharedGroup};
 use crate::api::types::MaybeUndefined;
-use crate::entities::custom_attributes::Model;
 use crate::policy::Tier;
 use crate::services::Instance;
 use crate::services::groups::{Detail, Row, Sizes};

@@ -1,7 +1,8 @@
 //! Imports of groups.
 
+use storage::entities::group_imports::State;
+
 use crate::api::contract::{GroupImport, GroupImportStatus, Unmapped, UnmappedKind};
-use crate::entities::group_imports::State;
 use crate::services::group_transfers::imports::{Kind, Status, Unmapped as Row};
 
 /// How far the import of a group is.

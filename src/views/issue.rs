@@ -1,12 +1,12 @@
 //! Issues.
 
 use serde_json::{Value, json};
+use storage::entities::{issues, labels, users};
 
 use crate::api::contract::{
     Issue, IssueLinks, IssueStateFilter, References, TaskCompletionStatus, TimeStats, UserReference,
 };
 use crate::api::types::MaybeUndefined;
-use crate::entities::{issues, labels, users};
 use crate::policy::Tier;
 use crate::services::Instance;
 use crate::services::durations::humane;

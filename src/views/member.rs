@@ -1,7 +1,8 @@
 //! Members of groups and projects.
 
+use storage::entities::scim_identities;
+
 use crate::api::contract;
-use crate::entities::scim_identities;
 use crate::services::members::Membership;
 use crate::views::users;
 

@@ -1,15 +1,14 @@
 //! Merge requests.
 
 use chrono::{DateTime, Utc};
+use storage::entities::merge_requests::{MergeStatus, Model, State};
+use storage::entities::{pipelines, users};
 
 use crate::api::contract::{
     DiffRefs, MergeRequest, MergeRequestStateFilter, MergeRequestUser, References, TaskCompletionStatus,
     UserReference,
 };
 use crate::api::types::MaybeUndefined;
-use crate::entities::merge_requests::{MergeStatus, Model, State};
-use crate::entities::{pipelines, users};
-use crate::git;
 use crate::services::Instance;
 use crate::services::issuables::times::Times;
 use crate::services::merge_requests::{Details, Row, is_draft};

@@ -1,8 +1,9 @@
 //! Dashboards of metrics.
 
+use storage::entities::metrics_annotations;
+use storage::entities::starred_dashboards::Model;
+
 use crate::api::contract::{MetricsAnnotation, StarredDashboard};
-use crate::entities::metrics_annotations;
-use crate::entities::starred_dashboards::Model;
 
 /// A starred dashboard.
 #[must_use]

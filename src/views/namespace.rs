@@ -1,7 +1,8 @@
 //! Namespaces of either kind.
 
+use storage::entities::{namespaces, users};
+
 use crate::api::contract::ProjectNamespace;
-use crate::entities::{namespaces, users};
 use crate::views::{links, users as user_view};
 
 /// A namespace; `owner` is the user whose personal one it is, for the picture.

@@ -1,8 +1,9 @@
 //! Notes.
 
+use storage::entities::notes::{Kind, Model};
+
 use crate::api::contract::{AwardEmoji, CreatedNote, Note, NoteInDetail, NoteType, NoteableType};
 use crate::api::types::{Map, MaybeUndefined};
-use crate::entities::notes::{Kind, Model};
 use crate::services::notes::{Noteable, Posted, Row};
 use crate::views::award_emoji::award;
 use crate::views::users::author;

@@ -1,12 +1,12 @@
 //! Pipelines, and what is reported of commits.
 
 use chrono::{DateTime, Utc};
+use storage::entities::pipelines::{Model, Status};
+use storage::entities::users;
 
 use crate::api::contract::{
     CommitStatus, CommitStatusState, Pipeline, PipelineDetailedStatus, PipelineReference, PipelineVariable,
 };
-use crate::entities::pipelines::{Model, Status};
-use crate::entities::users;
 use crate::services::commit_statuses;
 use crate::services::pipelines::{Row, Variable};
 use crate::views::users::maker;

@@ -1,12 +1,13 @@
 //! Projects, in the short and the full form (specification 2.6).
 
+use storage::entities::projects::FeatureAccess;
+use storage::entities::{AccessLevel, namespaces, project_shares, users};
+
 use crate::api::contract::{
     Languages, Project, ProjectAccess, ProjectLicense, ProjectLinks, ProjectOwner, ProjectPermissions,
     ProjectStatistics, SharedGroup, SimpleProject,
 };
 use crate::api::types::MaybeUndefined;
-use crate::entities::projects::FeatureAccess;
-use crate::entities::{AccessLevel, namespaces, project_shares, users};
 use crate::policy::Tier;
 use crate::services::Instance;
 use crate::services::code_analysis::{Licensed, Share};

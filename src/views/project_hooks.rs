@@ -1,9 +1,10 @@
 //! Webhooks and the log of their deliveries.
 
+use storage::entities::hook_deliveries::{self, State};
+use storage::entities::project_hooks;
+
 use crate::api::contract::{HookAlertStatus, HookDelivery, ProjectHook};
 use crate::api::types::Map;
-use crate::entities::hook_deliveries::{self, State};
-use crate::entities::project_hooks;
 
 /// A webhook without its secrets.
 #[must_use]

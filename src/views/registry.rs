@@ -1,7 +1,8 @@
 //! Repositories and tags of the container registry.
 
+use storage::entities::{registry_manifests, registry_tags};
+
 use crate::api::contract::{RegistryRepository, RegistryTag, RegistryTagDetails};
-use crate::entities::{registry_manifests, registry_tags};
 use crate::services::links::registry_host;
 use crate::services::registry::listing::Row;
 

@@ -1,7 +1,8 @@
 //! Groups that have access to a project.
 
+use storage::entities::project_shares::Model;
+
 use crate::api::contract::ProjectShare;
-use crate::entities::project_shares::Model;
 
 /// The access of a group to a project.
 #[must_use]

@@ -2,9 +2,9 @@
 
 use serde::Serialize;
 use serde_json::Value;
+use storage::entities::namespaces;
 
 use crate::api::contract::{Todo, TodoGroup, TodoProject, TodoTargetType};
-use crate::entities::namespaces;
 use crate::services::Instance;
 use crate::services::todos::{Home, Row, Thing};
 use crate::views::users::reference;

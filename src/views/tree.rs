@@ -1,7 +1,8 @@
 //! Entries of directories.
 
+use git::EntryKind;
+
 use crate::api::contract::{TreeEntry, TreeEntryType};
-use crate::git::{self, EntryKind};
 
 /// An entry; the mode has six octal digits.
 #[must_use]

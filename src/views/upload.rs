@@ -1,7 +1,8 @@
 //! Uploaded files.
 
+use storage::entities::project_uploads::Model;
+
 use crate::api::contract::Upload;
-use crate::entities::project_uploads::Model;
 use crate::services::uploads::is_media;
 
 /// A file of the project with this full path.

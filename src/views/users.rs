@@ -1,10 +1,10 @@
 //! Users.
 
 use chrono::{DateTime, Utc};
+use storage::entities::users::{Model, State};
 
 use crate::api::contract::{Author, CurrentUser, Starrer, User, UserIdentity, UserReference, UserState};
 use crate::api::types::MaybeUndefined;
-use crate::entities::users::{Model, State};
 use crate::services::projects::stars;
 use crate::services::users::listing::{Circumstances, Detail, Profile};
 use crate::views::links;
@@ -193,7 +193,7 @@ fn can_create_project(user: &Model, known: &Circumstances) -> bool {
 }
 
 fn identities(known: Circumstances) -> Vec<UserIdentity> {
-    let shown = |row: crate::entities::user_identities::Model| UserIdentity {
+    let shown = |row: storage::entities::user_identities::Model| UserIdentity {
         provider: row.provider,
         extern_uid: row.extern_uid,
     };

@@ -1,10 +1,11 @@
 //! Enumerations of the contract and of the tables that use the same words.
 
-use crate::api::contract;
-use crate::entities::{
+use storage::entities::{
     self, ci_variables, cluster_platforms, deployments, environments, events, hook_deliveries, issues,
     merge_requests, milestones, namespaces, pipelines, projects, todos, vulnerabilities,
 };
+
+use crate::api::contract;
 
 macro_rules! same_words {
     ($($contract:path = $entity:path { $($word:ident),* })*) => {$(

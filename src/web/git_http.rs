@@ -4,6 +4,7 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
+use git::Service;
 use percent_encoding::percent_decode_str;
 use poem::http::header::{
     ALLOW, AUTHORIZATION, CACHE_CONTROL, CONTENT_ENCODING, CONTENT_TYPE, EXPIRES, PRAGMA, RETRY_AFTER,
@@ -14,7 +15,6 @@ use poem::{Body, Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::failure;
 use crate::error::Error;
-use crate::git::Service;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::git_access::{self, Basic};
@@ -132,12 +132,12 @@ impl From<Error> for Refusal {
     }
 }
 
-impl From<crate::git::Error> for Refusal {
-    fn from(error: crate::git::Error) -> Self {
+impl From<git::Error> for Refusal {
+    fn from(error: git::Error) -> Self {
         match error {
             // No client can know better than to wait.
-            crate::git::Error::Busy(text) => Self::Protocol(StatusCode::SERVICE_UNAVAILABLE, text),
-            crate::git::Error::LimitExceeded(text) => Self::Protocol(StatusCode::PAYLOAD_TOO_LARGE, text),
+            git::Error::Busy(text) => Self::Protocol(StatusCode::SERVICE_UNAVAILABLE, text),
+            git::Error::LimitExceeded(text) => Self::Protocol(StatusCode::PAYLOAD_TOO_LARGE, text),
             error => Self::Rule(error.into()),
         }
     }

@@ -5,11 +5,11 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     PaginatorTrait, QueryFilter,
 };
+use storage::entities::award_emoji::{ActiveModel, Column, Entity};
+use storage::entities::{now, users};
 
 use super::names::{THUMBS_DOWN, THUMBS_UP, known};
 use super::{Award, Awardable, Key, find};
-use crate::entities::award_emoji::{ActiveModel, Column, Entity};
-use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::notes::Noteable;

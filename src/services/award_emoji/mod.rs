@@ -14,9 +14,10 @@ pub use changes::{create, delete};
 pub(in crate::services) use names::alone;
 pub use removal::remove_all_of;
 
+use storage::entities::award_emoji::{ActiveModel, Column, Entity, Model};
+use storage::entities::{notes, users};
+
 use crate::api::types::{Page, PageRequest};
-use crate::entities::award_emoji::{ActiveModel, Column, Entity, Model};
-use crate::entities::{notes, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::page_of;

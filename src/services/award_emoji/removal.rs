@@ -2,9 +2,9 @@
 
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, Query, SubQueryStatement};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::award_emoji::{Column, Entity};
 
 use super::names::{THUMBS_DOWN, THUMBS_UP};
-use crate::entities::award_emoji::{Column, Entity};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::notes::lock_all;

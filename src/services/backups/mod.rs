@@ -14,16 +14,16 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use chrono::{DateTime, Utc};
+use git::{RepositoryId, Store};
 use sea_orm::sqlx::sqlite::SqliteConnectOptions;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseBackend, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
 use serde::{Deserialize, Serialize};
+use storage::database::{self, Database};
+use storage::entities::{now, projects};
 
-use crate::database::{self, Database};
-use crate::entities::{now, projects};
 use crate::error::{Error, Result};
-use crate::git::{self, RepositoryId, Store};
 use crate::integrations::object_storage::{self, ObjectStorage};
 use crate::services::Backend;
 

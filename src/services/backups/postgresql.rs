@@ -5,9 +5,9 @@ use std::path::Path;
 use futures_util::TryStreamExt;
 use sea_orm::sqlx::{self, AssertSqlSafe, PgConnection, Row};
 use serde::{Deserialize, Serialize};
+use storage::database::{self, Database};
 use tokio::io::AsyncWriteExt;
 
-use crate::database::{self, Database};
 use crate::error::{Error, Result};
 
 /// The table in which migrations are noted; the schema is made by migrating, not by the backup.

@@ -8,11 +8,11 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
+use storage::database::Violation;
+use storage::entities::badges::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{Scope, namespaces, now, projects};
 
 use crate::api::types::{MaybeUndefined, Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::badges::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{Scope, namespaces, now, projects};
 use crate::error::{Error, Result};
 use crate::services::listing::page_of;
 use crate::services::places::Place;

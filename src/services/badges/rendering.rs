@@ -1,9 +1,9 @@
 //! Placeholders in the addresses of badges.
 
+use git::RepositoryId;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::error::Result;
-use crate::git::RepositoryId;
 use crate::services::Backend;
 use crate::services::places::Place;
 

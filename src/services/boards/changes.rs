@@ -4,17 +4,16 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::boards::{self, ActiveModel, Entity};
+use storage::entities::{Scope, access, board_labels, milestones, namespaces, now, projects, users};
 
+use super::{Row, admit_to_premium, lock, row};
 use crate::api::types::MaybeUndefined;
-use crate::database::Violation;
-use crate::entities::boards::{self, ActiveModel, Entity};
-use crate::entities::{Scope, access, board_labels, milestones, namespaces, now, projects, users};
 use crate::error::{Error, Result};
 use crate::services::labels::named;
 use crate::services::places::Place;
 use crate::services::{Backend, preconditions};
-
-use super::{Row, admit_to_premium, lock, row};
 
 /// How many boards a project or group may have.
 pub(in crate::services) const MOST: u64 = 100;

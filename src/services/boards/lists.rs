@@ -4,16 +4,15 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
-
-use crate::api::types::{Page, PageRequest};
-use crate::entities::board_lists::{self, ActiveModel, Entity, Model};
-use crate::entities::{labels, now};
-use crate::error::{Error, Result};
-use crate::services::places::Place;
-use crate::services::{Backend, preconditions};
+use storage::entities::board_lists::{self, ActiveModel, Entity, Model};
+use storage::entities::{labels, now};
 
 use super::changes::{check_member, check_milestone, refused};
 use super::{List, admit_to_premium, lock, read as read_board, row};
+use crate::api::types::{Page, PageRequest};
+use crate::error::{Error, Result};
+use crate::services::places::Place;
+use crate::services::{Backend, preconditions};
 
 /// How many lists a board may have.
 pub(in crate::services) const MOST: usize = 100;

@@ -9,10 +9,10 @@ pub(in crate::services) use changes::{MOST, MOST_LABELS, check_member, checked};
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::boards::{self, Column, Model};
+use storage::entities::{board_labels, board_lists, labels, milestones, namespaces, projects, users};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::boards::{self, Column, Model};
-use crate::entities::{board_labels, board_lists, labels, milestones, namespaces, projects, users};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::listing::page_of;

@@ -3,14 +3,15 @@
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
+use storage::entities::commit_comments;
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::commit_comments;
-pub use crate::entities::commit_comments::LineType;
-use crate::entities::project_hooks::Kind;
-use crate::entities::{now, users};
+use git::{LineSide, Oid, Repository};
+pub use storage::entities::commit_comments::LineType;
+use storage::entities::project_hooks::Kind;
+use storage::entities::{now, users};
+
 use crate::error::{Error, Result};
-use crate::git::{LineSide, Oid, Repository};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::events::{self, Action, NewEvent, Target, TargetType, Told};

@@ -1,8 +1,9 @@
 //! What all commits made through the interface share: who signs them, how the branch moves, what refusals say.
 
-use crate::entities::ref_updates::Kind;
+use git::{CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
+use storage::entities::ref_updates::Kind;
+
 use crate::error::{Error, Result};
-use crate::git::{self, CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::push_rules;

@@ -1,11 +1,11 @@
 //! One commit out of many actions (specification 4.2, "Create-commit body").
 
 use bytes::Bytes;
+use git::{Action, CommitRequest, CommitResult};
 
 use super::committing::{self, AuthorOverride};
 use super::{listing, start};
 use crate::error::{Error, Result};
-use crate::git::{Action, CommitRequest, CommitResult};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 

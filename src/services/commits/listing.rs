@@ -4,8 +4,9 @@ use chrono::{DateTime, Utc};
 
 use crate::api::types::{MAX_COUNTED, Page, PageRequest};
 use crate::error::Result;
-pub use crate::git::Order;
-use crate::git::{self, Commit, DiffEntry, ListCommits, Oid, Repository, Selection, Stats};
+pub use git::Order;
+use git::{Commit, DiffEntry, ListCommits, Oid, Repository, Selection, Stats};
+
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 

@@ -3,11 +3,11 @@
 
 use std::collections::BTreeSet;
 
+use git::{ListCommits, Selection};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
+use storage::entities::{issues, merge_requests, now, users};
 
-use crate::entities::{issues, merge_requests, now, users};
 use crate::error::Result;
-use crate::git::{self, ListCommits, Selection};
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
 use crate::services::events::pushes::{Unread, between, oid};

@@ -9,9 +9,10 @@ pub mod messages;
 mod start;
 pub mod transplanting;
 
-use crate::entities::projects;
+use git::{Oid, RepositoryId};
+use storage::entities::projects;
+
 use crate::error::{Error, Result};
-use crate::git::{self, Oid, RepositoryId};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 

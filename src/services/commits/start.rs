@@ -1,11 +1,11 @@
 //! Where a commit starts from: a branch or commit of this project, or of another in its fork network.
 
+use git::{Oid, Repository, RepositoryId, Start};
 use sea_orm::{EntityTrait, QuerySelect};
+use storage::entities::projects;
 
 use super::creation::StartPoint;
-use crate::entities::projects;
 use crate::error::{Error, Result};
-use crate::git::{self, Oid, Repository, RepositoryId, Start};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 

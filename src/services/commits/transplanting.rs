@@ -1,9 +1,10 @@
 //! Applying the change of a commit to a branch once more, or undoing it there (specification 4.2).
 
+use git::Repository;
+
 use super::committing::{self, AuthorOverride, OVERTAKEN};
 use super::listing::{self, Listed};
 use crate::error::{Error, Result};
-use crate::git::{self, Repository};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::references::{Moved, moving};

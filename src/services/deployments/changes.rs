@@ -7,13 +7,12 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter,
 };
+use storage::entities::deployments::{self, ActiveModel, Column, Entity, Model, Status};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::{Scope, ci_jobs, now, pipelines};
 
 use super::{Row, following, missing, one, shipping};
-use crate::entities::deployments::{self, ActiveModel, Column, Entity, Model, Status};
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::{Scope, ci_jobs, now, pipelines};
 use crate::error::{Error, Result};
-use crate::git;
 use crate::services::access::ProjectAccess;
 use crate::services::pipelines::refuse_maker;
 use crate::services::projects;

@@ -2,11 +2,11 @@
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use storage::entities::ci_jobs;
+use storage::entities::deployments::{Column, Entity, Status};
+use storage::entities::pipelines::Status as JobStatus;
 
 use super::changes::become_now;
-use crate::entities::ci_jobs;
-use crate::entities::deployments::{Column, Entity, Status};
-use crate::entities::pipelines::Status as JobStatus;
 use crate::error::Result;
 
 /// Brings the deployment of a job in step with it, in the transaction that changes the job; the project is held.

@@ -3,10 +3,10 @@
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
+use storage::entities::deployments::{self, Column, Status};
 
 use super::{Row, decorate};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::deployments::{self, Column, Status};
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::listing::{no_later, page_of};

@@ -18,10 +18,11 @@ pub use listing::{Filter, Order, list};
 pub(in crate::services) use shipping::first_to_production;
 pub use shipping::ship;
 
-use crate::entities::deployments::{self, Column, Model, Status};
-use crate::entities::{ci_jobs, environments, pipelines, users};
+use git::Oid;
+use storage::entities::deployments::{self, Column, Model, Status};
+use storage::entities::{ci_jobs, environments, pipelines, users};
+
 use crate::error::{Error, Result};
-use crate::git::{self, Oid};
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;
 use crate::services::pipelines::{may_read as may_read_pipelines, refuse_reader};

@@ -4,17 +4,17 @@
 use std::collections::HashSet;
 
 use chrono::{DateTime, Utc};
+use git::{Oid, RepositoryId, Selection};
 use sea_orm::sea_query::{Expr, ExprTrait, OnConflict};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect, QueryTrait,
 };
+use storage::entities::deployments::{Column, Entity, Model, Status};
+use storage::entities::{deployment_merge_requests as shipped, environments, merge_requests};
+use storage::jobs;
 
-use crate::entities::deployments::{Column, Entity, Model, Status};
-use crate::entities::{deployment_merge_requests as shipped, environments, merge_requests};
 use crate::error::{Error, Result};
-use crate::git::{self, Oid, RepositoryId, Selection};
-use crate::jobs;
 use crate::jobs::ship_merge_requests::ShipMergeRequests;
 use crate::services::Backend;
 

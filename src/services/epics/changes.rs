@@ -2,16 +2,16 @@
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel};
+use storage::database::Violation;
+use storage::entities::epics::{ActiveModel, Entity, Model};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::issues::State;
+use storage::entities::now;
+use storage::entities::todos::Target;
 
 use super::labelling::Labelling;
 use super::{Row, find, lock, of_one, parents};
 use crate::api::types::MaybeUndefined;
-use crate::database::Violation;
-use crate::entities::epics::{ActiveModel, Entity, Model};
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::issues::State;
-use crate::entities::now;
-use crate::entities::todos::Target;
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::issues::StateEvent;

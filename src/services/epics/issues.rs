@@ -7,12 +7,12 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, QueryFilter, QuerySelect, QueryTrait, SelectTwo,
 };
+use storage::database::Violation;
+use storage::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{epics, issues, namespace_ancestors, now, projects};
 
 use super::{Row, find, lock, of_one};
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{epics, issues, namespace_ancestors, now, projects};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

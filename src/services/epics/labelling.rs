@@ -1,9 +1,9 @@
 //! What epics are labelled with.
 
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use storage::entities::epic_labels::{self, ActiveModel, Column, Entity};
 
 use crate::api::types::MaybeUndefined;
-use crate::entities::epic_labels::{self, ActiveModel, Column, Entity};
 use crate::error::Result;
 use crate::services::labels::{named, resolve_or_create};
 use crate::services::places::Place;

@@ -3,12 +3,12 @@
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, Select};
+use storage::entities::epics::{self, Column, Entity};
+use storage::entities::issues::State;
+use storage::entities::{award_emoji, epic_labels, fold, labels, namespace_ancestors, now, users};
 
 use super::{Row, decorate};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::epics::{self, Column, Entity};
-use crate::entities::issues::State;
-use crate::entities::{award_emoji, epic_labels, fold, labels, namespace_ancestors, now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::issuables::list::NO_LABEL;

@@ -16,10 +16,10 @@ pub(in crate::services) use parents::DEEPEST;
 use std::collections::{HashMap, HashSet};
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::access::Viewer;
+use storage::entities::epics::{self, Column, Entity, Model};
+use storage::entities::{epic_labels, labels, namespaces, now, users};
 
-use crate::entities::access::Viewer;
-use crate::entities::epics::{self, Column, Entity, Model};
-use crate::entities::{epic_labels, labels, namespaces, now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::places::Place;

@@ -1,9 +1,9 @@
 //! Which epic an epic may be a part of.
 
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::epics::{self, Column, Entity};
+use storage::entities::{namespace_ancestors, namespaces, now};
 
-use crate::entities::epics::{self, Column, Entity};
-use crate::entities::{namespace_ancestors, namespaces, now};
 use crate::error::{Error, Result};
 use crate::services::places::Place;
 

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use chrono::{DateTime, Days, NaiveDate, NaiveTime, Utc};
 use sea_orm::sea_query::{ColumnRef, Expr, ExprTrait, IntoColumnRef, IntoTableRef, Query};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
+use storage::entities::access::{Viewer, code_readable_projects, projects_with_level, visible_projects};
+use storage::entities::events::{Action, Column, Entity, Model, TargetType};
+use storage::entities::{AccessLevel, commit_comments, issues, merge_requests, notes, now, projects, users};
 
 use super::pushes::PushData;
 use crate::api::types::{Page, PageRequest};
-use crate::entities::access::{Viewer, code_readable_projects, projects_with_level, visible_projects};
-use crate::entities::events::{Action, Column, Entity, Model, TargetType};
-use crate::entities::{AccessLevel, commit_comments, issues, merge_requests, notes, now, projects, users};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::{ProjectAccess, UserAccess};

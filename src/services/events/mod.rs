@@ -12,9 +12,10 @@ use sea_orm::{
 };
 use serde::Serialize;
 
-pub use crate::entities::events::{Action, TargetType};
-use crate::entities::project_hooks::Kind;
-use crate::entities::{events, now, projects};
+pub use storage::entities::events::{Action, TargetType};
+use storage::entities::project_hooks::Kind;
+use storage::entities::{events, now, projects};
+
 use crate::error::{Error, Result};
 use crate::services::hooks::outbox;
 

@@ -1,11 +1,11 @@
 //! References that moved, as events: one for each branch and tag, or one for many that moved together.
 
+use git::{Oid, Repository, Selection};
 use serde::{Deserialize, Serialize};
+use storage::entities::project_hooks::Kind;
+use storage::entities::projects;
 
 use super::{Action, NewEvent, Told};
-use crate::entities::project_hooks::Kind;
-use crate::entities::projects;
-use crate::git::{self, Oid, Repository, Selection};
 use crate::services::references::Moved;
 use crate::services::saying::is_silent;
 

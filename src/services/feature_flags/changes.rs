@@ -6,11 +6,12 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
 };
+use storage::database::Violation;
+use storage::entities::feature_flag_strategies as strategies;
+use storage::entities::feature_flag_strategies::Kind;
+use storage::entities::feature_flags::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{feature_flag_scopes as scopes, feature_flag_user_lists, now};
 
-use crate::database::Violation;
-use crate::entities::feature_flag_strategies::{self as strategies, Kind};
-use crate::entities::feature_flags::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{feature_flag_scopes as scopes, feature_flag_user_lists, now};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::feature_flags::rules::{self, Parameters};

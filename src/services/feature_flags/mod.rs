@@ -8,10 +8,10 @@ pub use changes::{Change, NewFlag, ScopeChange, StrategyChange, create, delete, 
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::feature_flags::{self, Column, Model};
+use storage::entities::{feature_flag_scopes, feature_flag_strategies, feature_flag_user_lists};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::feature_flags::{self, Column, Model};
-use crate::entities::{feature_flag_scopes, feature_flag_strategies, feature_flag_user_lists};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::entities::feature_flag_strategies::Kind;
+use storage::entities::feature_flag_strategies::Kind;
+
 use crate::error::{Error, Result};
 use crate::services::feature_flag_user_lists::{NO_USERS, names_users};
 

@@ -3,10 +3,10 @@
 
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use sha2::{Digest, Sha256};
+use storage::entities::feature_gate_targets::{Column, Entity};
+use storage::entities::feature_gates::{self, Model};
+use storage::entities::namespace_ancestors;
 
-use crate::entities::feature_gate_targets::{Column, Entity};
-use crate::entities::feature_gates::{self, Model};
-use crate::entities::namespace_ancestors;
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;

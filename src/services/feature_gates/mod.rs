@@ -9,10 +9,10 @@ pub(in crate::services) use asking::{Opening, Question};
 pub use setting::{Setting, Share, Targets, Wish, set};
 
 use sea_orm::{ConnectionTrait, EntityTrait, QuerySelect};
+use storage::entities::feature_gate_targets::{self, Model as Target};
+use storage::entities::feature_gates::{self, Model};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::feature_gate_targets::{self, Model as Target};
-use crate::entities::feature_gates::{self, Model};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::listing::page_of;

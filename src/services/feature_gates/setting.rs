@@ -6,11 +6,11 @@ use sea_orm::{
     QueryFilter,
 };
 use serde_json::Value;
+use storage::database::Violation;
+use storage::entities::feature_gate_targets::{ActiveModel as TargetRow, Column as Of, Entity as Target};
+use storage::entities::feature_gates::{ActiveModel, Column, Entity, Model};
+use storage::entities::{namespaces, now, projects, users};
 
-use crate::database::Violation;
-use crate::entities::feature_gate_targets::{ActiveModel as TargetRow, Column as Of, Entity as Target};
-use crate::entities::feature_gates::{ActiveModel, Column, Entity, Model};
-use crate::entities::{namespaces, now, projects, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::feature_gates::{Row, targets_of};

@@ -6,9 +6,8 @@ use std::marker::PhantomData;
 use chrono::NaiveDate;
 use serde::de::{Deserializer, Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
-
-use crate::entities::Visibility;
-use crate::entities::namespaces::{ProjectCreation, SubgroupCreation};
+use storage::entities::Visibility;
+use storage::entities::namespaces::{ProjectCreation, SubgroupCreation};
 
 /// A group.
 #[derive(Debug, Serialize, Deserialize)]

@@ -2,7 +2,8 @@
 
 use std::collections::HashMap;
 
-use crate::entities::custom_attributes::{self, Model};
+use storage::entities::custom_attributes::{self, Model};
+
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;

@@ -1,11 +1,11 @@
 //! Making groups.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
+use storage::entities::namespaces::{self, Kind};
+use storage::entities::{AccessLevel, Visibility, fold, members, namespace_ancestors, now};
 
 use super::rules::{self, DEEPEST, Settings};
 use super::runners_token_place;
-use crate::entities::namespaces::{self, Kind};
-use crate::entities::{AccessLevel, Visibility, fold, members, namespace_ancestors, now};
 use crate::error::{Error, Result};
 use crate::secrets::Token;
 use crate::services::Backend;

@@ -3,10 +3,11 @@
 use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter};
+use storage::entities::{namespaces, now};
+use storage::jobs;
 
-use crate::entities::{namespaces, now};
 use crate::error::{Error, Result};
-use crate::jobs::{self, delete_group::DeleteGroup};
+use crate::jobs::delete_group::DeleteGroup;
 use crate::services::Backend;
 use crate::services::access::GroupAccess;
 use crate::services::namespaces::{hide, remove_tree};

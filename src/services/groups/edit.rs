@@ -5,10 +5,10 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
+use storage::entities::{Visibility, fold, namespace_ancestors, namespaces, now, projects};
 
 use super::rules::{self, Settings, word};
 use crate::api::types::MaybeUndefined;
-use crate::entities::{Visibility, fold, namespace_ancestors, namespaces, now, projects};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;

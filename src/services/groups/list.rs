@@ -7,12 +7,12 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, FromQueryResult, JoinType, QueryFilter,
     QueryOrder, QuerySelect, Select,
 };
+use storage::entities::access::{Viewer, groups_with_level, visible_groups};
+use storage::entities::namespaces::{self, Column};
+use storage::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
 
 use super::Row;
 use crate::api::types::{Page, PageRequest};
-use crate::entities::access::{Viewer, groups_with_level, visible_groups};
-use crate::entities::namespaces::{self, Column};
-use crate::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;

@@ -24,7 +24,7 @@ pub(in crate::services) use rules::{DEEPEST, check_names, locked, may_unlock_sha
 pub use share::{share, unshare};
 pub use transfer::{take_in, transfer};
 
-use crate::entities::namespaces;
+use storage::entities::namespaces;
 
 /// A group with what is always shown of it.
 #[derive(Debug, Clone)]

@@ -1,11 +1,11 @@
 //! Reading one group, with its projects.
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use storage::entities::access::{visible_groups, visible_projects};
+use storage::entities::projects::{self, Column};
+use storage::entities::{AccessLevel, group_shares, namespaces, now, project_shares, unexpired};
 
 use super::{Row, runners_token_place};
-use crate::entities::access::{visible_groups, visible_projects};
-use crate::entities::projects::{self, Column};
-use crate::entities::{AccessLevel, group_shares, namespaces, now, project_shares, unexpired};
 use crate::error::Result;
 use crate::secrets::Secret;
 use crate::services::Backend;

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::access::group_level;
+use storage::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreation};
+use storage::entities::{AccessLevel, Visibility, now};
 
 use crate::api::types::MaybeUndefined;
-use crate::database::Violation;
-use crate::entities::access::group_level;
-use crate::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreation};
-use crate::entities::{AccessLevel, Visibility, now};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::access::GroupAccess;

@@ -2,9 +2,9 @@
 
 use chrono::NaiveDate;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::database::Violation;
+use storage::entities::{AccessLevel, group_shares, namespace_ancestors, namespaces, now};
 
-use crate::database::Violation;
-use crate::entities::{AccessLevel, group_shares, namespace_ancestors, namespaces, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::GroupAccess;

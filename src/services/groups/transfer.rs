@@ -4,11 +4,11 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     QueryFilter, QuerySelect,
 };
+use storage::entities::members::{self, Source};
+use storage::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now};
 
 use super::edit::lock_sharing_below;
 use super::rules::{self, DEEPEST};
-use crate::entities::members::{self, Source};
-use crate::entities::{AccessLevel, Scope, fold, namespace_ancestors, namespaces, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::{GroupAccess, ProjectAccess};

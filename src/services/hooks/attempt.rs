@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use sea_orm::{ActiveValue::Set, EntityTrait};
+use storage::entities::hook_deliveries::{self, State};
+use storage::entities::project_hooks::{self, Kind};
+use storage::entities::{events, now};
 
 use super::{outbox, password_place, payloads, token_place};
-use crate::entities::hook_deliveries::{self, State};
-use crate::entities::project_hooks::{self, Kind};
-use crate::entities::{events, now};
 use crate::error::{Error, Result};
 use crate::integrations::webhooks::{Answer, Outcome, Request};
 use crate::secrets::Secret;

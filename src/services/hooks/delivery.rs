@@ -11,13 +11,14 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::hook_deliveries::{self, State};
+use storage::entities::{now, project_hooks};
+use storage::jobs;
 
 use super::attempt::{Attempt, OutOfTurn, Verdict, attempt, once, told};
-use crate::database::Violation;
-use crate::entities::hook_deliveries::{self, State};
-use crate::entities::{now, project_hooks};
 use crate::error::{Error, Result};
-use crate::jobs::{self, deliver_hook::DeliverHook};
+use crate::jobs::deliver_hook::DeliverHook;
 use crate::services::Backend;
 
 /// How long a hook is delivered to before others get their turn.

@@ -8,9 +8,10 @@ use super::attempt::{OutOfTurn, is_withheld};
 use super::delivery::send_now;
 use super::trial::TRIALS;
 use crate::api::types::{Page, PageRequest};
-pub use crate::entities::hook_deliveries::State;
-use crate::entities::hook_deliveries::{Column, Entity, Model};
-use crate::entities::now;
+pub use storage::entities::hook_deliveries::State;
+use storage::entities::hook_deliveries::{Column, Entity, Model};
+use storage::entities::now;
+
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -8,16 +8,16 @@ pub mod outbox;
 pub mod payloads;
 pub mod trial;
 
+use git::check_branch_name;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter,
 };
+use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{now, projects};
 
 use crate::api::types::{MaybeUndefined, Page, PageRequest};
-use crate::entities::project_hooks::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{now, projects};
 use crate::error::{Error, Result};
-use crate::git::check_branch_name;
 use crate::integrations::webhooks::{HIDDEN, Target};
 use crate::secrets::Secret;
 use crate::services::Backend;

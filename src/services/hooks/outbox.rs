@@ -1,12 +1,13 @@
 //! The outbox: which hooks are to be told of an event, written in the event's own transaction.
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
+use storage::entities::hook_deliveries::{self, State};
+use storage::entities::project_hooks;
+use storage::entities::{events, now};
+use storage::jobs;
 
-use crate::entities::hook_deliveries::{self, State};
-use crate::entities::project_hooks;
-use crate::entities::{events, now};
 use crate::error::{Error, Result};
-use crate::jobs::{self, deliver_hook::DeliverHook};
+use crate::jobs::deliver_hook::DeliverHook;
 use crate::services::events::Told;
 use crate::services::push_rules::fits;
 

@@ -5,10 +5,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::issuables::{assignees_of, labels_of};
+use storage::entities::{issues, labels, merge_requests, milestones, namespaces, users};
 
 use super::Kind;
-use crate::entities::issuables::{assignees_of, labels_of};
-use crate::entities::{issues, labels, merge_requests, milestones, namespaces, users};
 use crate::error::Result;
 use crate::services::milestones as milestones_service;
 use crate::services::projects::paths_of;

@@ -20,10 +20,10 @@ pub use metadata::{Metadata, assignees};
 pub(in crate::services) use metadata::{Outcome, Prepared, assignable};
 pub(in crate::services) use participants::participants;
 
-pub use crate::entities::issuables::Kind;
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;
+pub use storage::entities::issuables::Kind;
 
 /// What a field was and is, as hooks are told.
 #[derive(Debug, Clone, Serialize, Deserialize)]

@@ -2,10 +2,10 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::users;
 
 use super::Issuable;
 use crate::api::types::{Page, PageRequest};
-use crate::entities::users;
 use crate::error::Result;
 use crate::services::listing::page_of;
 

@@ -5,10 +5,10 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
     sea_query::OnConflict,
 };
+use storage::database::Violation;
+use storage::entities::{notes, now, subscriptions, users};
 
 use super::{Issuable, Kind};
-use crate::database::Violation;
-use crate::entities::{notes, now, subscriptions, users};
 use crate::error::{Error, Result};
 
 /// Whether a user is told of what happens to it.

@@ -2,9 +2,9 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, QueryFilter};
+use storage::entities::{now, timelogs};
 
 use super::Kind;
-use crate::entities::{now, timelogs};
 use crate::error::{Error, Result};
 use crate::services::durations;
 use crate::services::notes::system;

@@ -2,13 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+use storage::database::Violation;
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::{Scope, issues, now};
 
 use super::metadata::Metadata;
 use super::row::{self, Row};
 use super::telling::{Told, tell};
-use crate::database::Violation;
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::{Scope, issues, now};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;

@@ -1,11 +1,11 @@
 //! Removing an issue.
 
 use sea_orm::EntityTrait;
+use storage::entities::events::Action;
+use storage::entities::issues;
 
 use super::telling::{count, open_to_all, target};
 use super::{find, lock};
-use crate::entities::events::Action;
-use crate::entities::issues;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

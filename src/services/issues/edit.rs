@@ -2,14 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
+use storage::entities::issues::State;
+use storage::entities::{issues, notes, now};
 
 use super::metadata::Metadata;
 use super::row::{self, Row};
 use super::telling::{Told, tell_with};
 use super::{find, lock, may_edit};
 use crate::api::types::MaybeUndefined;
-use crate::entities::issues::State;
-use crate::entities::{issues, notes, now};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;

@@ -1,11 +1,11 @@
 //! Lists of issues: what is asked of issues alone, and their orders (specification 4.4).
 
 use sea_orm::{ColumnTrait, Condition, ExprTrait};
+use storage::entities::issues::{self, Column, Entity};
+use storage::entities::now;
 
 use super::row::{Row, decorate};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::issues::{self, Column, Entity};
-use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;

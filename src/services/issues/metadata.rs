@@ -3,9 +3,9 @@
 
 use chrono::NaiveDate;
 use sea_orm::{ActiveValue::Set, DatabaseTransaction};
+use storage::entities::issues;
 
 use crate::api::types::MaybeUndefined;
-use crate::entities::issues;
 use crate::error::Result;
 use crate::policy::Tier;
 use crate::services::Backend;

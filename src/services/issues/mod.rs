@@ -25,7 +25,8 @@ pub use participants::participants;
 pub use row::{Row, read};
 pub(in crate::services) use row::{decorate, rows, seen_by};
 
-use crate::entities::{issues, now};
+use storage::entities::{issues, now};
+
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;

@@ -7,13 +7,13 @@ use sea_orm::{
     QuerySelect,
     sea_query::LockType,
 };
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::issuables::{assignees_of, labels_of};
+use storage::entities::{Scope, award_emoji, issues, milestones, notes, now, projects};
 
 use super::row::{self, Row};
 use super::telling::{Told, tell};
 use super::{find, lock};
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::issuables::{assignees_of, labels_of};
-use crate::entities::{Scope, award_emoji, issues, milestones, notes, now, projects};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;

@@ -1,8 +1,9 @@
 //! Those who take part in an issue.
 
+use storage::entities::users;
+
 use super::find;
 use crate::api::types::{Page, PageRequest};
-use crate::entities::users;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::{Backend, issuables};

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QuerySelect, RelationTrait};
+use storage::entities::access::Viewer;
+use storage::entities::{closing_merge_requests, issues, labels, merge_requests, now, users};
 
 use super::find;
-use crate::entities::access::Viewer;
-use crate::entities::{closing_merge_requests, issues, labels, merge_requests, now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -6,11 +6,11 @@ use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use storage::entities::events::{Action, TargetType};
+use storage::entities::issues::{Model, State};
+use storage::entities::project_hooks::Kind;
+use storage::entities::{projects, todos as todo_rows};
 
-use crate::entities::events::{Action, TargetType};
-use crate::entities::issues::{Model, State};
-use crate::entities::project_hooks::Kind;
-use crate::entities::{projects, todos as todo_rows};
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::events::{self, NewEvent, Target};

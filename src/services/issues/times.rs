@@ -1,10 +1,10 @@
 //! How long an issue is thought to take, and how long it took (specification 2.5).
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use storage::entities::{issues, now};
 
 use super::telling::{Told, tell};
 use super::{find, lock};
-use crate::entities::{issues, now};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -5,17 +5,16 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
     IntoActiveModel, PaginatorTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::labels::{self, ActiveModel, Column, Entity};
+use storage::entities::{Scope, fold, label_priorities, now};
 
+use super::{Row, find, lock_own, row, rules};
 use crate::api::types::MaybeUndefined;
-use crate::database::Violation;
-use crate::entities::labels::{self, ActiveModel, Column, Entity};
-use crate::entities::{Scope, fold, label_priorities, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::places::Place;
 use crate::services::preconditions;
-
-use super::{Row, find, lock_own, row, rules};
 
 /// What a new label is to be.
 #[derive(Debug, Clone)]

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use chrono::NaiveDate;
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, JoinType, Query, SelectStatement};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait};
-
-use crate::entities::access::Viewer;
-use crate::entities::projects::Column as Project;
-use crate::entities::{
+use storage::entities::access::Viewer;
+use storage::entities::projects::Column as Project;
+use storage::entities::{
     Scope, issue_labels, issues, merge_request_labels, merge_requests, namespace_ancestors, now,
 };
+
 use crate::error::Result;
 use crate::services::places::Place;
 

@@ -21,10 +21,10 @@ pub use titles::{hold_named, named, resolve_or_create};
 use std::collections::{HashMap, HashSet};
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::labels::{self, Column, Model};
+use storage::entities::{fold, label_priorities, numeric_id, subscriptions as rows};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::labels::{self, Column, Model};
-use crate::entities::{fold, label_priorities, numeric_id, subscriptions as rows};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::{contains, page_of};

@@ -5,17 +5,16 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     QueryFilter, QuerySelect, QueryTrait,
 };
+use storage::entities::issuables::Kind;
+use storage::entities::labels::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{Scope, label_priorities, namespace_ancestors, namespaces, now, projects};
 
-use crate::entities::issuables::Kind;
-use crate::entities::labels::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{Scope, label_priorities, namespace_ancestors, namespaces, now, projects};
+use super::{Row, lock_own, row};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::notes::lock_all;
 use crate::services::places::Place;
-
-use super::{Row, lock_own, row};
 
 /// What refers to labels: the table, and the columns that a row is for. Of rows for the same, one label has one.
 const CARRIERS: [(&str, &str); 6] = [

@@ -1,8 +1,7 @@
 //! What a label may be called, and how it may look.
 
-use crate::error::{Error, Result};
-
 use super::colors;
+use crate::error::{Error, Result};
 
 /// The colour of labels that nobody chose one for.
 pub(in crate::services) const DEFAULT_COLOR: &str = "#428BCA";

@@ -2,15 +2,14 @@
 
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::database::Violation;
+use storage::entities::now;
+use storage::entities::subscriptions::{ActiveModel, Column, Entity};
 
-use crate::database::Violation;
-use crate::entities::now;
-use crate::entities::subscriptions::{ActiveModel, Column, Entity};
+use super::{Row, find, missing, row};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::places::Place;
-
-use super::{Row, find, missing, row};
 
 /// Has the caller told, or not any more.
 ///

@@ -7,14 +7,13 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect,
 };
+use storage::entities::labels::{self, ActiveModel, Column, Model};
+use storage::entities::{Scope, fold, namespace_ancestors, now};
 
-use crate::entities::labels::{self, ActiveModel, Column, Model};
-use crate::entities::{Scope, fold, namespace_ancestors, now};
+use super::rules::{self, DEFAULT_COLOR};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::places::Place;
-
-use super::rules::{self, DEFAULT_COLOR};
 
 /// How many labels a thing may be given at once.
 pub(in crate::services) const MOST: usize = 100;

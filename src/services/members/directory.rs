@@ -6,11 +6,11 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     QueryFilter,
 };
+use storage::entities::members::{self, Source};
+use storage::entities::{AccessLevel, fold, namespaces, now, users};
 
 use super::inherited::no_lower;
 use super::{Membership, Place, end_below, identities, locked_member};
-use crate::entities::members::{self, Source};
-use crate::entities::{AccessLevel, fold, namespaces, now, users};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;

@@ -4,8 +4,8 @@ use chrono::NaiveDate;
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait,
 };
+use storage::entities::{group_shares, members, now, project_shares};
 
-use crate::entities::{group_shares, members, now, project_shares};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::events::{self, Action, NewEvent};

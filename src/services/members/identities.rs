@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use sea_orm::ConnectionTrait;
+use storage::entities::access::group_level;
+use storage::entities::{AccessLevel, now, saml_providers, scim_identities};
 
 use super::{Membership, Place};
-use crate::entities::access::group_level;
-use crate::entities::{AccessLevel, now, saml_providers, scim_identities};
 use crate::error::Result;
 use crate::policy::Tier;
 use crate::services::Backend;

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use storage::entities::members::{self, Source};
+use storage::entities::{AccessLevel, namespace_ancestors, namespaces, now, unexpired};
 
 use super::Place;
-use crate::entities::members::{self, Source};
-use crate::entities::{AccessLevel, namespace_ancestors, namespaces, now, unexpired};
 use crate::error::{Error, Result};
 
 /// Refuses a role below the one that the user inherits.

@@ -8,14 +8,14 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, FromQueryResult, JoinType, QueryFilter,
     QuerySelect, QueryTrait,
 };
+use storage::entities::access::{Viewer, visible_groups};
+use storage::entities::members::{self, Source};
+use storage::entities::{
+    AccessLevel, fold, group_shares, namespace_ancestors, namespaces, now, project_shares, unexpired, users,
+};
 
 use super::{Membership, Place, identities};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::access::{Viewer, visible_groups};
-use crate::entities::members::{self, Source};
-use crate::entities::{
-    AccessLevel, fold, group_shares, namespace_ancestors, namespaces, now, project_shares, unexpired, users,
-};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::{bounded_count, contains};

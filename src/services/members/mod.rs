@@ -20,12 +20,13 @@ pub(in crate::services) use listing::roles;
 pub use listing::{MemberFilter, any, direct, list, list_all};
 pub(in crate::services) use provisioning::{dismiss, enrol};
 
-use crate::api::types::MaybeUndefined;
-use crate::database::Violation;
-use crate::entities::members::{self, Source};
-use crate::entities::{
+use storage::database::Violation;
+use storage::entities::members::{self, Source};
+use storage::entities::{
     AccessLevel, namespace_ancestors, namespaces, now, project_bots, projects, scim_identities, users,
 };
+
+use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;

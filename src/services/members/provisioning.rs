@@ -1,11 +1,11 @@
 //! Members whom the identity provider of a group provisions (specification 4.19).
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, ModelTrait};
+use storage::entities::members::{self, Source};
+use storage::entities::{AccessLevel, now, scim_identities};
 
 use super::inherited::no_lower;
 use super::{end_below, enter};
-use crate::entities::members::{self, Source};
-use crate::entities::{AccessLevel, now, scim_identities};
 use crate::error::{Error, Result};
 
 /// Makes a user a member of a group with this role, or with that from above where it is higher. Who is a member stays one with

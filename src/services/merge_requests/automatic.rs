@@ -4,15 +4,15 @@
 use std::collections::BTreeMap;
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
+use storage::entities::merge_requests::{self, Model, State};
+use storage::entities::{now, projects, users};
+use storage::jobs;
 
 use super::merging::{Acceptance, accept, another_head, check_open, not_allowed};
 use super::row::{self, Row, Wanted};
 use super::telling::{Told, tell};
 use super::{find, head_pipeline, lock};
-use crate::entities::merge_requests::{self, Model, State};
-use crate::entities::{now, projects, users};
 use crate::error::{Error, Result};
-use crate::jobs;
 use crate::jobs::merge_waiting::MergeWaiting;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::{Caller, refuse_shut_out};

@@ -1,13 +1,14 @@
 //! What a merge request brings: its commits, and what they change together.
 
+use git::{Diff, Oid, Repository};
+use storage::entities::merge_requests::{Model, State};
+
 use super::find;
 use super::heads::{self, oid};
 use super::row::{self, Row, Wanted};
 use super::tips::{self, BranchOf};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::merge_requests::{Model, State};
 use crate::error::{Error, Result};
-use crate::git::{self, Diff, Oid, Repository};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::listing::{self, Listed};

@@ -8,14 +8,14 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QueryOrder, QuerySelect, Select,
 };
+use storage::entities::access::Viewer;
+use storage::entities::closing_merge_requests::{ActiveModel, Column, Entity};
+use storage::entities::merge_requests::{self, Model, State};
+use storage::entities::{issues, namespaces, notes, now, projects, users};
 
 use super::row::{Row, decorate_within};
 use super::{find, tips};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::access::Viewer;
-use crate::entities::closing_merge_requests::{ActiveModel, Column, Entity};
-use crate::entities::merge_requests::{self, Model, State};
-use crate::entities::{issues, namespaces, notes, now, projects, users};
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;

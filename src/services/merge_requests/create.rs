@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait};
+use storage::database::Violation;
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::merge_requests::{self, MergeStatus, State};
+use storage::entities::{Scope, now, projects};
+use storage::jobs;
 
 use super::closing::{self, Scene};
 use super::row::{self, Row, Wanted};
 use super::telling::{Told, tell};
 use super::tips::{self, BranchOf, Tips};
 use super::{are_there, heads};
-use crate::database::Violation;
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::merge_requests::{self, MergeStatus, State};
-use crate::entities::{Scope, now, projects};
 use crate::error::{Error, Result};
-use crate::jobs;
 use crate::jobs::keep_merge_request::KeepMergeRequest;
 use crate::policy::Role;
 use crate::services::Backend;

@@ -1,12 +1,12 @@
 //! Removing a merge request.
 
 use sea_orm::EntityTrait;
+use storage::entities::events::Action;
+use storage::entities::merge_requests;
 
 use super::closing::{closed, recount};
 use super::telling::target;
 use super::{find, heads, lock};
-use crate::entities::events::Action;
-use crate::entities::merge_requests;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

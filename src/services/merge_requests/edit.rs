@@ -1,6 +1,8 @@
 //! Changing a merge request.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
+use storage::entities::merge_requests::{ActiveModel, MergeStatus, Model, State};
+use storage::entities::now;
 
 use super::closing::{self, Scene};
 use super::create::{follow, refuse_same, refuse_second, settle, taken};
@@ -9,8 +11,6 @@ use super::telling::{Told, tell};
 use super::tips::{self, BranchOf, Tips};
 use super::{find, lock};
 use crate::api::types::MaybeUndefined;
-use crate::entities::merge_requests::{ActiveModel, MergeStatus, Model, State};
-use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
@@ -180,7 +180,7 @@ async fn stand(
     backend: &Backend,
     found: &Model,
     change: &Change,
-) -> Result<Option<(Tips, Option<crate::git::Oid>)>> {
+) -> Result<Option<(Tips, Option<git::Oid>)>> {
     let into = change
         .target_branch
         .as_deref()

@@ -2,14 +2,13 @@
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use storage::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
+use storage::entities::{closing_merge_requests, users};
 
 use super::closing;
 use super::heads::{self, oid};
 use super::tips::{self, BranchOf};
-use crate::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
-use crate::entities::{closing_merge_requests, users};
 use crate::error::{Error, Result};
-use crate::git;
 use crate::jobs::finish_merge::FinishMerge;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;

@@ -2,10 +2,10 @@
 //! comes from.
 
 use sea_orm::{ConnectionTrait, EntityTrait};
+use storage::entities::merge_requests::Model;
+use storage::entities::pipelines::{self, Status};
+use storage::entities::{projects, users};
 
-use crate::entities::merge_requests::Model;
-use crate::entities::pipelines::{self, Status};
-use crate::entities::{projects, users};
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::pipelines::may_read;

@@ -1,8 +1,9 @@
 //! The commits of merge requests in the repositories that they are to be merged into, whichever fork they come from.
 
-use crate::entities::merge_requests::Model;
+use git::{Oid, RepositoryId};
+use storage::entities::merge_requests::Model;
+
 use crate::error::{Error, Result};
-use crate::git::{self, Oid, RepositoryId};
 use crate::services::Backend;
 
 /// Sees to it that the head of a merge request, with all its history, is in the repository of its target, and that

@@ -2,12 +2,12 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{ColumnTrait, Condition};
+use storage::entities::merge_requests::{self, Column, Entity, State};
+use storage::entities::now;
 
 use super::drafts::MARKS;
 use super::row::{Row, decorate};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::merge_requests::{self, Column, Entity, State};
-use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;

@@ -2,14 +2,13 @@
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use storage::entities::Scope;
+use storage::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
+use storage::entities::todos::{Action, Target};
 
 use super::heads;
 use super::tips::{self, BranchOf};
-use crate::entities::Scope;
-use crate::entities::merge_requests::{Column, Entity, MergeStatus, Model, State};
-use crate::entities::todos::{Action, Target};
 use crate::error::{Error, Result};
-use crate::git;
 use crate::services::Backend;
 use crate::services::todos::{self, Because};
 

@@ -1,16 +1,16 @@
 //! Merging a merge request (specification 2.0, `merge_method`; `docs/adr/0020-merges-by-the-program.md`).
 
+use git::{Merge, MergeMethod, PreparedMerge, Repository, Signature, Squash};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use storage::entities::merge_requests::{self, Model, State};
+use storage::entities::projects;
 
 use super::drafts::is_draft;
 use super::heads::{self, oid};
 use super::moves::Plan;
 use super::row::{self, Row, Wanted};
 use super::{automatic, find, head_pipeline, messages};
-use crate::entities::merge_requests::{self, Model, State};
-use crate::entities::projects;
 use crate::error::{Error, Result};
-use crate::git::{self, Merge, MergeMethod, PreparedMerge, Repository, Signature, Squash};
 use crate::services::access::ProjectAccess;
 use crate::services::commits::committing;
 use crate::services::events::pushes::between;

@@ -1,11 +1,11 @@
 //! What commits that merge say, where nobody says otherwise.
 
+use git::Signature;
 use sea_orm::EntityTrait;
+use storage::entities::merge_requests::Model;
+use storage::entities::{closing_merge_requests, users};
 
-use crate::entities::merge_requests::Model;
-use crate::entities::{closing_merge_requests, users};
 use crate::error::Result;
-use crate::git::Signature;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::links;

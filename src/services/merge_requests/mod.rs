@@ -41,7 +41,8 @@ pub use recounting::recount_closing;
 pub(in crate::services) use row::rows;
 pub use row::{Details, Row, Wanted, read};
 
-use crate::entities::{merge_requests, now};
+use storage::entities::{merge_requests, now};
+
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 

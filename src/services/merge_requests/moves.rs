@@ -3,19 +3,19 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use git::{ListCommits, Oid, Repository};
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     QueryFilter, QueryOrder, QuerySelect,
 };
 use serde::{Deserialize, Serialize};
+use storage::entities::merge_requests::{self, Column, Entity, MergeStatus, Model, State};
+use storage::entities::now;
+use storage::jobs;
 
 use super::telling::{Told, tell};
-use crate::entities::merge_requests::{self, Column, Entity, MergeStatus, Model, State};
-use crate::entities::now;
 use crate::error::{Error, Result};
-use crate::git::{ListCommits, Oid, Repository};
-use crate::jobs;
 use crate::jobs::finish_merge::FinishMerge;
 use crate::jobs::keep_merge_request::KeepMergeRequest;
 use crate::services::events::pushes::{COUNTED, between, oid};

@@ -1,13 +1,13 @@
 //! Moving the commits of a merge request on top of its target.
 
+use git::{PreparedMove, Signature};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+use storage::entities::merge_requests::{self, Model, State};
 
 use super::find;
 use super::heads;
 use super::tips::{self, BranchOf};
-use crate::entities::merge_requests::{self, Model, State};
 use crate::error::{Error, Result};
-use crate::git::{self, PreparedMove, Signature};
 use crate::services::access::ProjectAccess;
 use crate::services::commits::committing;
 use crate::services::references::{Moved, moving_prepared};

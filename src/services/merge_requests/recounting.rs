@@ -2,10 +2,10 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::merge_requests::{Column, Entity, State};
+use storage::entities::{closing_merge_requests, projects};
 
 use super::closing;
-use crate::entities::merge_requests::{Column, Entity, State};
-use crate::entities::{closing_merge_requests, projects};
 use crate::error::Result;
 use crate::services::Backend;
 

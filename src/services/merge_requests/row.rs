@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect};
+use storage::entities::access::project_level;
+use storage::entities::merge_requests::{self, Model, State};
+use storage::entities::{labels, notes, now, users};
 
 use super::head_pipeline::{self, HeadPipeline};
 use super::{changes, find, mergeability};
-use crate::entities::access::project_level;
-use crate::entities::merge_requests::{self, Model, State};
-use crate::entities::{labels, notes, now, users};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::subscriptions::is_subscribed;

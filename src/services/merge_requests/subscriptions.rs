@@ -1,9 +1,10 @@
 //! Who takes part in a merge request, and who is told of what happens to it.
 
+use storage::entities::users;
+
 use super::find;
 use super::row::{self, Row, Wanted};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::users;
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::subscriptions::say;

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use sea_orm::DatabaseTransaction;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
+use storage::entities::events::{Action, TargetType};
+use storage::entities::merge_requests::{Model, State};
+use storage::entities::project_hooks::Kind;
+use storage::entities::todos::Target;
 
-use crate::entities::events::{Action, TargetType};
-use crate::entities::merge_requests::{Model, State};
-use crate::entities::project_hooks::Kind;
-use crate::entities::todos::Target;
 use crate::error::Result;
 use crate::services::events::{self, NewEvent};
 use crate::services::issuables::Changed;

@@ -1,10 +1,10 @@
 //! How long a merge request is thought to take, and how long it took (by analogy with specification 2.5).
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use storage::entities::{merge_requests, now};
 
 use super::telling::{Told, tell};
 use super::{find, lock};
-use crate::entities::{merge_requests, now};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

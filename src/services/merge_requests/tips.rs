@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use git::{ListCommits, Oid, Selection};
+use storage::entities::merge_requests::Model;
+
 use super::heads::repository;
-use crate::entities::merge_requests::Model;
 use crate::error::{Error, Result};
-use crate::git::{self, ListCommits, Oid, Selection};
 use crate::services::Backend;
 use crate::services::events::pushes::oid;
 

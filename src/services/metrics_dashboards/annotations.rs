@@ -2,11 +2,11 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
+use storage::database::Violation;
+use storage::entities::metrics_annotations::{ActiveModel, Model};
+use storage::entities::{clusters, environments, now};
 
 use super::{BUILT_IN, is_there, unescape};
-use crate::database::Violation;
-use crate::entities::metrics_annotations::{ActiveModel, Model};
-use crate::entities::{clusters, environments, now};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;

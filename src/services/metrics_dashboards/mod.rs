@@ -4,14 +4,14 @@ mod annotations;
 
 pub use annotations::{NewAnnotation, Subject, annotate};
 
+use git::EntryKind;
 use percent_encoding::percent_decode_str;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::database::Violation;
+use storage::entities::now;
+use storage::entities::starred_dashboards::{ActiveModel, Column, Entity, Model};
 
-use crate::database::Violation;
-use crate::entities::now;
-use crate::entities::starred_dashboards::{ActiveModel, Column, Entity, Model};
 use crate::error::{Error, Result};
-use crate::git::EntryKind;
 use crate::services::access::ProjectAccess;
 use crate::services::{Backend, commits};
 

@@ -6,20 +6,19 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, ExprTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::milestones::{self, ActiveModel, Column, Entity, Model, State};
+use storage::entities::now;
 
+use super::{Row, here, lock};
 use crate::api::types::MaybeUndefined;
-use crate::database::Violation;
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::milestones::{self, ActiveModel, Column, Entity, Model, State};
-use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::events::{self, Action, NewEvent, Target, TargetType};
 use crate::services::notes::lock_all;
 use crate::services::places::Place;
 use crate::services::preconditions;
-
-use super::{Row, here, lock};
 
 /// The most characters of a title.
 const LONGEST_TITLE: usize = 255;

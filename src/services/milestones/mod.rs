@@ -11,10 +11,10 @@ pub use promotion::promote;
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::milestones::{self, Column, Model, State};
+use storage::entities::{fold, namespaces, now};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::milestones::{self, Column, Model, State};
-use crate::entities::{fold, namespaces, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::{contains, page_of};

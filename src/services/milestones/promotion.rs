@@ -5,16 +5,15 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QuerySelect, QueryTrait,
 };
+use storage::entities::milestones::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::{Scope, namespace_ancestors, namespaces, projects};
 
-use crate::entities::milestones::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::{Scope, namespace_ancestors, namespaces, projects};
+use super::changes::{insert, note_due_date};
+use super::{Row, here, lock};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::places::Place;
-
-use super::changes::{insert, note_due_date};
-use super::{Row, here, lock};
 
 /// What refers to milestones.
 const BELONGING: [&str; 4] = ["issues", "merge_requests", "boards", "board_lists"];

@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::access::{groups_with_level, visible_groups};
+use storage::entities::namespaces::{self, Column};
+use storage::entities::{AccessLevel, fold, now, users};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::access::{groups_with_level, visible_groups};
-use crate::entities::namespaces::{self, Column};
-use crate::entities::{AccessLevel, fold, now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;

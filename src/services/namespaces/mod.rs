@@ -10,7 +10,8 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 pub use listing::{Filter, Found, list, read};
 pub use removal::{hide, remove_tree};
 
-use crate::entities::{namespace_ancestors, namespaces};
+use storage::entities::{namespace_ancestors, namespaces};
+
 use crate::error::Result;
 
 /// The names of namespaces with those of all above them, separated by ` / `, in one statement.

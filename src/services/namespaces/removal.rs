@@ -2,8 +2,8 @@
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::{namespace_ancestors, namespaces, now, projects};
 
-use crate::entities::{namespace_ancestors, namespaces, now, projects};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::projects::remove as remove_project;

@@ -2,14 +2,14 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
+use storage::entities::events::Action;
+use storage::entities::notes::{ActiveModel, Entity, Model};
+use storage::entities::now;
+use storage::entities::project_hooks::Kind;
 
 use super::find;
 use super::listing::{Row, of_one, read};
 use super::noteable::{Key, Noteable};
-use crate::entities::events::Action;
-use crate::entities::notes::{ActiveModel, Entity, Model};
-use crate::entities::now;
-use crate::entities::project_hooks::Kind;
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;

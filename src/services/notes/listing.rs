@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, Order, QueryFilter, QueryOrder};
+use storage::entities::notes::{Column, Model};
+use storage::entities::users;
 
 use super::noteable::{Key, Noteable};
 use super::{find, visible};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::notes::{Column, Model};
-use crate::entities::users;
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::listing::page_of;

@@ -14,8 +14,9 @@ pub use noteable::{Key, Noteable};
 pub(in crate::services) use removal::lock_all;
 pub use removal::remove_all_of;
 
-use crate::entities::notes::{self, Column, Entity, Model};
-use crate::entities::now;
+use storage::entities::notes::{self, Column, Entity, Model};
+use storage::entities::now;
+
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::places::Place;

@@ -2,9 +2,9 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
+use storage::entities::{epics, issues, merge_requests, now, snippets};
 
 use super::system::Parent;
-use crate::entities::{epics, issues, merge_requests, now, snippets};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::epics as epics_service;

@@ -4,8 +4,8 @@ use sea_orm::sea_query::{
     Asterisk, Expr, ExprTrait, Func, LockType, Order, Query, SelectStatement, SubQueryStatement,
 };
 use sea_orm::{ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter};
+use storage::entities::notes::{Column, Entity};
 
-use crate::entities::notes::{Column, Entity};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 

@@ -3,10 +3,10 @@
 use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait};
+use storage::entities::notes::{ActiveModel, Column, Entity};
+use storage::entities::todos::Target;
+use storage::entities::{now, users};
 
-use crate::entities::notes::{ActiveModel, Column, Entity};
-use crate::entities::todos::Target;
-use crate::entities::{now, users};
 use crate::services::durations::humane;
 
 /// What a note stands on.

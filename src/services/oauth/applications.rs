@@ -1,13 +1,13 @@
 //! The applications that may ask users for tokens: registered by administrators.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel, QueryOrder};
+use storage::entities::now;
+use storage::entities::oauth_applications::{self, Column, Entity};
+use storage::entities::oauth_tokens;
 use url::Url;
 
 use super::Fault;
 use crate::api::types::{Page, PageRequest};
-use crate::entities::now;
-use crate::entities::oauth_applications::{self, Column, Entity};
-use crate::entities::oauth_tokens;
 use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::secrets::{self, Token};
@@ -17,7 +17,7 @@ use crate::services::attempts;
 use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
 
-pub use crate::entities::oauth_applications::Model as Application;
+pub use storage::entities::oauth_applications::Model as Application;
 
 /// What secret scanners know the secrets by.
 const PREFIX: &str = "hfoas-";

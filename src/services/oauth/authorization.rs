@@ -2,11 +2,11 @@
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::entities::{now, oauth_applications, oauth_grants, users};
 use url::Url;
 
 use super::applications::Application;
 use super::{Fault, narrowed, pkce};
-use crate::entities::{now, oauth_applications, oauth_grants, users};
 use crate::error::Error;
 use crate::secrets::Token;
 use crate::services::Backend;

@@ -8,11 +8,11 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, QueryFilter,
 };
+use storage::entities::users::{self, State};
+use storage::entities::{now, oauth_grants, oauth_tokens};
 
 use super::applications::Application;
 use super::{Fault, narrowed, pkce};
-use crate::entities::users::{self, State};
-use crate::entities::{now, oauth_grants, oauth_tokens};
 use crate::error::{Error, Result, TokenFault};
 use crate::secrets::{self, Token};
 use crate::services::Backend;

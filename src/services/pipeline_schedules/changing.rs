@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use sea_orm::{
     ActiveModelTrait, ActiveValue, ActiveValue::Set, EntityTrait, IntoActiveModel, PaginatorTrait,
 };
+use storage::entities::now;
+use storage::entities::pipeline_schedules::{self, ActiveModel, Entity, Model};
 
 use super::{Detail, detail, lock};
-use crate::entities::now;
-use crate::entities::pipeline_schedules::{self, ActiveModel, Entity, Model};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -13,9 +13,10 @@ pub use changing::{Change, create, delete, take_ownership, update};
 pub use running::{enqueue_due, play, run_due};
 pub use variables::{create as create_variable, delete as delete_variable, update as update_variable};
 
+use storage::entities::pipeline_schedules::{self, Column, Model};
+use storage::entities::{pipelines, users};
+
 use crate::api::types::{Page, PageRequest};
-use crate::entities::pipeline_schedules::{self, Column, Model};
-use crate::entities::{pipelines, users};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;

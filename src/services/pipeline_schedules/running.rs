@@ -9,14 +9,14 @@ use chrono::{DateTime, Utc};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel, QuerySelect,
 };
+use storage::entities::pipeline_schedules::{self, Entity, Model};
+use storage::entities::pipelines::Source;
+use storage::entities::users::{self, State};
+use storage::entities::{now, projects};
+use storage::jobs;
 
 use super::{find, variables};
-use crate::entities::pipeline_schedules::{self, Entity, Model};
-use crate::entities::pipelines::Source;
-use crate::entities::users::{self, State};
-use crate::entities::{now, projects};
 use crate::error::{Error, Result};
-use crate::jobs;
 use crate::jobs::run_schedule::RunSchedule;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -4,12 +4,13 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     PaginatorTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::ci_variables::Kind;
+use storage::entities::now;
+use storage::entities::pipeline_schedule_variables as rows;
+use storage::entities::pipeline_schedule_variables::{ActiveModel, Column, Entity, Model};
 
 use super::lock;
-use crate::database::Violation;
-use crate::entities::ci_variables::Kind;
-use crate::entities::now;
-use crate::entities::pipeline_schedule_variables::{self as rows, ActiveModel, Column, Entity, Model};
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 use crate::services::Backend;

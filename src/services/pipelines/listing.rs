@@ -3,10 +3,10 @@
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
+use storage::entities::pipelines::{self, Column, Model, Status};
+use storage::entities::{fold, users};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::pipelines::{self, Column, Model, Status};
-use crate::entities::{fold, users};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -2,14 +2,13 @@
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction};
+use storage::entities::ci_variables::Kind;
+use storage::entities::now;
+use storage::entities::pipelines::{ActiveModel, Model, Source, Status};
 
 use super::variables::{self, NewVariable};
 use super::{Row, progress, refuse_maker, telling, with_user};
-use crate::entities::ci_variables::Kind;
-use crate::entities::now;
-use crate::entities::pipelines::{ActiveModel, Model, Source, Status};
 use crate::error::{Error, Result};
-use crate::git;
 use crate::secrets::Secret;
 use crate::services::access::ProjectAccess;
 use crate::services::projects;

@@ -25,8 +25,9 @@ pub(in crate::services) use variables::{
 };
 pub use variables::{NewVariable, Variable, list as list_variables};
 
-use crate::entities::pipelines::{self, Entity, Model, Status};
-use crate::entities::{ci_jobs, now, users};
+use storage::entities::pipelines::{self, Entity, Model, Status};
+use storage::entities::{ci_jobs, now, users};
+
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;

@@ -4,12 +4,12 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     QueryFilter, QueryOrder, QuerySelect,
 };
+use storage::entities::pipelines::{Model, Status};
+use storage::entities::{ci_jobs, merge_requests, now};
+use storage::jobs;
 
 use super::telling;
-use crate::entities::pipelines::{Model, Status};
-use crate::entities::{ci_jobs, merge_requests, now};
 use crate::error::{Error, Result};
-use crate::jobs;
 use crate::jobs::merge_waiting::MergeWaiting;
 use crate::services::deployments;
 

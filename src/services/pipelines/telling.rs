@@ -4,10 +4,10 @@
 use chrono::{DateTime, Utc};
 use sea_orm::DatabaseTransaction;
 use serde::{Deserialize, Serialize};
+use storage::entities::events::{Action, TargetType};
+use storage::entities::project_hooks::{self, Kind};
+use storage::entities::{ci_jobs, pipelines};
 
-use crate::entities::events::{Action, TargetType};
-use crate::entities::project_hooks::{self, Kind};
-use crate::entities::{ci_jobs, pipelines};
 use crate::error::Result;
 use crate::services::events::{self, NewEvent};
 

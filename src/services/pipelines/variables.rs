@@ -3,10 +3,10 @@
 use std::collections::HashSet;
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
+use storage::entities::ci_variables::Kind;
+use storage::entities::pipeline_variables::{self, ActiveModel, Entity};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::ci_variables::Kind;
-use crate::entities::pipeline_variables::{self, ActiveModel, Entity};
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 use crate::services::Backend;

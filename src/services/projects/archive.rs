@@ -1,8 +1,8 @@
 //! Making projects read-only and writable again (specification 3.2).
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
+use storage::entities::now;
 
-use crate::entities::now;
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

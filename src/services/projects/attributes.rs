@@ -1,7 +1,8 @@
 //! The custom attributes of listed projects.
 
+use storage::entities::custom_attributes;
+
 use super::Row;
-use crate::entities::custom_attributes;
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;

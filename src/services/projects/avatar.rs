@@ -2,9 +2,9 @@
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use storage::entities::{now, projects};
 
 use crate::api::types::Download;
-use crate::entities::{now, projects};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

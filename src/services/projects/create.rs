@@ -1,20 +1,21 @@
 //! Making projects: the row and what belongs to it first, then the repository.
 
+use git::{Action, CommitRequest, RepositoryId, Signature, Start};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::access::group_level;
+use storage::entities::namespaces::{self, Kind, ProjectCreation};
+use storage::entities::{AccessLevel, Visibility, fold, members, now, projects, ref_updates, users};
+use storage::jobs;
 
 use super::Settings;
 use super::row::runners_token_place;
 use super::settings::replace_topics;
-use crate::database::Violation;
-use crate::entities::access::group_level;
-use crate::entities::namespaces::{self, Kind, ProjectCreation};
-use crate::entities::{AccessLevel, Visibility, fold, members, now, projects, ref_updates, users};
 use crate::error::{Error, Result};
-use crate::git::{self, Action, CommitRequest, RepositoryId, Signature, Start};
-use crate::jobs::{self, create_repository::CreateRepository};
+use crate::jobs::create_repository::CreateRepository;
 use crate::secrets::Token;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;

@@ -1,13 +1,14 @@
 //! Removing projects (specification 3.3): hidden at once, then erased by a job.
 
 use chrono::{Days, NaiveDate};
+use git::RepositoryId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect};
+use storage::entities::{namespaces, now, project_bots, projects, users};
+use storage::jobs;
 
-use crate::entities::{namespaces, now, project_bots, projects, users};
 use crate::error::{Error, Result};
-use crate::git::RepositoryId;
-use crate::jobs::{self, delete_project::DeleteProject};
+use crate::jobs::delete_project::DeleteProject;
 use crate::policy::Tier;
 use crate::services::access::ProjectAccess;
 use crate::services::deploy_keys;

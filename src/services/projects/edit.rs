@@ -1,15 +1,16 @@
 //! Changing projects.
 
+use git::{Repository, RepositoryId};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
+use storage::database::Violation;
+use storage::entities::{AccessLevel, Visibility, fold, namespaces, now, projects};
+use storage::jobs;
 
 use super::Settings;
 use super::create::{check_names, check_visibility, refuse_taken, taken};
 use super::settings::replace_topics;
-use crate::database::Violation;
-use crate::entities::{AccessLevel, Visibility, fold, namespaces, now, projects};
 use crate::error::{Error, Result};
-use crate::git::{self, Repository, RepositoryId};
-use crate::jobs::{self, recount_closing::RecountClosing};
+use crate::jobs::recount_closing::RecountClosing;
 use crate::policy::Tier;
 use crate::services::access::ProjectAccess;
 use crate::services::{Backend, settings};

@@ -1,8 +1,13 @@
 //! Forks: copies of a project that remember where they come from.
 
 use futures_util::TryStreamExt;
+use git::RepositoryId;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter};
+use storage::entities::namespaces::{self, Kind};
+use storage::entities::projects::{self, Column, ImportStatus};
+use storage::entities::{Visibility, now, project_topics, ref_updates};
+use storage::jobs;
 use tokio::io::{AsyncSeekExt, AsyncWriteExt};
 
 use super::create::{
@@ -11,12 +16,8 @@ use super::create::{
 use super::settings::replace_topics;
 use super::{avatar, set_avatar};
 use crate::api::types::{Content, MaybeUndefined};
-use crate::entities::namespaces::{self, Kind};
-use crate::entities::projects::{self, Column, ImportStatus};
-use crate::entities::{Visibility, now, project_topics, ref_updates};
 use crate::error::{Error, Result};
-use crate::git::{self, RepositoryId};
-use crate::jobs::{self, fork_repository::ForkRepository};
+use crate::jobs::fork_repository::ForkRepository;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
 use crate::services::commits;

@@ -1,8 +1,8 @@
 //! Those who add to a project, one at a time.
 
 use sea_orm::DatabaseTransaction;
+use storage::entities::projects;
 
-use crate::entities::projects;
 use crate::error::{Error, Result};
 
 /// Lets nobody else add to a project, or change what belongs to it, until the transaction ends. So the last of what there may

@@ -8,19 +8,19 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryOrder, QuerySelect,
     QueryTrait, Select, SelectTwo,
 };
+use storage::entities::access::{
+    admitted_among, code_readable_projects, held_projects, passed_by, projects_with_level, visible_projects,
+};
+use storage::entities::few::{TARGET, few};
+use storage::entities::projects::{self, Column, FeatureAccess};
+use storage::entities::{
+    AccessLevel, Visibility, custom_attributes, fold, namespace_ancestors, namespaces, now,
+    project_languages, project_shares, project_stars, project_texts, unexpired,
+};
 
 use super::Row;
 use super::row::decorate;
 use crate::api::types::{Page, PageRequest, Rest};
-use crate::entities::access::{
-    admitted_among, code_readable_projects, held_projects, passed_by, projects_with_level, visible_projects,
-};
-use crate::entities::few::{TARGET, few};
-use crate::entities::projects::{self, Column, FeatureAccess};
-use crate::entities::{
-    AccessLevel, Visibility, custom_attributes, fold, namespace_ancestors, namespaces, now,
-    project_languages, project_shares, project_stars, project_texts, unexpired,
-};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::{namespaces, projects};
 
-use crate::entities::{namespaces, projects};
 use crate::error::Result;
 use crate::services::links;
 

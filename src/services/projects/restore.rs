@@ -3,8 +3,8 @@
 use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
+use storage::entities::{now, projects};
 
-use crate::entities::{now, projects};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

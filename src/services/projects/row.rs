@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, DbErr, EntityTrait, QueryFilter};
-
-use crate::entities::access::{self as levels, Viewer};
-use crate::entities::projects::{self, FeatureAccess, Found};
-use crate::entities::{
+use storage::entities::access as levels;
+use storage::entities::access::Viewer;
+use storage::entities::projects::{self, FeatureAccess, Found};
+use storage::entities::{
     AccessLevel, custom_attributes, namespaces, now, project_shares, project_topics, unexpired, users,
 };
+
 use crate::error::Result;
 use crate::policy::Standing;
 use crate::secrets::Secret;

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::project_topics;
+use storage::entities::projects::{ActiveModel, DeployStrategy, FeatureAccess, MergeMethod};
 
 use crate::api::types::MaybeUndefined;
-use crate::entities::project_topics;
-use crate::entities::projects::{ActiveModel, DeployStrategy, FeatureAccess, MergeMethod};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;

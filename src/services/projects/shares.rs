@@ -2,9 +2,9 @@
 
 use chrono::NaiveDate;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, ModelTrait, QueryFilter};
+use storage::database::Violation;
+use storage::entities::{AccessLevel, namespace_ancestors, now, project_shares, unexpired};
 
-use crate::database::Violation;
-use crate::entities::{AccessLevel, namespace_ancestors, now, project_shares, unexpired};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::{GroupAccess, ProjectAccess};

@@ -6,10 +6,10 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, Condition, DatabaseTransaction, EntityTrait, ExprTrait,
     QueryFilter, QuerySelect, QueryTrait,
 };
+use storage::database::Violation;
+use storage::entities::{fold, now, project_stars, projects, users};
 
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::{fold, now, project_stars, projects, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -1,9 +1,10 @@
 //! Figures of a project's repository.
 
+use git::{Error, RepositoryId, Selection};
+use storage::entities::{AccessLevel, projects};
+
 use super::Row;
-use crate::entities::{AccessLevel, projects};
 use crate::error::Result;
-use crate::git::{Error, RepositoryId, Selection};
 use crate::services::Backend;
 
 /// How many commits the default branch has at this moment; none where there is no such branch. A count is remembered

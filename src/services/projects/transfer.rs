@@ -3,11 +3,11 @@
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, IntoActiveModel, QueryFilter,
 };
+use storage::entities::members::{self, Source};
+use storage::entities::namespaces::{self, Kind};
+use storage::entities::{AccessLevel, Scope, namespace_ancestors, now, projects};
 
 use super::create::{refuse_taken, taken, target, target_id};
-use crate::entities::members::{self, Source};
-use crate::entities::namespaces::{self, Kind};
-use crate::entities::{AccessLevel, Scope, namespace_ancestors, now, projects};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -2,12 +2,12 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, JoinType, OnConflict, Query, SelectStatement, UnionType};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
+use storage::entities::issuables::Kind;
+use storage::entities::label_priorities::{self, Labelled};
+use storage::entities::{namespace_ancestors, now};
 
 use super::Moved;
 use super::nearest::{FORMER, FOUND, HOME, OTHER, above, ids, nearest, own, project_of, scalar};
-use crate::entities::issuables::Kind;
-use crate::entities::label_priorities::{self, Labelled};
-use crate::entities::{namespace_ancestors, now};
 use crate::error::{Error, Result};
 
 /// What carries labels: the table, and the column of what does.

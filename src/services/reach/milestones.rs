@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, JoinType, Order, Query, SelectStatement, UnionType};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, DatabaseTransaction, FromQueryResult};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::issuables::Kind;
+use storage::entities::{Scope, milestones, now};
 
 use super::Moved;
 use super::nearest::{FORMER, HOME, OTHER, above, nearest, own, scalar};
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::issuables::Kind;
-use crate::entities::{Scope, milestones, now};
 use crate::error::Result;
 
 impl Moved {

@@ -12,15 +12,14 @@ mod nearest;
 
 use std::collections::HashSet;
 
+use nearest::ids;
 use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement, UnionType};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
+use storage::entities::issuables::Kind;
+use storage::entities::{Scope, namespace_ancestors};
 
-use crate::entities::issuables::Kind;
-use crate::entities::{Scope, namespace_ancestors};
 use crate::error::Result;
 use crate::services::notes::lock_all;
-
-use nearest::ids;
 
 /// A project or group that is moved elsewhere, with all below it.
 pub(in crate::services) struct Moved {
@@ -31,7 +30,7 @@ pub(in crate::services) struct Moved {
 
 impl Moved {
     /// What is moved, by the lines of groups from where it lies and from where it is to lie upwards. To be made under
-    /// [`crate::entities::namespaces::lock_shape`].
+    /// [`storage::entities::namespaces::lock_shape`].
     pub fn new(
         what: Scope,
         before: &[namespace_ancestors::Model],

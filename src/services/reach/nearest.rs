@@ -1,8 +1,7 @@
 //! Labels and milestones by the titles of others, from where something lies.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Func, JoinType, Order, Query, SelectStatement, SubQueryStatement};
-
-use crate::entities::issuables::Kind;
+use storage::entities::issuables::Kind;
 
 /// Another row of the same table.
 pub(super) const OTHER: &str = "other";

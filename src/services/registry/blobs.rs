@@ -6,16 +6,16 @@ use sea_orm::sea_query::{Expr, OnConflict, Query};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QuerySelect,
 };
+use storage::entities::registry_blobs::Model;
+use storage::entities::registry_repository_blobs::{ActiveModel, Column, Entity};
+use storage::entities::{
+    now, registry_blobs, registry_manifest_references as references, registry_pieces, registry_repositories,
+};
 
 use super::digest::Digest;
 use super::fault::{Code, Fault};
 use super::repositories::Place;
 use crate::api::types::{Content, Download};
-use crate::entities::registry_blobs::Model;
-use crate::entities::registry_repository_blobs::{ActiveModel, Column, Entity};
-use crate::entities::{
-    now, registry_blobs, registry_manifest_references as references, registry_pieces, registry_repositories,
-};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 

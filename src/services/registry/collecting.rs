@@ -16,12 +16,12 @@ use sea_orm::{
     ColumnTrait, Condition, DatabaseTransaction, DeleteMany, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
     QuerySelect, Select,
 };
-
-use crate::entities::{
+use storage::entities::{
     now, registry_blobs as blobs, registry_manifest_references as references,
     registry_manifests as manifests, registry_pieces as pieces, registry_repositories as repositories,
     registry_repository_blobs as links, registry_tags as tags, registry_uploads as uploads,
 };
+
 use crate::error::Result;
 use crate::services::Backend;
 

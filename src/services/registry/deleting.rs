@@ -1,12 +1,13 @@
 //! Tags and repositories of the container registry that are deleted by their names.
 
 use sea_orm::{ColumnTrait, QueryFilter};
+use storage::entities::registry_repositories;
+use storage::entities::registry_tags::{self, Column};
+use storage::jobs;
 
 use super::{admit, find, repositories, tags};
-use crate::entities::registry_repositories;
-use crate::entities::registry_tags::{self, Column};
 use crate::error::{Error, Result};
-use crate::jobs::{self, delete_registry_repository::DeleteRegistryRepository};
+use crate::jobs::delete_registry_repository::DeleteRegistryRepository;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::preconditions::unmodified_since;

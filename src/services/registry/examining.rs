@@ -3,9 +3,9 @@
 use std::collections::HashSet;
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use storage::entities::{registry_blobs, registry_pieces};
 
 use super::receiving::FOLDER;
-use crate::entities::{registry_blobs, registry_pieces};
 use crate::error::Result;
 use crate::services::Backend;
 

@@ -6,13 +6,14 @@ use sea_orm::sea_query::{Alias, Query, SelectStatement, UnionType};
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait, Select,
 };
+use storage::entities::projects::{self, FeatureAccess};
+use storage::entities::registry_repositories as repositories;
+use storage::entities::registry_repositories::{Column, Entity, Model};
+use storage::entities::{namespace_ancestors, registry_manifests, registry_tags as tags};
 
 use super::rights::may_pull;
 use super::{admit, find};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::projects::{self, FeatureAccess};
-use crate::entities::registry_repositories::{self as repositories, Column, Entity, Model};
-use crate::entities::{namespace_ancestors, registry_manifests, registry_tags as tags};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};

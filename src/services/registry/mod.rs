@@ -26,8 +26,8 @@ pub mod tokens;
 pub mod uploads;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, QueryFilter};
+use storage::entities::registry_repositories::{self, Column, Model};
 
-use crate::entities::registry_repositories::{self, Column, Model};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 

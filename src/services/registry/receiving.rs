@@ -11,16 +11,16 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
     QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::now;
+use storage::entities::registry_pieces::{ActiveModel, Column, Entity, Model as Piece};
+use storage::entities::registry_uploads::{self, Model as Upload};
 use tokio::time::{Instant, timeout};
 
 use super::collecting;
 use super::digest::Hashing;
 use super::fault::{Code, Fault};
 use super::uploads::unknown;
-use crate::database::Violation;
-use crate::entities::now;
-use crate::entities::registry_pieces::{ActiveModel, Column, Entity, Model as Piece};
-use crate::entities::registry_uploads::{self, Model as Upload};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 

@@ -5,15 +5,15 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, QueryOrder,
     QuerySelect,
 };
-
-use super::fault::{Code, Fault};
-use super::names::Name;
-use crate::database::Violation;
-use crate::entities::registry_repositories::{ActiveModel, Column, Entity, Model, of_project};
-use crate::entities::{
+use storage::database::Violation;
+use storage::entities::registry_repositories::{ActiveModel, Column, Entity, Model, of_project};
+use storage::entities::{
     now, registry_manifest_references as references, registry_manifests, registry_repository_blobs as links,
     registry_tags, registry_uploads,
 };
+
+use super::fault::{Code, Fault};
+use super::names::Name;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -1,15 +1,15 @@
 //! Tags: how they are listed, moved and removed. Whoever changes them holds their repository
-//! ([`registry_repositories::hold`](crate::entities::registry_repositories::hold)).
+//! ([`registry_repositories::hold`](storage::entities::registry_repositories::hold)).
 
 use sea_orm::sea_query::{Expr, Query};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait,
     IntoActiveModel, QueryFilter, QueryOrder, QuerySelect,
 };
+use storage::entities::registry_tags::{ActiveModel, Column, Entity, Model, of_repository};
+use storage::entities::{now, registry_manifests};
 
 use super::fault::{Code, Fault};
-use crate::entities::registry_tags::{ActiveModel, Column, Entity, Model, of_repository};
-use crate::entities::{now, registry_manifests};
 use crate::error::Result;
 use crate::services::Backend;
 
@@ -143,7 +143,7 @@ pub async fn delete(backend: &Backend, repository_id: i64, name: &str) -> Result
     backend
         .database
         .transaction(async |transaction| {
-            let held = crate::entities::registry_repositories::hold(transaction, repository_id).await?;
+            let held = storage::entities::registry_repositories::hold(transaction, repository_id).await?;
             held.ok_or_else(unknown)?;
             match remove(transaction, repository_id, std::slice::from_ref(&name)).await? {
                 0 => Err(unknown()),

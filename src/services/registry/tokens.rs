@@ -6,12 +6,12 @@
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
+use storage::entities::now;
 
 use super::fault::{Code, Fault};
 use super::names::Name;
 use super::repositories::{self, Place};
 use super::rights::{Action, Actions, may_pull, refusal};
-use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::{Caller, Proof, by_proof};

@@ -5,6 +5,8 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     QueryFilter, QuerySelect,
 };
+use storage::entities::registry_uploads::{self, ActiveModel, Column, Entity};
+use storage::entities::{now, registry_blobs, registry_pieces, registry_repositories};
 use uuid::Uuid;
 
 use super::digest::{Digest, Hashing};
@@ -12,11 +14,9 @@ use super::fault::{Code, Fault};
 use super::receiving::{self, Body};
 use super::repositories::Place;
 use super::{blobs, collecting};
-use crate::entities::registry_uploads::{self, ActiveModel, Column, Entity};
-use crate::entities::{now, registry_blobs, registry_pieces, registry_repositories};
 use crate::services::Backend;
 
-pub use crate::entities::registry_uploads::Model as Upload;
+pub use storage::entities::registry_uploads::Model as Upload;
 
 /// What a request brings of a blob.
 pub struct Part {

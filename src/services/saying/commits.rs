@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use sea_orm::{ColumnTrait, Condition};
+use storage::entities::notes::Column;
 
 use super::naming;
-use crate::entities::notes::Column;
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::notes::system;

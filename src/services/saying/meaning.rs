@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, QueryFilter};
+use storage::entities::{fold, namespaces, projects};
 
-use crate::entities::{fold, namespaces, projects};
 use crate::error::Result;
 use crate::services::texts::references::Reference;
 

@@ -13,9 +13,10 @@ use sea_orm::{ConnectionTrait, DatabaseTransaction};
 pub(in crate::services) use commits::{commit_reference, name_commit};
 pub(in crate::services) use meaning::meant;
 
-use crate::entities::issuables::{self, assignees_of};
-use crate::entities::issues;
-use crate::entities::todos::Action;
+use storage::entities::issuables::{self, assignees_of};
+use storage::entities::issues;
+use storage::entities::todos::Action;
+
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::notes::system::Parent;

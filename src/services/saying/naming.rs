@@ -6,10 +6,10 @@ use sea_orm::sea_query::{Expr, ExprTrait, LockType, Order, Query};
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect,
 };
+use storage::entities::notes::{ActiveModel, Column, Entity};
+use storage::entities::{issuables, issues, merge_requests, now};
 
 use super::{Written, meant};
-use crate::entities::notes::{ActiveModel, Column, Entity};
-use crate::entities::{issuables, issues, merge_requests, now};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::notes::system::{self, Parent};

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::access::visible_groups;
+use storage::entities::members::Source;
+use storage::entities::todos::Action;
+use storage::entities::{Scope, namespaces, now, users};
 
 use super::{Kind, Scene};
-use crate::entities::access::visible_groups;
-use crate::entities::members::Source;
-use crate::entities::todos::Action;
-use crate::entities::{Scope, namespaces, now, users};
 use crate::error::Result;
 use crate::policy::{Role, Standing};
 use crate::services::Backend;

@@ -1,12 +1,12 @@
 //! Changing whom a provider provisions, and provisioning them no more.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, IntoActiveModel};
+use storage::database::Violation;
+use storage::entities::{fold, now, scim_identities, users};
 
 use super::operations::{self, Changes};
 use super::{Provisioned, missing, usernames};
 use crate::api::contract::ScimOperation;
-use crate::database::Violation;
-use crate::entities::{fold, now, scim_identities, users};
 use crate::error::{Error, Result};
 use crate::services::access::ScimAccess;
 use crate::services::single_sign_on::hold;

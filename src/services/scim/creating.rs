@@ -1,9 +1,9 @@
 //! Provisioning a user.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, PaginatorTrait};
+use storage::entities::{fold, now, scim_identities, users};
 
 use super::{Provisioned, usernames};
-use crate::entities::{fold, now, scim_identities, users};
 use crate::error::{Error, ProvisioningFault, Result};
 use crate::services::access::ScimAccess;
 use crate::services::settings::{self, Settings};

@@ -3,11 +3,11 @@
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
 };
+use storage::entities::{fold, scim_identities, user_emails, users};
 
 use super::filter::{Wanted, wanted};
 use super::usernames::cleaned;
 use super::{Provisioned, missing};
-use crate::entities::{fold, scim_identities, user_emails, users};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::ScimAccess;

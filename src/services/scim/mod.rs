@@ -12,7 +12,8 @@ pub use creating::{NewAccount, create};
 pub use listing::{List, MOST_LISTED, get, list};
 pub use operations::full_name;
 
-use crate::entities::{scim_identities, users};
+use storage::entities::{scim_identities, users};
+
 use crate::error::Error;
 
 /// The schema of users.

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::{fold, namespaces, users};
 
-use crate::entities::{fold, namespaces, users};
 use crate::error::{Error, Result};
 use crate::services::naming;
 use crate::services::users::USERNAME_TAKEN;

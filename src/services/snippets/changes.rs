@@ -7,13 +7,13 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DbErr, EntityTrait, IntoActiveModel,
     QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::snippets::{ActiveModel, Column, Entity, Model};
+use storage::entities::{Visibility, now, snippet_contents};
 
 use super::listing::{Row, of_one};
 use super::{Home, find, lock};
 use crate::api::types::MaybeUndefined;
-use crate::database::Violation;
-use crate::entities::snippets::{ActiveModel, Column, Entity, Model};
-use crate::entities::{Visibility, now, snippet_contents};
 use crate::error::{Error, Result};
 use crate::services::{Backend, preconditions, settings};
 

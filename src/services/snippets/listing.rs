@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, Select};
+use storage::entities::snippets::{self, Column, Entity, Model};
+use storage::entities::{Visibility, now, snippet_contents, users};
 
 use super::{Home, find, missing};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::snippets::{self, Column, Entity, Model};
-use crate::entities::{Visibility, now, snippet_contents, users};
 use crate::error::Result;
 use crate::secrets;
 use crate::services::Backend;

@@ -9,8 +9,9 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 pub use changes::{Change, FileAction, FileChange, NewFile, NewSnippet, create, delete, edit, remove_all_of};
 pub use listing::{Raw, Row, content, list_of_project, list_own, list_public, read};
 
-use crate::entities::now;
-use crate::entities::snippets::{self, Column, Entity, Model};
+use storage::entities::now;
+use storage::entities::snippets::{self, Column, Entity, Model};
+
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;

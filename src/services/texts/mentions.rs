@@ -3,9 +3,9 @@
 use std::sync::LazyLock;
 
 use regex::Regex;
+use storage::entities::fold;
 
 use super::prose;
-use crate::entities::fold;
 
 /// How many names of one text count, the first ones.
 const MOST: usize = 100;

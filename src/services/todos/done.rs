@@ -2,10 +2,10 @@
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, UpdateMany};
+use storage::entities::now;
+use storage::entities::todos::{self, Column, Entity, State, Target};
 
 use super::row::{self, Row};
-use crate::entities::now;
-use crate::entities::todos::{self, Column, Entity, State, Target};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;

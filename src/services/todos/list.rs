@@ -2,11 +2,11 @@
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::todos::{self, Action, Column, Entity, State};
+use storage::entities::{namespace_ancestors, now, projects};
 
 use super::row::{self, Row};
 use crate::api::types::{Page, PageRequest};
-use crate::entities::todos::{self, Action, Column, Entity, State};
-use crate::entities::{namespace_ancestors, now, projects};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;

@@ -4,10 +4,10 @@ use sea_orm::sea_query::{LockType, OnConflict};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
+use storage::entities::todos::{Action, ActiveModel, Column, Entity, State, Target};
+use storage::entities::{Scope, now, users};
 
 use super::row::{self, Row};
-use crate::entities::todos::{Action, ActiveModel, Column, Entity, State, Target};
-use crate::entities::{Scope, now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::merge_requests;

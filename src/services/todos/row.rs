@@ -3,11 +3,11 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::access::Viewer;
+use storage::entities::todos::{Model, Target};
+use storage::entities::{namespaces, notes, projects, users};
 
 use super::things::{Thing, Things};
-use crate::entities::access::Viewer;
-use crate::entities::todos::{Model, Target};
-use crate::entities::{namespaces, notes, projects, users};
 use crate::error::{Error, Result};
 use crate::services::namespaces::full_names;
 use crate::services::{Backend, links};

@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
+use storage::entities::access::Viewer;
+use storage::entities::todos::Target;
+use storage::entities::{epics, issues, merge_requests, namespaces, users};
 
-use crate::entities::access::Viewer;
-use crate::entities::todos::Target;
-use crate::entities::{epics, issues, merge_requests, namespaces, users};
 use crate::error::Result;
 use crate::services::issuables::{Belongings, gather_both};
 use crate::services::{

@@ -1,9 +1,9 @@
 //! The picture of a user. Everybody may see it, as everybody is told its address wherever the user is named.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, IntoActiveModel, QueryFilter};
+use storage::entities::{now, users};
 
 use crate::api::types::Download;
-use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::avatars::{self, Owner, Picture};

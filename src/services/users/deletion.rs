@@ -6,14 +6,14 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
     QueryTrait,
 };
-
-use crate::entities::{
+use storage::entities::{
     AccessLevel, access_tokens, job_tokens, members, namespaces, now, oauth_grants, oauth_tokens,
     project_stars, projects, scim_identities, sessions, taken_emails, unexpired, user_emails,
     user_identities, user_keys, user_statuses, users,
 };
+use storage::jobs;
+
 use crate::error::{Error, Result};
-use crate::jobs;
 use crate::jobs::delete_user::DeleteUser;
 use crate::services::namespaces::hide;
 use crate::services::{Backend, snippets};

@@ -4,12 +4,12 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait,
     QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::user_emails::{self, Column, Entity, Model};
+use storage::entities::{fold, now, taken_emails, users};
 
 use super::names;
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::user_emails::{self, Column, Entity, Model};
-use crate::entities::{fold, now, taken_emails, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::page_of;

@@ -3,12 +3,12 @@
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, EntityTrait, PaginatorTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::taken_fingerprints::{self, Holder};
+use storage::entities::user_keys::{self, Column, Entity, Model};
+use storage::entities::{now, users};
 
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::taken_fingerprints::{self, Holder};
-use crate::entities::user_keys::{self, Column, Entity, Model};
-use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::page_of;

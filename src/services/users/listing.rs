@@ -7,10 +7,10 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, FromQueryResult, JoinType, Order, QueryFilter,
     QueryOrder, QuerySelect, QueryTrait, RelationTrait, Select,
 };
+use storage::entities::users::{self, Column, State};
+use storage::entities::{fold, members, namespaces, projects, user_identities};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::users::{self, Column, State};
-use crate::entities::{fold, members, namespaces, projects, user_identities};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;

@@ -5,15 +5,15 @@ use std::collections::HashMap;
 use sea_orm::{
     ColumnTrait, ConnectionTrait, EntityTrait, JoinType, QueryFilter, QueryOrder, QuerySelect, RelationTrait,
 };
+use storage::entities::members::{self, Column, Relation};
+use storage::entities::{AccessLevel, namespaces, projects};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::members::{self, Column, Relation};
-use crate::entities::{AccessLevel, namespaces, projects};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::listing::page_of;
 
-pub use crate::entities::members::Source;
+pub use storage::entities::members::Source;
 
 /// A direct membership with the name of what it is in.
 #[derive(Debug, Clone)]

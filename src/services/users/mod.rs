@@ -4,11 +4,11 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
     IntoActiveModel, QueryFilter,
 };
-
-use crate::database::Violation;
-use crate::entities::{
+use storage::database::Violation;
+use storage::entities::{
     Visibility, fold, namespace_ancestors, namespaces, now, sessions, taken_emails, user_identities, users,
 };
+
 use crate::error::{Error, Result};
 use crate::secrets;
 use crate::services::{Backend, settings};

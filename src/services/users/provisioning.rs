@@ -1,9 +1,9 @@
 //! Accounts that the identity provider of a group makes and changes (specification 4.19), within its own transaction.
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
+use storage::entities::{now, users};
 
 use super::{NewUser, drafted, emails, insert, names, rename, save};
-use crate::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::services::settings::Settings;
 

@@ -2,10 +2,10 @@
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
+use storage::entities::users::State;
+use storage::entities::{access_tokens, now, pipeline_schedules, users};
 
 use super::end_sessions;
-use crate::entities::users::State;
-use crate::entities::{access_tokens, now, pipeline_schedules, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::UserAccess;

@@ -2,8 +2,8 @@
 
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::entities::user_statuses::{self, Column, Entity, Model};
 
-use crate::entities::user_statuses::{self, Column, Entity, Model};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 

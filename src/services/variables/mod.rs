@@ -11,11 +11,11 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
     EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter, QuerySelect,
 };
+use storage::database::Violation;
+use storage::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE, Kind, Model};
+use storage::entities::{Scope, namespaces, now, projects};
 
 use crate::api::types::{Page, PageRequest};
-use crate::database::Violation;
-use crate::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE, Kind, Model};
-use crate::entities::{Scope, namespaces, now, projects};
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 use crate::services::Backend;

@@ -3,7 +3,8 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use crate::entities::Scope;
+use storage::entities::Scope;
+
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 

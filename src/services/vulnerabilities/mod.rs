@@ -6,10 +6,10 @@ pub mod reports;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
 };
+use storage::entities::now;
+use storage::entities::vulnerabilities::{self, Column, Entity, Model, ReportType, Severity, State};
 
 use crate::api::types::{Page, PageRequest};
-use crate::entities::now;
-use crate::entities::vulnerabilities::{self, Column, Entity, Model, ReportType, Severity, State};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::{InstanceAccess, ProjectAccess};

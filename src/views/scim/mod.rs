@@ -4,10 +4,10 @@ pub mod discovery;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::json;
+use storage::entities::namespaces;
 
 use crate::api::contract;
 use crate::api::types::Timestamp;
-use crate::entities::namespaces;
 use crate::services::scim::{List, NewAccount, Provisioned, USER_SCHEMA, full_name};
 use crate::services::single_sign_on::SingleSignOn;
 

@@ -1,8 +1,8 @@
 //! Settings of the instance, and what they decide elsewhere.
 
-use holdfast::entities::settings;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::json;
+use storage::entities::settings;
 
 use crate::support::people::PASSWORD;
 use crate::support::server::DELETION_DELAY;

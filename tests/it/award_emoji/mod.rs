@@ -2,8 +2,8 @@
 
 mod epics;
 
-use holdfast::entities::AccessLevel;
 use serde_json::{Value, json};
+use storage::entities::AccessLevel;
 
 use crate::issues::open;
 use crate::notes::write;

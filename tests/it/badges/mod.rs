@@ -1,7 +1,7 @@
 //! Badges of projects and groups.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
 use crate::support::places::{group, id, join, project};

@@ -1,7 +1,7 @@
 //! Protecting branches and taking it back.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};

@@ -1,9 +1,9 @@
 //! Listing and reading branches.
 
-use holdfast::entities::projects::FeatureAccess;
-use holdfast::entities::{AccessLevel, Visibility};
 use sea_orm::ActiveValue::Set;
 use serde_json::json;
+use storage::entities::projects::FeatureAccess;
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::client::segment;
 use crate::support::code::Project;

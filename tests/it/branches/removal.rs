@@ -1,10 +1,10 @@
 //! Deleting branches, one or all that are merged.
 
-use holdfast::entities::{AccessLevel, Visibility};
-use holdfast::git::{self, RepositoryId};
+use git::RepositoryId;
 use holdfast::jobs::delete_merged_branches::{self, DeleteMergedBranches};
-use holdfast::jobs::{self};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility};
+use storage::jobs;
 
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};

@@ -1,9 +1,9 @@
 //! Making branches.
 
-use holdfast::entities::ref_updates::{self, State};
-use holdfast::entities::{AccessLevel, Visibility};
 use sea_orm::EntityTrait;
 use serde_json::json;
+use storage::entities::ref_updates::{self, State};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::client::segment;
 use crate::support::code::Project;

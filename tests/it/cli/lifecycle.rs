@@ -1,7 +1,7 @@
 //! Starting, working and stopping.
 
-use holdfast::database::{Database, Options};
-use holdfast::jobs;
+use storage::database::{Database, Options};
+use storage::jobs;
 
 use crate::support::git::Work;
 use crate::support::process::{Site, on_every_site};

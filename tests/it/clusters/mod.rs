@@ -1,9 +1,9 @@
 //! Clusters of projects.
 
 use futures_util::future::join_all;
-use holdfast::entities::{cluster_platforms, clusters, projects};
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::{cluster_platforms, clusters, projects};
 
 use crate::support::places::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};

@@ -1,7 +1,7 @@
 //! Statuses that systems outside report of commits.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::pipelines::pipeline;
 use crate::support::code::Project;

@@ -1,8 +1,8 @@
 //! Commits made of actions.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use sea_orm::ActiveValue::Set;
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};

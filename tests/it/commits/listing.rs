@@ -1,7 +1,7 @@
 //! Lists of commits, compared with what `git log` says.
 
-use holdfast::entities::Visibility;
 use serde_json::json;
+use storage::entities::Visibility;
 
 use crate::support::client::segment;
 use crate::support::repository::Sample;

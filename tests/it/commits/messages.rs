@@ -1,9 +1,9 @@
 //! What the messages of pushed commits name and close.
 
-use holdfast::entities::projects::FeatureAccess;
-use holdfast::entities::{AccessLevel, Visibility};
 use sea_orm::ActiveValue::Set;
 use serde_json::{Value, json};
+use storage::entities::projects::FeatureAccess;
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::issues::open;
 use crate::merge_requests::propose;

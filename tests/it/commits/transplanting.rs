@@ -1,7 +1,7 @@
 //! Cherry-pick and revert.
 
-use holdfast::entities::AccessLevel;
 use serde_json::json;
+use storage::entities::AccessLevel;
 
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};

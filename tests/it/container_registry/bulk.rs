@@ -4,9 +4,6 @@ use std::time::{Duration, Instant};
 
 use chrono::{TimeDelta, Utc};
 use futures_util::future::join_all;
-use holdfast::database::{Database, Options};
-use holdfast::entities::{now, registry_repositories, registry_tags};
-use holdfast::jobs;
 use holdfast::jobs::delete_registry_tags::{self, DeleteRegistryTags};
 use holdfast::services::registry::cleaning::Wish;
 use reqwest::Method;
@@ -15,6 +12,9 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, PaginatorTrait, QueryFilter,
 };
 use serde_json::{Value, json};
+use storage::database::{Database, Options};
+use storage::entities::{now, registry_repositories, registry_tags};
+use storage::jobs;
 
 use super::{crowd, image, label, tag_row, tags};
 use crate::support::client::segment;
@@ -297,7 +297,7 @@ async fn a_repository_or_project_that_goes_meanwhile_is_no_trouble(server: TestS
 }
 
 async fn manifests_that_lose_their_last_tag_are_left_to_the_collector(server: TestServer) {
-    use holdfast::entities::registry_manifests::Entity;
+    use storage::entities::registry_manifests::Entity;
     let stock = Stock::new(&server, &[("a", None), ("b", None)]).await;
     let twice = tag_row(&server, stock.id, "a").await.manifest_id;
     let once = tag_row(&server, stock.id, "b").await.manifest_id;

@@ -1,12 +1,12 @@
 //! Tags and repositories that are deleted one at a time.
 
 use futures_util::future::join_all;
-use holdfast::entities::{
+use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
+use serde_json::json;
+use storage::entities::{
     now, registry_blobs, registry_manifest_references as references, registry_manifests, registry_repositories,
     registry_repository_blobs as links, registry_tags, registry_uploads,
 };
-use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
-use serde_json::json;
 
 use super::{count, crowd, image, label, repository, tag_row, tags};
 use crate::support::places::{join, project};

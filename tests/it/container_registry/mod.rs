@@ -8,11 +8,11 @@ mod pushed;
 mod reading;
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast::entities::{now, registry_manifests, registry_repositories, registry_tags};
 use holdfast::secrets;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
 };
+use storage::entities::{now, registry_manifests, registry_repositories, registry_tags};
 
 use crate::support::{Client, TestServer};
 

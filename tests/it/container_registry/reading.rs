@@ -1,8 +1,8 @@
 //! Repositories and tags that are read.
 
-use holdfast::entities::{registry_manifests, registry_repositories, registry_tags};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::json;
+use storage::entities::{registry_manifests, registry_repositories, registry_tags};
 
 use super::{count, image, label, repository, tag_row};
 use crate::support::places::{group, join, project};

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::Operation;
 use holdfast::config::Options;
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
 use crate::support::places::{self, group};

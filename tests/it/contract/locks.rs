@@ -1,8 +1,8 @@
 //! A reference that another process keeps locked: whoever would move it is told so.
 
-use holdfast::entities::Visibility;
 use reqwest::Method;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};

@@ -2,10 +2,10 @@
 
 mod garbage;
 
-use holdfast::entities::{deploy_keys, project_deploy_keys, taken_fingerprints};
 use holdfast::services::projects;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::{deploy_keys, project_deploy_keys, taken_fingerprints};
 
 use crate::support::places::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
@@ -223,7 +223,7 @@ async fn a_key_goes_with_the_last_project_that_has_it(server: TestServer) {
     assert_eq!(kept(&server).await, [2, 3, 2]);
     for (gone, left) in [(first, [1, 1, 1]), (second, [0, 0, 0])] {
         let db = server.backend.database.read();
-        let row = holdfast::entities::projects::Entity::find_by_id(gone).one(db).await.expect("a lookup");
+        let row = storage::entities::projects::Entity::find_by_id(gone).one(db).await.expect("a lookup");
         projects::remove(&server.backend, &row.expect("a project")).await.expect("a removal");
         assert_eq!(kept(&server).await, left);
     }

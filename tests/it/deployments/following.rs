@@ -1,9 +1,9 @@
 //! Deployments of jobs, which are what these are.
 
-use holdfast::entities::{Visibility, pipelines};
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
+use storage::entities::{Visibility, pipelines};
 
 use super::{deploy, deployment, of};
 use crate::commit_statuses::report;

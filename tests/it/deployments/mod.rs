@@ -4,9 +4,9 @@ mod following;
 mod shipping;
 
 use futures_util::future::join_all;
-use holdfast::entities::{AccessLevel, Visibility, deployment_merge_requests};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, deployment_merge_requests};
 
 use crate::support::code::Project;
 use crate::support::places::id;

@@ -1,11 +1,11 @@
 //! Which merge requests are shipped with deployments.
 
-use holdfast::entities::{Visibility, deployment_merge_requests, deployments};
 use holdfast::jobs::ship_merge_requests::ShipMergeRequests;
 use holdfast::services::deployments::ship;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
+use storage::entities::{Visibility, deployment_merge_requests, deployments};
 
 use super::{deploy, of};
 use crate::merge_requests::propose;

@@ -1,9 +1,9 @@
 //! Environments of projects.
 
 use futures_util::future::join_all;
-use holdfast::entities::{AccessLevel, Visibility, deployments, environments, now};
 use sea_orm::{ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, deployments, environments, now};
 
 use crate::deployments::deployment;
 use crate::support::code::Project;
@@ -224,7 +224,7 @@ async fn an_environment_tells_its_last_deployment_and_takes_them_along(server: T
     let left = root.get(&format!("{place}/deployments")).await.expect(200).json();
     assert!(left.as_array().expect("a list").len() == 1 && left[0]["environment"]["name"] == "staging", "{left}");
     let db = server.backend.database.write();
-    holdfast::entities::projects::Entity::delete_by_id(work.id).exec(db).await.expect("a removal");
+    storage::entities::projects::Entity::delete_by_id(work.id).exec(db).await.expect("a removal");
     assert_eq!(environments::Entity::find().all(db).await.expect("rows"), []);
     assert_eq!(deployments::Entity::find().all(db).await.expect("rows"), []);
 }

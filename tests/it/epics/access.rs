@@ -1,8 +1,8 @@
 //! Who sees and changes which epics.
 
 use holdfast::config::Options;
-use holdfast::entities::AccessLevel;
 use serde_json::json;
+use storage::entities::AccessLevel;
 
 use super::{epic, group, join, titles};
 use crate::support::places::project;

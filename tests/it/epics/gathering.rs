@@ -1,8 +1,8 @@
 //! The issues that epics gather.
 
-use holdfast::entities::{AccessLevel, epic_issues, issues, now};
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, epic_issues, issues, now};
 
 use super::{epic, group, join, titles};
 use crate::issues::open;

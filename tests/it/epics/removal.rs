@@ -1,8 +1,8 @@
 //! What epics go with, and what goes with them.
 
-use holdfast::entities::{epic_issues, epic_labels, epics, notes};
 use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
+use storage::entities::{epic_issues, epic_labels, epics, notes};
 
 use super::{epic, group, join};
 use crate::issues::open;

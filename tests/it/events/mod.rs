@@ -2,10 +2,10 @@
 
 mod recovery;
 
-use holdfast::entities::{AccessLevel, Visibility, projects, users};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, projects, users};
 
 use crate::support::code::Project;
 use crate::support::places::{self, join};

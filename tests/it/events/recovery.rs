@@ -1,10 +1,10 @@
 //! Moves of references whose server was killed before it could record them.
 
-use holdfast::entities::ref_updates::{self, Kind, State};
-use holdfast::entities::{Visibility, events};
 use holdfast::services::references::{Moved, Mover, moving, recover};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder};
 use serde_json::json;
+use storage::entities::ref_updates::{self, Kind, State};
+use storage::entities::{Visibility, events};
 
 use super::commit;
 use crate::support::code::{NewCommit, Project, file};

@@ -1,9 +1,9 @@
 //! Lists of users for feature flags of projects (specification 2.11 and 4.10).
 
 use holdfast::config::Options;
-use holdfast::entities::feature_flag_user_lists::Entity;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::feature_flag_user_lists::Entity;
 
 use crate::support::places::{id, join, project};
 use crate::support::{Client, TestServer, on_every_database};
@@ -148,7 +148,7 @@ async fn lists_that_are_made_at_once_get_numbers_of_their_own_up_to_the_limit(se
     statuses.sort_unstable();
     assert_eq!(statuses, [201, 400, 400]);
     let db = server.backend.database.write();
-    holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
+    storage::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
     assert_eq!(Entity::find().all(db).await.expect("rows"), []);
 }
 

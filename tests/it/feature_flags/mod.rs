@@ -1,9 +1,9 @@
 //! Feature flags of projects, with the strategies by which they are on.
 
 use holdfast::config::Options;
-use holdfast::entities::{feature_flag_scopes, feature_flag_strategies, feature_flags};
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::{feature_flag_scopes, feature_flag_strategies, feature_flags};
 
 use crate::feature_flag_user_lists::user_list;
 use crate::support::places::{join, project};
@@ -283,7 +283,7 @@ async fn a_list_that_a_strategy_goes_by_stays(server: TestServer) {
     }
     // A project that goes takes all along.
     let db = server.backend.database.write();
-    holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
+    storage::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
     assert_eq!(feature_flags::Entity::find().all(db).await.expect("rows"), []);
     assert_eq!(feature_flag_strategies::Entity::find().all(db).await.expect("rows"), []);
     assert_eq!(feature_flag_scopes::Entity::find().all(db).await.expect("rows"), []);

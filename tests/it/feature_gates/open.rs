@@ -1,10 +1,10 @@
 //! For whom what is behind a gate is there, from the next request on.
 
-use holdfast::entities::users;
 use holdfast::services::authentication::Caller;
 use holdfast::services::feature_gates::{Actors, is_open};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::{Value, json};
+use storage::entities::users;
 
 use super::gate;
 use crate::support::places::{group, project};

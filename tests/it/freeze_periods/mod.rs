@@ -192,8 +192,8 @@ async fn freeze_periods_go_with_their_project(server: TestServer) {
     let work = project(&root, "work", json!({})).await;
     freeze_period(&root, &format!("/projects/{work}")).await;
     let db = server.backend.database.write();
-    holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
-    let left = holdfast::entities::freeze_periods::Entity::find().all(db).await.expect("rows");
+    storage::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
+    let left = storage::entities::freeze_periods::Entity::find().all(db).await.expect("rows");
     assert_eq!(left, []);
 }
 

@@ -2,9 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use holdfast::entities::{AccessLevel, Visibility, projects, users};
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
+use storage::entities::{AccessLevel, Visibility, projects, users};
 
 use crate::support::git::{self, Work};
 use crate::support::people::PASSWORD;

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use holdfast::entities::{AccessLevel, Visibility};
 use reqwest::Method;
+use storage::entities::{AccessLevel, Visibility};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::git::{Work, said};
@@ -114,7 +114,7 @@ async fn push_that_breaks_off_changes_nothing(server: TestServer) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(10);
     loop {
         use sea_orm::{EntityTrait, PaginatorTrait};
-        let rows = holdfast::entities::ref_updates::Entity::find();
+        let rows = storage::entities::ref_updates::Entity::find();
         if rows.count(server.backend.database.read()).await.unwrap() == 0 {
             break;
         }

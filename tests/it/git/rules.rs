@@ -1,7 +1,7 @@
 //! What may be pushed where.
 
-use holdfast::entities::{AccessLevel, Visibility, projects, protected_branches};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
+use storage::entities::{AccessLevel, Visibility, projects, protected_branches};
 
 use crate::support::git::{self, Work};
 use crate::support::people::Person;

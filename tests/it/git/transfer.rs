@@ -1,7 +1,7 @@
 //! Clone, fetch and push.
 
-use holdfast::entities::{AccessLevel, Visibility, ref_updates};
 use sea_orm::EntityTrait;
+use storage::entities::{AccessLevel, Visibility, ref_updates};
 
 use crate::support::git::{self, Work};
 use crate::support::{TestServer, on_every_database};
@@ -19,7 +19,7 @@ async fn first_push_sets_the_default_branch_and_protects_it(server: TestServer) 
     let now = server.reload(&project).await;
     assert_eq!(now.default_branch.as_deref(), Some("trunk"));
     assert!(now.last_activity_at > project.last_activity_at);
-    let protected = holdfast::entities::protected_branches::of_project(server.backend.database.read(), project.id);
+    let protected = storage::entities::protected_branches::of_project(server.backend.database.read(), project.id);
     let names: Vec<_> = protected.await.unwrap().into_iter().map(|row| row.name).collect();
     assert_eq!(names, ["trunk"]);
     let updates = ref_updates::Entity::find().all(server.backend.database.read()).await.unwrap();
@@ -93,7 +93,7 @@ async fn rejected_push_leaves_the_record_clean(server: TestServer) {
     assert!(said.contains("Only branches and tags can be pushed"), "{said}");
     assert!(server.repository(project.id).is_empty().await.unwrap());
     assert_eq!(server.reload(&project).await.default_branch, None);
-    let pending = ref_updates::unsettled(server.backend.database.read(), holdfast::entities::now()).await;
+    let pending = ref_updates::unsettled(server.backend.database.read(), storage::entities::now()).await;
     assert_eq!(pending.unwrap(), []);
 }
 

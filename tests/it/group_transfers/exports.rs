@@ -1,11 +1,11 @@
 //! Exporting groups.
 
-use holdfast::entities::{group_exports, labels, now};
 use holdfast::jobs::export_group::ExportGroup;
 use holdfast::services::group_transfers::{exports, sweep};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
+use storage::entities::{group_exports, labels, now};
 
 use super::{export, exported, files, kept, records};
 use crate::support::places::{group, join};

@@ -1,12 +1,12 @@
 //! Making groups of archives.
 
 use holdfast::config::Options;
-use holdfast::entities::{group_imports, settings, todos};
 use holdfast::services::group_transfers::sweep;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
+use storage::entities::{group_imports, settings, todos};
 
 use super::{Draft, attributes, export, files, import, kept, member, records, send, unmapped};
 use crate::support::places::{group, join};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use holdfast::entities::{group_imports, imported_groups, jobs, now};
 use holdfast::services::group_transfers::{imports as service, sweep};
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
+use storage::entities::{group_imports, imported_groups, jobs, now};
 
 use super::{Draft, export, files, import, kept, send};
 use crate::support::places::group;

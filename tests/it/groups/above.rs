@@ -1,9 +1,9 @@
 //! What groups show to those who only have a project below.
 
 use chrono::Days;
-use holdfast::entities::{AccessLevel, members, now};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
+use storage::entities::{AccessLevel, members, now};
 
 use crate::support::places::{group, join, membership, project};
 use crate::support::{TestServer, on_every_database};

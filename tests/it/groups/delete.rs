@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use holdfast::entities::{Visibility, namespaces, projects, settings};
-use holdfast::git::RepositoryId;
+use git::RepositoryId;
 use holdfast::services::groups::erase;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
+use storage::entities::{Visibility, namespaces, projects, settings};
 
 use crate::support::places::{group, join};
 use crate::support::{Client, TestServer, on_every_database};

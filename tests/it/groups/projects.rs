@@ -1,8 +1,8 @@
 //! Lists of the projects of a group.
 
-use holdfast::entities::{AccessLevel, now, project_shares};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, now, project_shares};
 
 use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};

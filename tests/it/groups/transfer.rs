@@ -99,7 +99,7 @@ async fn a_group_that_comes_to_the_top_without_an_owner_gets_one(server: TestSer
     let root = server.root();
     let ada = server.person("ada").await;
     let outer = group(&ada.client, "outer", json!({})).await;
-    let inner = server.bare_group("outer/inner", holdfast::entities::Visibility::Private).await;
+    let inner = server.bare_group("outer/inner", storage::entities::Visibility::Private).await;
     ada.client.get(&format!("/groups/{inner}/members/{}", ada.id)).await.expect(404);
     ada.client.post(&format!("/groups/{inner}/transfer"), json!({})).await.expect(201);
     let member = ada.client.get(&format!("/groups/{inner}/members/{}", ada.id)).await.expect(200).json();

@@ -1,8 +1,8 @@
 //! Who may do what with issues.
 
 use holdfast::config::Options;
-use holdfast::entities::AccessLevel;
 use serde_json::json;
+use storage::entities::AccessLevel;
 
 use super::{open, public_project, titles};
 use crate::support::places::project;

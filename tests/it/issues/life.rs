@@ -1,9 +1,9 @@
 //! The life of an issue: made, read, edited, closed, opened again, removed.
 
-use holdfast::entities::{AccessLevel, Visibility, iid_counters};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility, iid_counters};
 
 use super::{open, public_project, told};
 use crate::epics::epic;

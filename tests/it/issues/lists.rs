@@ -1,8 +1,8 @@
 //! Lists of issues: each filter alone, some together, their negations, and every order.
 
-use holdfast::entities::{AccessLevel, award_emoji, issues, now};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
+use storage::entities::{AccessLevel, award_emoji, issues, now};
 
 use super::{open, public_project, titles};
 use crate::support::client::segment;

@@ -33,8 +33,8 @@ async fn titles(client: &Client, path: &str) -> Vec<String> {
 
 /// The bodies of the notes that the system wrote on an issue, oldest first.
 async fn told(server: &TestServer, project: i64, iid: i64) -> Vec<String> {
-    use holdfast::entities::{issues, notes};
     use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+    use storage::entities::{issues, notes};
 
     let db = server.backend.database.read();
     let issue = issues::numbered(project, iid).one(db).await.expect("a lookup").expect("an issue");

@@ -1,7 +1,7 @@
 //! Issues that go on in another project.
 
-use holdfast::entities::AccessLevel;
 use serde_json::json;
+use storage::entities::AccessLevel;
 
 use super::{open, public_project, told};
 use crate::support::places::project;

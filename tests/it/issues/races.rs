@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use futures_util::future::join_all;
-use holdfast::entities::Visibility;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use super::{open, public_project};
 use crate::merge_requests::propose;

@@ -1,13 +1,13 @@
 //! Tokens of jobs: where they count, how far they reach, and when they end (specification 5).
 
 use chrono::TimeDelta;
-use holdfast::entities::job_tokens as rows;
-use holdfast::entities::{AccessLevel, Visibility};
 use holdfast::services::job_tokens;
 use reqwest::Method;
 use sea_orm::ActiveValue::Set;
 use sea_orm::EntityTrait;
 use serde_json::json;
+use storage::entities::job_tokens as rows;
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::git::{Work, address};
 use crate::support::people::Person;

@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use holdfast::entities::{issue_assignees, issues, labels};
 use holdfast::services::access::ProjectAccess;
 use holdfast::services::authentication::Caller;
 use holdfast::services::labels::resolve_or_create;
 use holdfast::services::places::Place;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
+use storage::entities::{issue_assignees, issues, labels};
 
 use super::label;
 use crate::support::places::{group, join, project};

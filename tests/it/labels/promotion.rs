@@ -1,8 +1,8 @@
 //! Labels of projects that become labels of their group.
 
-use holdfast::entities::{issue_labels, labels};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::json;
+use storage::entities::{issue_labels, labels};
 
 use super::label;
 use crate::support::places::{group, join, project};

@@ -1,9 +1,9 @@
 //! Adding, changing and removing members.
 
-use holdfast::entities::namespaces;
 use sea_orm::ActiveModelTrait;
 use sea_orm::ActiveValue::Set;
 use serde_json::json;
+use storage::entities::namespaces;
 
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};

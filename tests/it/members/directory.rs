@@ -1,9 +1,9 @@
 //! Members that directory synchronisation made.
 
 use chrono::Days;
-use holdfast::entities::{AccessLevel, now};
 use holdfast::services::members::{Synchronised, synchronise};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, now};
 
 use crate::support::places::{group, join, project};
 use crate::support::{TestServer, on_every_database};

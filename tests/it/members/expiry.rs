@@ -1,10 +1,10 @@
 //! Memberships that have ended.
 
 use chrono::Days;
-use holdfast::entities::{AccessLevel, group_shares, members, now, project_shares};
 use holdfast::jobs::sweep_expired_access::{self, SweepExpiredAccess};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, group_shares, members, now, project_shares};
 
 use crate::support::places::{group, group_share, join, membership, project};
 use crate::support::{TestServer, on_every_database};

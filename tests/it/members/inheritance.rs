@@ -1,8 +1,8 @@
 //! Whose role counts where: through nested groups and shares, among many, and at the same time.
 
-use holdfast::entities::{AccessLevel, fold, members, now, users};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, fold, members, now, users};
 
 use crate::support::places::{group, group_share, join, membership, project};
 use crate::support::{TestServer, on_every_database};

@@ -1,8 +1,8 @@
 //! Edits of merge requests: what changes, what is told of it, who may, and what is refused.
 
-use holdfast::entities::{AccessLevel, merge_requests};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
+use storage::entities::{AccessLevel, merge_requests};
 
 use super::{propose, public_project, row, titles, told};
 use crate::support::{TestServer, on_every_database};

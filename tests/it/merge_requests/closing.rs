@@ -1,7 +1,7 @@
 //! Which issues merge requests close, told from both sides.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility};
 
 use super::{propose, public_project};
 use crate::issues::open;
@@ -189,7 +189,7 @@ async fn what_is_closed_is_counted_again_when_the_project_decides_otherwise(serv
     assert_eq!(closed().await, "one");
     // Whatever else changes has nothing counted.
     root.put(&format!("/projects/{id}"), json!({"description": "d", "default_branch": "main"})).await.expect(200);
-    let waiting = holdfast::jobs::backlog(server.backend.database.read()).await.expect("the jobs");
+    let waiting = storage::jobs::backlog(server.backend.database.read()).await.expect("the jobs");
     assert_eq!(waiting.waiting, 0);
 }
 

@@ -1,7 +1,7 @@
 //! Merge requests from forks.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility};
 
 use super::{public_project, titles};
 use crate::support::code::Project;

@@ -1,7 +1,7 @@
 //! The life of a merge request: made, read, edited, closed, opened again, removed.
 
-use holdfast::entities::AccessLevel;
 use serde_json::json;
+use storage::entities::AccessLevel;
 
 use super::{propose, public_project};
 use crate::support::{TestServer, on_every_database};

@@ -1,7 +1,7 @@
 //! Lists of merge requests: each filter alone, some together, their negations, and every order.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility};
 
 use super::{propose, titles};
 use crate::support::code::{NewCommit, Project, file};

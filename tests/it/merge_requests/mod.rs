@@ -8,10 +8,9 @@ mod plans;
 mod races;
 mod told;
 
-use serde_json::{Value, json};
-
-use holdfast::entities::{Visibility, merge_requests, notes as note_rows};
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
+use serde_json::{Value, json};
+use storage::entities::{Visibility, merge_requests, notes as note_rows};
 
 use crate::support::code::Project;
 use crate::support::{Client, TestServer};

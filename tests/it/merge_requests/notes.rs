@@ -1,7 +1,7 @@
 //! Notes on merge requests, and emoji awarded to both.
 
-use holdfast::entities::AccessLevel;
 use serde_json::json;
+use storage::entities::AccessLevel;
 
 use super::{propose, public_project};
 use crate::support::{TestServer, on_every_database, places};

@@ -1,7 +1,7 @@
 //! The three ways to merge, and what commits they make (specification 2.0, `merge_method`).
 
-use holdfast::entities::AccessLevel;
 use serde_json::{Value, json};
+use storage::entities::AccessLevel;
 
 use super::Scene;
 use crate::support::{TestServer, on_every_database};

@@ -7,8 +7,8 @@ mod rebases;
 mod refusals;
 mod waiting;
 
-use holdfast::entities::Visibility;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{Answer, Client, TestServer};

@@ -1,7 +1,7 @@
 //! What becomes of merge requests when references move.
 
-use holdfast::entities::Visibility;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use super::Scene;
 use crate::support::code::{NewCommit, Project, file};

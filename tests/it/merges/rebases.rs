@@ -1,7 +1,7 @@
 //! Moving a merge request on top of its target.
 
-use holdfast::entities::AccessLevel;
 use serde_json::{Value, json};
+use storage::entities::AccessLevel;
 
 use super::Scene;
 use crate::support::{TestServer, on_every_database};

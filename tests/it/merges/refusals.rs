@@ -1,7 +1,7 @@
 //! Who may merge, and what is not merged.
 
-use holdfast::entities::AccessLevel;
 use serde_json::{Value, json};
+use storage::entities::AccessLevel;
 
 use super::Scene;
 use crate::support::{TestServer, on_every_database};

@@ -1,7 +1,7 @@
 //! Merge requests that wait for a pipeline.
 
-use holdfast::entities::AccessLevel;
 use serde_json::{Value, json};
+use storage::entities::AccessLevel;
 
 use super::Scene;
 use crate::support::{TestServer, on_every_database};

@@ -1,10 +1,10 @@
 //! Times that are marked on dashboards of environments and clusters.
 
-use holdfast::entities::metrics_annotations::Entity;
-use holdfast::entities::{Visibility, clusters as rows, now, projects};
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
 use serde_json::{Value, json};
+use storage::entities::metrics_annotations::Entity;
+use storage::entities::{Visibility, clusters as rows, now, projects};
 
 use super::{BUILT_IN, with_dashboards};
 use crate::feature_gates::gate;

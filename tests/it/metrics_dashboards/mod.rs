@@ -2,11 +2,11 @@
 
 mod annotations;
 
-use holdfast::entities::starred_dashboards::Entity;
-use holdfast::entities::{AccessLevel, Visibility, projects, users};
 use reqwest::Method;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::starred_dashboards::Entity;
+use storage::entities::{AccessLevel, Visibility, projects, users};
 
 use crate::support::client::segment;
 use crate::support::code::{NewCommit, Project, file};

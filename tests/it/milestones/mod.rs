@@ -1,8 +1,8 @@
 //! Milestones of projects and groups.
 
-use holdfast::entities::{issues, milestones};
 use sea_orm::{ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
+use storage::entities::{issues, milestones};
 
 use crate::support::places::{group, id, join, project};
 use crate::support::{Client, TestServer, on_every_database};

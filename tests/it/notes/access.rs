@@ -1,7 +1,7 @@
 //! Who may do what with notes.
 
-use holdfast::entities::AccessLevel;
 use serde_json::json;
+use storage::entities::AccessLevel;
 
 use super::{bodies, issue, write};
 use crate::issues::open;

@@ -1,8 +1,8 @@
 //! The life of a note: written, read, edited, removed.
 
-use holdfast::entities::AccessLevel;
 use reqwest::Method;
 use serde_json::{Value, json};
+use storage::entities::AccessLevel;
 
 use super::{bodies, issue, write};
 use crate::issues::open;

@@ -3,11 +3,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use chrono::TimeDelta;
-use holdfast::entities::{now, oauth_grants, oauth_tokens};
 use reqwest::Method;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::json;
+use storage::entities::{now, oauth_grants, oauth_tokens};
 
 use super::{CALLBACK, Stage, VERIFIER, challenge};
 use crate::support::{TestServer, on_every_database};

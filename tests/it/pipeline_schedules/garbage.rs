@@ -1,10 +1,10 @@
 //! Expressions and zones that are no such things, in all places that take them: each is refused by name or kept as it is.
 
 use chrono::Utc;
-use holdfast::entities::Visibility;
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use super::{schedule, time};
 use crate::freeze_periods::freeze_period;

@@ -6,9 +6,9 @@ mod running;
 mod variables;
 
 use chrono::{DateTime, TimeDelta, Timelike, Utc};
-use holdfast::entities::{AccessLevel, Visibility, pipeline_schedules};
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, pipeline_schedules};
 
 use crate::support::code::Project;
 use crate::support::places::id;

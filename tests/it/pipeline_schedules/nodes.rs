@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use chrono::TimeDelta;
-use holdfast::database::{Database, Options};
-use holdfast::entities::{now, pipeline_schedules as rows, pipelines};
 use sea_orm::{ActiveValue::Set, EntityTrait};
 use serde_json::json;
+use storage::database::{Database, Options};
+use storage::entities::{now, pipeline_schedules as rows, pipelines};
 
 use crate::support::Client;
 use crate::support::Kind;

@@ -1,10 +1,10 @@
 //! Schedules that are due, and those that somebody plays.
 
 use chrono::{DateTime, TimeDelta, Utc};
-use holdfast::entities::{AccessLevel, Visibility, pipeline_schedules as rows, pipelines};
 use holdfast::services::pipeline_schedules::{enqueue_due, run_due};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, QueryOrder};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, pipeline_schedules as rows, pipelines};
 
 use super::{schedule, time};
 use crate::support::code::Project;
@@ -30,7 +30,7 @@ async fn all_pipelines(server: &TestServer) -> Vec<pipelines::Model> {
 }
 
 fn minutes_ago(count: i64) -> DateTime<Utc> {
-    holdfast::entities::now() - TimeDelta::minutes(count)
+    storage::entities::now() - TimeDelta::minutes(count)
 }
 
 async fn a_schedule_that_is_due_makes_one_pipeline_with_its_variables(server: TestServer) {

@@ -1,8 +1,8 @@
 //! Variables of schedules.
 
-use holdfast::entities::{Visibility, pipeline_schedule_variables};
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::{Visibility, pipeline_schedule_variables};
 
 use super::schedule;
 use crate::support::code::Project;

@@ -1,8 +1,8 @@
 //! Triggers of pipelines.
 
-use holdfast::entities::{AccessLevel, Visibility, pipeline_triggers};
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, pipeline_triggers};
 
 use crate::support::code::Project;
 use crate::support::places::{id, join, project};

@@ -1,7 +1,7 @@
 //! Merge requests and the pipelines of their heads.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use super::pipeline;
 use crate::commit_statuses::report;

@@ -3,9 +3,9 @@
 mod merging;
 mod told;
 
-use holdfast::entities::{AccessLevel, Visibility, ci_jobs, pipeline_variables, pipelines};
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, ci_jobs, pipeline_variables, pipelines};
 
 use crate::commit_statuses::report;
 use crate::support::code::Project;

@@ -1,8 +1,8 @@
 //! What hooks are told of pipelines and jobs.
 
-use holdfast::entities::{Visibility, events};
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::{Visibility, events};
 
 use crate::commit_statuses::report;
 use crate::support::code::Project;

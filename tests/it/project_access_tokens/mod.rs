@@ -2,10 +2,10 @@
 
 use chrono::Days;
 use holdfast::config::Options;
-use holdfast::entities::{Visibility, access_tokens, now};
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::{Value, json};
+use storage::entities::{Visibility, access_tokens, now};
 
 use crate::support::places::{group, join, project};
 use crate::support::{Client, Kind, TestServer, on_every_database};

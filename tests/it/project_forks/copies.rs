@@ -1,9 +1,9 @@
 //! What a fork has of its source, and what it has not.
 
-use holdfast::entities::Visibility;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::git::{Work, address};
@@ -35,7 +35,7 @@ async fn a_fork_has_the_settings_of_its_source(server: TestServer) {
     root.put(&format!("/projects/{source}"), copied.clone()).await.expect(200);
     root.put(&format!("/projects/{source}"), own.clone()).await.expect(200);
     let ada = server.person("ada").await;
-    server.enrol(source, ada.id, holdfast::entities::AccessLevel::Reporter).await;
+    server.enrol(source, ada.id, storage::entities::AccessLevel::Reporter).await;
     let fork = ada.client.post(&format!("/projects/{source}/fork"), json!({})).await.expect(201).json();
     for (name, value) in copied.as_object().expect("an object") {
         let expected = if name == "tag_list" { &json!(["brass", "steam"]) } else { value };
@@ -139,7 +139,7 @@ async fn a_large_project_is_forked_without_a_copy_of_its_objects(server: TestSer
     assert_eq!(ada.client.get(&branches).await.expect(200).header("x-total"), "3001");
     let tags = format!("/projects/{}/repository/tags?per_page=1", fork["id"]);
     assert_eq!(ada.client.get(&tags).await.expect(200).header("x-total"), "3000");
-    let id = holdfast::git::RepositoryId::of_project(fork["id"].as_i64().expect("an id"));
+    let id = git::RepositoryId::of_project(fork["id"].as_i64().expect("an id"));
     let name = format!("{id:?}");
     let directory = server.data().join("repositories").join(&name[..2]).join(&name[2..4]).join(format!("{name}.git"));
     let pack = |directory: &std::path::Path| {

@@ -2,9 +2,9 @@
 
 mod copies;
 
-use holdfast::entities::{AccessLevel, Visibility};
-use holdfast::git::RepositoryId;
+use git::RepositoryId;
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
 use crate::support::git::{Work, address};

@@ -2,10 +2,10 @@
 
 use chrono::TimeDelta;
 use holdfast::config::Options;
-use holdfast::entities::{Visibility, hook_deliveries, now, project_hooks};
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::json;
+use storage::entities::{Visibility, hook_deliveries, now, project_hooks};
 
 use super::{commit, hook};
 use crate::support::code::Project;

@@ -1,11 +1,11 @@
 //! The log of deliveries: listed, read, sent again, swept; and trials.
 
 use chrono::TimeDelta;
-use holdfast::entities::{AccessLevel, Visibility, hook_deliveries, now, spent_actions};
 use holdfast::services::hooks::log::sweep;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, hook_deliveries, now, spent_actions};
 
 use super::{commit, hook};
 use crate::support::code::Project;

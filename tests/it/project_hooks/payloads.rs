@@ -1,7 +1,7 @@
 //! What receivers are told.
 
-use holdfast::entities::Visibility;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use super::{commit, hook};
 use crate::support::code::{NewCommit, Project, file};

@@ -1,11 +1,11 @@
 //! Receivers that redirect, ask for credentials or cannot prove who they are, and hosts that may not be called.
 
 use holdfast::config::Options;
-use holdfast::entities::{Visibility, project_hooks};
 use holdfast::services::hooks::delivery::deliver;
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
+use storage::entities::{Visibility, project_hooks};
 
 use super::{commit, hook};
 use crate::support::code::Project;

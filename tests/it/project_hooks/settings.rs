@@ -1,8 +1,8 @@
 //! Webhooks made, read, changed and deleted.
 
-use holdfast::entities::{AccessLevel, Visibility, project_hooks};
 use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, project_hooks};
 
 use super::hook;
 use crate::support::code::Project;

@@ -1,7 +1,7 @@
 //! Trials with issues, merge requests and notes.
 
-use holdfast::entities::Visibility;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use super::hook;
 use crate::issues::open;

@@ -1,8 +1,8 @@
 //! Stars of projects.
 
-use holdfast::entities::users::State;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::json;
+use storage::entities::users::State;
 
 use crate::support::people::Person;
 use crate::support::places::project;

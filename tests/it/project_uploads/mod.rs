@@ -5,11 +5,11 @@ mod in_buckets;
 use std::path::Path;
 use std::time::Duration;
 
-use holdfast::entities::project_uploads;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::json;
+use storage::entities::project_uploads;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use crate::support::places::project;
@@ -101,7 +101,7 @@ async fn a_file_follows_the_access_rules_of_its_project(server: TestServer) {
     let root = server.root();
     let id = project(&root, "work", json!({})).await;
     let (ada, bob) = (server.person("ada").await, server.person("bob").await);
-    server.enrol(id, ada.id, holdfast::entities::AccessLevel::Guest).await;
+    server.enrol(id, ada.id, storage::entities::AccessLevel::Guest).await;
     let sent = send(&ada.client, id, "a.txt", b"secret".to_vec()).await.expect(201);
     assert_eq!(sent.json()["markdown"], format!("[a.txt]({})", sent.json()["url"].as_str().expect("an address")));
     assert_eq!(ada.client.get(&url(&sent)).await.expect(200).text(), "secret");

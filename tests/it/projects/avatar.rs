@@ -1,9 +1,9 @@
 //! The picture of a project.
 
-use holdfast::entities::AccessLevel;
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use storage::entities::AccessLevel;
 
 use crate::support::places::project;
 use crate::support::{Answer, Client, TestServer, on_every_database};

@@ -1,7 +1,7 @@
 //! What the code of a project is written in and licensed under.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};

@@ -1,11 +1,9 @@
 //! Making projects.
 
-use holdfast::git::RepositoryId;
-use holdfast::jobs::{
-    self,
-    create_repository::{self, CreateRepository},
-};
+use git::RepositoryId;
+use holdfast::jobs::create_repository::{self, CreateRepository};
 use serde_json::{Value, json};
+use storage::jobs;
 
 use crate::support::places::{group, id, project};
 use crate::support::{TestServer, on_every_database};
@@ -184,10 +182,10 @@ async fn a_repository_that_cannot_be_made_leaves_no_row(server: TestServer) {
     let next = RepositoryId::of_project(last + 1);
     let repository = store.create(&next, "master").await.expect("a repository");
     repository.create_branch("x", "HEAD").await.expect_err("nothing to branch from");
-    let author = holdfast::git::Signature::now("a", "a@example.com");
-    let request = holdfast::git::CommitRequest {
+    let author = git::Signature::now("a", "a@example.com");
+    let request = git::CommitRequest {
         branch: "other".to_owned(),
-        start: holdfast::git::Start::Head,
+        start: git::Start::Head,
         force: false,
         allow_empty: true,
         message: "x".to_owned(),

@@ -1,8 +1,9 @@
 //! Removing projects.
 
-use holdfast::git::RepositoryId;
-use holdfast::jobs::{Options, Runner, registry};
+use git::RepositoryId;
+use holdfast::jobs::registry;
 use serde_json::json;
+use storage::jobs::{Options, Runner};
 
 use crate::support::places::project;
 use crate::support::{TestServer, on_every_database};

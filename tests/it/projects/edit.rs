@@ -94,7 +94,7 @@ async fn the_default_branch_follows_into_the_repository(server: TestServer) {
     let root = server.root();
     let work = project(&root, "work", json!({"initialize_with_readme": true})).await;
     let store = &server.backend.repositories;
-    let repository = store.repository(&holdfast::git::RepositoryId::of_project(work));
+    let repository = store.repository(&git::RepositoryId::of_project(work));
     repository.create_branch("next", "master").await.expect("a branch");
     let changed = root.put(&format!("/projects/{work}"), json!({"default_branch": "next"})).await.expect(200);
     assert_eq!(changed.json()["default_branch"], "next");

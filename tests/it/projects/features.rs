@@ -2,9 +2,9 @@
 
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::Operation;
-use holdfast::entities::{AccessLevel, Visibility};
 use reqwest::Method;
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::client::segment;
 use crate::support::code::Project;

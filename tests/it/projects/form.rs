@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use holdfast::config::Options;
-use holdfast::entities::{AccessLevel, Visibility, projects};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility, projects};
 
 use crate::support::code::Project;
 use crate::support::git::{Work, address};

@@ -80,8 +80,8 @@ async fn words_with_a_slash_are_searched_in_the_full_path(server: TestServer) {
 }
 
 async fn what_is_starred_or_searched_for_is_seen_as_in_the_whole_list(server: TestServer) {
-    use holdfast::entities::{now, project_stars};
     use sea_orm::{ActiveValue::Set, EntityTrait};
+    use storage::entities::{now, project_stars};
     let root = server.root();
     let ada = server.person("ada").await;
     let spaces = async |name: &str, parent: Option<i64>| {

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use holdfast::entities::{Visibility, fold, now, projects};
 use sea_orm::{ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
 use serde_json::{Value, json};
+use storage::entities::{Visibility, fold, now, projects};
 
 use crate::support::places::{group, join, project};
 use crate::support::{Answer, Client, TestServer, on_every_database};

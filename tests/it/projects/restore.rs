@@ -1,8 +1,7 @@
 //! Taking back a removal that is delayed.
 
-use serde_json::{Value, json};
-
 use holdfast::config::Options;
+use serde_json::{Value, json};
 
 use crate::support::places::{join, project};
 use crate::support::{Kind, TestServer, on_every_database};
@@ -12,7 +11,7 @@ async fn a_marked_project_is_restored_and_the_job_leaves_it_alone(server: TestSe
     let work = project(&root, "work", json!({})).await;
     let one = format!("/projects/{work}");
     let db = server.backend.database.write();
-    holdfast::entities::settings::put(db, "deletion_adjourned_period", "7").await.expect("a setting");
+    storage::entities::settings::put(db, "deletion_adjourned_period", "7").await.expect("a setting");
     root.delete(&one).await.expect(202);
     let today = chrono::Utc::now().date_naive();
     let restored = root.post(&format!("{one}/restore"), json!({})).await.expect(201).json();
@@ -47,7 +46,7 @@ async fn a_plan_without_delays_removes_at_once_and_restores_nothing() {
     let root = server.root();
     let work = project(&root, "work", json!({})).await;
     let db = server.backend.database.write();
-    holdfast::entities::settings::put(db, "deletion_adjourned_period", "7").await.expect("a setting");
+    storage::entities::settings::put(db, "deletion_adjourned_period", "7").await.expect("a setting");
     root.post(&format!("/projects/{work}/restore"), json!({})).await.expect(403);
     root.delete(&format!("/projects/{work}")).await.expect(202);
     root.get(&format!("/projects/{work}")).await.expect(404);

@@ -1,9 +1,9 @@
 //! Moving projects to other namespaces.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use reqwest::Method;
 use reqwest::multipart::{Form, Part};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
 use crate::support::git::{Work, address};

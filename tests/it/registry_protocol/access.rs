@@ -1,10 +1,10 @@
 //! Who may do what: tokens, roles, and what is hidden.
 
 use chrono::TimeDelta;
-use holdfast::entities::{AccessLevel, Visibility};
 use holdfast::services::job_tokens;
 use reqwest::Method;
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility};
 
 use super::{Tool, ask, assert_refused};
 use crate::support::people::{PASSWORD, Person};

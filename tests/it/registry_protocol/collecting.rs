@@ -1,14 +1,14 @@
 //! The collector: what nobody needs goes, and nothing else.
 
 use chrono::TimeDelta;
-use holdfast::entities::{
-    now, registry_blobs, registry_manifests, registry_pieces, registry_repository_blobs as links, registry_uploads,
-};
 use holdfast::services::registry::collecting::{Collected, begin_anew, collect, sweep};
 use reqwest::Method;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::json;
+use storage::entities::{
+    now, registry_blobs, registry_manifests, registry_pieces, registry_repository_blobs as links, registry_uploads,
+};
 
 use super::{IMAGE, INDEX, Tool, assert_refused, digest, objects};
 use crate::support::places::project;

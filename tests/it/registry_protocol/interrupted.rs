@@ -104,9 +104,9 @@ async fn a_server_that_is_killed_in_a_push_loses_nothing_and_leaves_nothing(site
     server.stop().await;
     site.succeeds(&["doctor"]).await;
     // What was being written is known, and goes with the next sweep that finds it old enough.
-    let options = holdfast::database::Options::default();
-    let database = holdfast::database::Database::connect(&site.database_url(), &options).await.expect("a database");
-    let left = holdfast::entities::registry_pieces::orphans(database.read(), holdfast::entities::now(), 10).await;
+    let options = storage::database::Options::default();
+    let database = storage::database::Database::connect(&site.database_url(), &options).await.expect("a database");
+    let left = storage::entities::registry_pieces::orphans(database.read(), storage::entities::now(), 10).await;
     assert_eq!(left.expect("rows").len(), 1);
     database.close().await.expect("closing");
 }

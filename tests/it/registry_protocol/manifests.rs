@@ -1,10 +1,10 @@
 //! Manifests: pushed, pulled, removed, and those that are about others.
 
-use holdfast::entities::registry_manifests;
 use reqwest::Method;
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde_json::{Value, json};
+use storage::entities::registry_manifests;
 
 use super::{CONFIG, IMAGE, INDEX, Tool, assert_refused, digest, objects};
 use crate::support::places::project;

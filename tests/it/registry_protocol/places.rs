@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
-use holdfast::entities::{AccessLevel, registry_pieces};
 use reqwest::Method;
 use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::json;
+use storage::entities::{AccessLevel, registry_pieces};
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::task::JoinHandle;
 

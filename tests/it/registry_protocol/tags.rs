@@ -69,7 +69,7 @@ async fn a_repository_that_is_deleted_is_gone_and_its_name_is_free(server: TestS
     tool.push_image("latest", 1).await;
     let upload = tool.begin().await;
     let db = server.backend.database.write();
-    let found = holdfast::entities::registry_repositories::of_project(id);
+    let found = storage::entities::registry_repositories::of_project(id);
     let repository = found.one(db).await.expect("rows").expect("a row");
     assert!(repositories::begin_deletion(db, repository.id).await.expect("the database"));
     assert!(!repositories::begin_deletion(db, repository.id).await.expect("the database"));

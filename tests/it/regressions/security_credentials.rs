@@ -2,9 +2,9 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use holdfast::entities::Visibility;
 use reqwest::Method;
 use reqwest::header::HeaderValue;
+use storage::entities::Visibility;
 
 use crate::support::people::PASSWORD;
 use crate::support::{Answer, TestServer, on_every_database};

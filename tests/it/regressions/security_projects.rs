@@ -1,7 +1,7 @@
 //! What a hostile caller tries on projects, forks and what is kept for them.
 
-use holdfast::entities::Visibility;
 use serde_json::json;
+use storage::entities::Visibility;
 
 use crate::support::client::segment;
 use crate::support::code::Project;

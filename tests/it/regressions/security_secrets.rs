@@ -1,10 +1,10 @@
 //! Whatever is said in secret stays out of the log, even of one that tells a lot; what is kept in secret is kept encrypted, and
 //! told to no hook and in no refusal.
 
-use holdfast::entities::Visibility;
 use reqwest::Method;
 use sea_orm::{ConnectionTrait, DatabaseBackend, QueryResult, Statement};
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use crate::commit_statuses::report;
 use crate::support::code::Project;

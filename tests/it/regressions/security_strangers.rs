@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::{Place, Shape};
-use holdfast::entities::Visibility;
 use holdfast::policy::On;
 use reqwest::Method;
+use storage::entities::Visibility;
 
 use crate::support::client::segment;
 use crate::support::{Answer, Client, TestServer, on_every_database};

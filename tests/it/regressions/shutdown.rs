@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use holdfast::database::{Database, Options};
-use holdfast::entities::ref_updates::{self, State};
 use rand::RngExt;
 use sea_orm::EntityTrait;
+use storage::database::{Database, Options};
+use storage::entities::ref_updates::{self, State};
 use tokio::io::AsyncWriteExt;
 
 use crate::support::git::Work;

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use holdfast::entities::Visibility;
+use storage::entities::Visibility;
 
 use crate::support::code::Project;
 use crate::support::{Answer, TestServer, on_every_database};

@@ -2,8 +2,8 @@
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use holdfast::entities::Visibility;
 use serde_json::json;
+use storage::entities::Visibility;
 
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};

@@ -1,7 +1,7 @@
 //! Comparisons, contributors and merge bases.
 
-use holdfast::entities::Visibility;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use crate::support::code::{NewCommit, Project, file};
 use crate::support::{TestServer, on_every_database};

@@ -1,7 +1,7 @@
 //! Listing directories.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::code::Project;
 use crate::support::{TestServer, on_every_database};

@@ -1,9 +1,9 @@
 //! Who may read and write files.
 
-use holdfast::entities::projects::FeatureAccess;
-use holdfast::entities::{AccessLevel, Visibility};
 use sea_orm::ActiveValue::Set;
 use serde_json::json;
+use storage::entities::projects::FeatureAccess;
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::repository::Sample;
 use crate::support::{TestServer, on_every_database};

@@ -1,8 +1,8 @@
 //! Creating, updating and deleting files.
 
-use holdfast::entities::Visibility;
 use reqwest::header::{HeaderName, HeaderValue};
 use serde_json::json;
+use storage::entities::Visibility;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -1,8 +1,8 @@
 //! Provisioning users.
 
-use holdfast::entities::{members, users};
 use sea_orm::{ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
+use storage::entities::{members, users};
 
 use super::{Provider, account, refusal, wish};
 use crate::support::places::{group, join};

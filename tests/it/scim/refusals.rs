@@ -2,12 +2,12 @@
 
 use holdfast::api::contract::OPERATIONS;
 use holdfast::config::Options;
-use holdfast::entities::{AccessLevel, now, saml_providers, scim_tokens};
 use holdfast::policy::On;
 use holdfast::secrets::digest;
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, now, saml_providers, scim_tokens};
 
 use super::{Provider, enable, refusal, token, wish};
 use crate::support::client::{Client, segment};

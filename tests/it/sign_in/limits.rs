@@ -2,12 +2,12 @@
 
 use chrono::TimeDelta;
 use holdfast::config::Options;
-use holdfast::entities::sign_in_failures::{Column, Entity};
-use holdfast::entities::{Visibility, now};
 use reqwest::{Method, StatusCode};
 use sea_orm::EntityTrait;
 use sea_orm::sea_query::Expr;
 use serde_json::{Value, json};
+use storage::entities::sign_in_failures::{Column, Entity};
+use storage::entities::{Visibility, now};
 
 use super::ada;
 use crate::support::browser::Browser;

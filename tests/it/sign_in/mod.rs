@@ -3,12 +3,12 @@
 mod limits;
 
 use chrono::TimeDelta;
-use holdfast::entities::{now, sessions, users};
 use holdfast::services::users::{Changes, Password, update};
 use reqwest::header::LOCATION;
 use reqwest::{Method, StatusCode};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::json;
+use storage::entities::{now, sessions, users};
 
 use crate::support::browser::{Browser, token};
 use crate::support::people::{PASSWORD, Person};

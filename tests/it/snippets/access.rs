@@ -1,8 +1,8 @@
 //! Who sees and changes which snippets.
 
-use holdfast::entities::AccessLevel;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::json;
+use storage::entities::AccessLevel;
 
 use super::{home, snippet, titles};
 use crate::support::people::Person;

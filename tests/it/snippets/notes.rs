@@ -1,7 +1,7 @@
 //! Notes on snippets and the emoji awarded to both: what is other than on issues, which `notes` and `award_emoji` try.
 
-use holdfast::entities::AccessLevel;
 use serde_json::{Value, json};
+use storage::entities::AccessLevel;
 
 use super::{home, snippet};
 use crate::notes::write;

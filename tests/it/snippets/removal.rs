@@ -1,8 +1,8 @@
 //! What snippets go with.
 
-use holdfast::entities::{snippet_contents, snippets};
 use sea_orm::{EntityTrait, PaginatorTrait};
 use serde_json::json;
+use storage::entities::{snippet_contents, snippets};
 
 use super::{home, snippet, titles};
 use crate::support::{TestServer, on_every_database};
@@ -33,7 +33,7 @@ async fn snippets_go_with_whoever_made_them(server: TestServer) {
     let (id, place) = home(&server, "kept", "public").await;
     let (ann, ben) = (server.person("ann").await, server.person("ben").await);
     for person in [&ann, &ben] {
-        server.enrol(id, person.id, holdfast::entities::AccessLevel::Reporter).await;
+        server.enrol(id, person.id, storage::entities::AccessLevel::Reporter).await;
         snippet(&person.client, "", "Own", json!({"visibility": "public"})).await;
     }
     let hers = snippet(&ann.client, &place, "Hers", json!({"visibility": "public"})).await;

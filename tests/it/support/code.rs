@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use holdfast::entities::{AccessLevel, Visibility, namespaces, now, projects, protected_branches};
-use holdfast::git::RepositoryId;
+use ::git::RepositoryId;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
+use storage::entities::{AccessLevel, Visibility, namespaces, now, projects, protected_branches};
 
 use super::{Client, TestServer, git};
 

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use holdfast::database::{Database, Options};
 use sea_orm::{ConnectionTrait, DatabaseConnection};
+use storage::database::{Database, Options};
 use tokio::sync::OnceCell;
 
 /// What the names of all PostgreSQL databases of tests begin with; the process that made them comes next.

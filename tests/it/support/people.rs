@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use chrono::NaiveDate;
-use holdfast::entities::access_tokens::Kind;
-use holdfast::entities::{access_tokens, users};
-use holdfast::jobs;
 use holdfast::services::access_tokens::{NewToken, create as create_token};
 use holdfast::services::users::{NewUser, create as create_user};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
+use storage::entities::access_tokens::Kind;
+use storage::entities::{access_tokens, users};
+use storage::jobs;
 
 use super::{Client, TestServer};
 
@@ -90,7 +90,7 @@ impl TestServer {
             drain: Duration::ZERO,
             ..jobs::Options::default()
         };
-        let registry = jobs::registry(&self.backend);
+        let registry = holdfast::jobs::registry(&self.backend);
         let runner = jobs::Runner::new(self.backend.database.clone(), registry, options);
         let running = tokio::spawn(runner.run(async {
             let _ = stopped.await;
@@ -113,7 +113,7 @@ impl TestServer {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }
         };
-        let registry = jobs::registry(&self.backend);
+        let registry = holdfast::jobs::registry(&self.backend);
         let runner = jobs::Runner::new(self.backend.database.clone(), registry, jobs::Options::default());
         // A job that waits for another day would be waited for in vain.
         let finished = tokio::time::timeout(Duration::from_secs(120), runner.run(idle));

@@ -1,11 +1,11 @@
 //! Groups and projects with their members: made through the API by functions, and behind it by the server's methods.
 
-use holdfast::entities::{
-    AccessLevel, Visibility, fold, group_shares, members, namespace_ancestors, namespaces, now, projects,
-};
-use holdfast::git::{Repository, RepositoryId};
+use git::{Repository, RepositoryId};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::{Value, json};
+use storage::entities::{
+    AccessLevel, Visibility, fold, group_shares, members, namespace_ancestors, namespaces, now, projects,
+};
 
 use super::people::Person;
 use super::{Client, TestServer};

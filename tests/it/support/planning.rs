@@ -1,8 +1,8 @@
 //! Issues and merge requests made behind the API, with what they carry.
 
-use holdfast::entities::{issue_labels, issues, now};
 use sea_orm::sea_query::Query;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ConnectionTrait, EntityTrait};
+use storage::entities::{issue_labels, issues, now};
 
 use super::TestServer;
 

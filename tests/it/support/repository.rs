@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use holdfast::entities::{AccessLevel, Visibility};
+use storage::entities::{AccessLevel, Visibility};
 
 use super::client::segment;
 use super::code::Project;

@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use holdfast::config::Options;
-use holdfast::entities::settings;
 use holdfast::secrets::Secret;
 use holdfast::server;
 use holdfast::services::setup::Chosen;
+use storage::entities::settings;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
@@ -88,7 +88,7 @@ impl TestServer {
         };
         let statements = Arc::new(Statements::default());
         let seen = Arc::clone(&statements);
-        let observer: holdfast::database::Observer = Arc::new(move |sql, _| {
+        let observer: storage::database::Observer = Arc::new(move |sql, _| {
             seen.count.fetch_add(1, Ordering::Relaxed);
             if let Some((_, texts)) = &mut *seen.texts.lock().expect("texts") {
                 texts.push(sql.to_owned());

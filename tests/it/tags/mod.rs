@@ -1,7 +1,7 @@
 //! Tags.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::client::segment;
 use crate::support::code::{NewCommit, Project, file};

@@ -1,10 +1,10 @@
 //! Templates that groups keep in a project of theirs.
 
 use holdfast::config::Options;
-use holdfast::entities::{Visibility, namespaces, projects};
 use sea_orm::ActiveValue::Set;
 use sea_orm::{ActiveModelTrait, ColumnTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use serde_json::{Value, json};
+use storage::entities::{Visibility, namespaces, projects};
 
 use super::{content, keys};
 use crate::support::places::{group, join, project};

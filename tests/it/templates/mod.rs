@@ -4,8 +4,8 @@ mod groups;
 mod own;
 
 use chrono::{Datelike, Utc};
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::client::segment;
 use crate::support::code::Project;

@@ -1,8 +1,8 @@
 //! Templates of issues and merge requests, which a project keeps in its repository.
 
-use holdfast::entities::{AccessLevel, Visibility, projects};
 use sea_orm::ActiveValue::Set;
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility, projects};
 
 use super::{content, keys};
 use crate::support::client::segment;

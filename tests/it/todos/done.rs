@@ -1,7 +1,7 @@
 //! What is done, and by what.
 
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility};
 
 use super::{pairs, public_project, waiting, write};
 use crate::issues::open;

@@ -1,8 +1,8 @@
 //! Lists of what waits.
 
 use holdfast::config::Options;
-use holdfast::entities::AccessLevel;
 use serde_json::json;
+use storage::entities::AccessLevel;
 
 use super::{pairs, public_project, waiting};
 use crate::issues::open;

@@ -1,8 +1,8 @@
 //! For whom there is something to do, and for whom not.
 
 use holdfast::config::Options;
-use holdfast::entities::{AccessLevel, Visibility};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility};
 
 use super::{pairs, public_project, waiting, write};
 use crate::issues::open;

@@ -1,7 +1,7 @@
 //! Notes that tell where something is named.
 
-use holdfast::entities::Visibility;
 use serde_json::json;
+use storage::entities::Visibility;
 
 use super::{notes, public_project, write};
 use crate::issues::open;

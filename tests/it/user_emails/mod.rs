@@ -1,9 +1,9 @@
 //! Further e-mail addresses.
 
-use holdfast::entities::taken_emails;
 use holdfast::services::users::emails::add;
 use sea_orm::EntityTrait;
 use serde_json::json;
+use storage::entities::taken_emails;
 
 use crate::support::{TestServer, on_every_database};
 

@@ -1,9 +1,9 @@
 //! SSH keys.
 
-use holdfast::entities::{now, user_keys};
 use reqwest::Method;
 use sea_orm::{ActiveValue::Set, EntityTrait};
 use serde_json::json;
+use storage::entities::{now, user_keys};
 
 use crate::support::{TestServer, on_every_database};
 

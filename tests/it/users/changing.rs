@@ -1,14 +1,14 @@
 //! `PUT /users/:id`, blocking and unblocking.
 
-use holdfast::entities::Visibility;
-use holdfast::entities::users::State;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel};
 use serde_json::json;
+use storage::entities::Visibility;
+use storage::entities::users::State;
 
 use crate::support::{TestServer, on_every_database};
 
 async fn set_state(server: &TestServer, id: i64, state: State) {
-    let found = holdfast::entities::users::Entity::find_by_id(id).one(server.backend.database.read()).await;
+    let found = storage::entities::users::Entity::find_by_id(id).one(server.backend.database.read()).await;
     let mut row = found.expect("the database").expect("a user").into_active_model();
     row.state = Set(state);
     row.update(server.backend.database.write()).await.expect("a row");

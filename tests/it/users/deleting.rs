@@ -1,11 +1,11 @@
 //! `DELETE /users/:id`.
 
-use holdfast::entities::{Visibility, commit_comments, members, namespaces, now, projects};
-use holdfast::git::RepositoryId;
+use git::RepositoryId;
 use holdfast::jobs::delete_user::{self, DeleteUser};
 use reqwest::Method;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, PaginatorTrait};
 use serde_json::json;
+use storage::entities::{Visibility, commit_comments, members, namespaces, now, projects};
 
 use crate::support::{TestServer, on_every_database};
 

@@ -1,7 +1,7 @@
 //! `POST /users`.
 
-use holdfast::entities::Visibility;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use crate::support::{TestServer, on_every_database};
 

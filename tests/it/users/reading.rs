@@ -1,7 +1,7 @@
 //! `GET /user`, `GET /users`, `GET /users/:id`.
 
-use holdfast::entities::Visibility;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
 
 use crate::support::{Answer, TestServer, on_every_database};
 

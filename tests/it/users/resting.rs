@@ -1,9 +1,9 @@
 //! Putting users to rest and waking them, memberships, and the newer filters and fields.
 
 use chrono::{Days, TimeDelta};
-use holdfast::entities::{now, users};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use serde_json::json;
+use storage::entities::{now, users};
 
 use crate::support::browser::Browser;
 use crate::support::people::{PASSWORD, Person};

@@ -1,8 +1,8 @@
 //! CI/CD variables of the instance, of projects and of groups (specification 2.8 and 4.7).
 
-use holdfast::entities::ci_variables;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::ci_variables;
 
 use crate::support::places::{group, join, project};
 use crate::support::{Client, TestServer, on_every_database};
@@ -256,8 +256,8 @@ async fn variables_go_with_what_they_belong_to(server: TestServer) {
     }
     let db = server.backend.database.write();
     let id = |all: &str| all.split('/').nth(2).and_then(|id| id.parse::<i64>().ok()).expect("an id");
-    holdfast::entities::projects::Entity::delete_by_id(id(&work)).exec(db).await.expect("a removal");
-    holdfast::entities::namespaces::Entity::delete_by_id(id(&team)).exec(db).await.expect("a removal");
+    storage::entities::projects::Entity::delete_by_id(id(&work)).exec(db).await.expect("a removal");
+    storage::entities::namespaces::Entity::delete_by_id(id(&team)).exec(db).await.expect("a removal");
     let left = rows(&server).await;
     assert_eq!(left.len(), 1);
     assert!(left[0].instance.is_some());

@@ -2,10 +2,10 @@
 
 use futures_util::future::join_all;
 use holdfast::config::Options;
-use holdfast::entities::Visibility;
-use holdfast::entities::vulnerabilities::Entity;
 use sea_orm::EntityTrait;
 use serde_json::{Value, json};
+use storage::entities::Visibility;
+use storage::entities::vulnerabilities::Entity;
 
 use super::{report, security, send, vulnerability};
 use crate::feature_gates::gate;
@@ -195,7 +195,7 @@ async fn vulnerabilities_go_with_their_project_and_stay_without_their_users(serv
     assert!(left["closed_at"].is_string());
     assert_eq!(report(&root, &place, &security(&["weak"])).await, [0, 0, 1]);
     let db = server.backend.database.write();
-    holdfast::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
+    storage::entities::projects::Entity::delete_by_id(work).exec(db).await.expect("a removal");
     assert_eq!(Entity::find().all(db).await.expect("rows"), []);
 }
 

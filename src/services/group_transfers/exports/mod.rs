@@ -7,25 +7,26 @@ mod reading;
 mod writer;
 
 use chrono::TimeDelta;
+use reading::Addresses;
 use sea_orm::sea_query::Expr;
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, ExprTrait, QueryFilter,
 };
+use storage::database::Violation;
+use storage::entities::group_exports::{self, ActiveModel, Column, Entity, Model};
+use storage::entities::users::State;
+use storage::entities::{namespaces, now, users};
+use storage::jobs;
 use tokio::fs::File;
+use writer::Writer;
 
 use super::{SWEPT, secret};
 use crate::api::types::{Content, Download};
-use crate::database::Violation;
-use crate::entities::group_exports::{self, ActiveModel, Column, Entity, Model};
-use crate::entities::users::State;
-use crate::entities::{namespaces, now, users};
 use crate::error::{Error, Result};
-use crate::jobs::{self, export_group::ExportGroup};
+use crate::jobs::export_group::ExportGroup;
 use crate::services::Backend;
 use crate::services::access::GroupAccess;
 use crate::services::throttle::{self, Allowance};
-use reading::Addresses;
-use writer::Writer;
 
 /// How long an archive may be downloaded, and how long a row counts that has none yet.
 const KEPT: TimeDelta = TimeDelta::hours(24);

@@ -7,6 +7,11 @@ use sea_orm::{
     ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder, QuerySelect,
     Select,
 };
+use storage::entities::members::Source;
+use storage::entities::{
+    Scope, badges, board_labels, board_lists, boards, epic_labels, epics, issues, labels, members,
+    milestones, namespace_ancestors, namespaces, now, users,
+};
 
 use super::super::records::{
     Badge, Board, Bounded, Epic, EpicState, Group, Label, LabelName, List, ListType, Member, Milestone,
@@ -16,11 +21,6 @@ use super::super::{
     ALL_FILE, GROUPS, MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation, VERSION, VERSION_FILE,
 };
 use super::writer::Writer;
-use crate::entities::members::Source;
-use crate::entities::{
-    Scope, badges, board_labels, board_lists, boards, epic_labels, epics, issues, labels, members,
-    milestones, namespace_ancestors, namespaces, now, users,
-};
 use crate::error::{Error, Result};
 
 /// How many rows are read at a time.

@@ -6,12 +6,12 @@ use std::io::{self, BufWriter, Seek, Write};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
+use storage::entities::now;
 use tar::{Builder, Header};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 use super::super::broken;
-use crate::entities::now;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter,
 };
+use storage::entities::{board_labels, board_lists, boards, milestones, namespace_ancestors, now};
 
 use super::super::Relation;
 use super::super::records::{Board, List, ListType, MilestoneName};
@@ -12,7 +13,6 @@ use super::entering::Entering;
 use super::planning::labels_named;
 use super::report::Kind;
 use super::spooled::Records;
-use crate::entities::{board_labels, board_lists, boards, milestones, namespace_ancestors, now};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::boards::{check_member, checked, lists};

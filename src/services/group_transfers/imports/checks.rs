@@ -1,6 +1,7 @@
 //! What records of archives may be: what the contract and the services let callers make by hand, and nothing else.
 
 use serde_json::{Value, json};
+use storage::entities::{AccessLevel, Scope};
 
 use super::super::Relation;
 use super::super::records::{
@@ -9,7 +10,6 @@ use super::super::records::{
 };
 use super::opening::fault;
 use crate::api::contract;
-use crate::entities::{AccessLevel, Scope};
 use crate::error::{Error, Result};
 use crate::services::labels::NewLabel;
 use crate::services::milestones::NewMilestone;

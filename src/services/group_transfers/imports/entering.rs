@@ -6,15 +6,15 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, QueryFilter,
     QuerySelect,
 };
+use storage::database::Violation;
+use storage::entities::imported_groups::{ActiveModel, Column, Entity};
+use storage::entities::{AccessLevel, access, now};
 use tokio::fs::File;
 
 use super::opening::{EpicName, Opened, fault};
 use super::report::Report;
 use super::tree::Planted;
 use super::{live, save_report};
-use crate::database::Violation;
-use crate::entities::imported_groups::{ActiveModel, Column, Entity};
-use crate::entities::{AccessLevel, access, now};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::GroupAccess;

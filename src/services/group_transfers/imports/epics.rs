@@ -4,6 +4,10 @@ use std::collections::HashMap;
 
 use sea_orm::sea_query::{CaseStatement, Expr};
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::epics::{ActiveModel, Column, Entity};
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::issues::State;
+use storage::entities::{epic_labels, fold, now};
 
 use super::super::Relation;
 use super::super::records::{Epic, EpicState};
@@ -12,10 +16,6 @@ use super::opening::Stretch;
 use super::planning::labels_named;
 use super::report::Kind;
 use super::spooled::Records;
-use crate::entities::epics::{ActiveModel, Column, Entity};
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::issues::State;
-use crate::entities::{epic_labels, fold, now};
 use crate::error::Result;
 use crate::policy::Tier;
 use crate::services::epics::{NewEpic, checked};

@@ -31,12 +31,16 @@ use tokio::io::{AsyncReadExt, AsyncSeekExt, AsyncWriteExt};
 
 pub use report::{Kind, Progress, Report, Status, Unmapped};
 
+use entering::Entering;
+use opening::{Opened, fault};
+use storage::database::Violation;
+use storage::entities::group_imports::{self, ActiveModel, Column, Entity, Model, State};
+use storage::entities::{imported_groups, namespaces, now, users};
+use storage::jobs::{self, Job};
+
 use super::{SWEPT, broken, secret};
-use crate::database::Violation;
-use crate::entities::group_imports::{self, ActiveModel, Column, Entity, Model, State};
-use crate::entities::{imported_groups, namespaces, now, users};
 use crate::error::{Error, Result};
-use crate::jobs::{self, Job, import_group::ImportGroup};
+use crate::jobs::import_group::ImportGroup;
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::GroupAccess;
@@ -44,8 +48,6 @@ use crate::services::authentication::{self, Caller};
 use crate::services::groups::{self, NewGroup, Settings};
 use crate::services::throttle::{self, Allowance};
 use crate::services::uploads::UploadedFile;
-use entering::Entering;
-use opening::{Opened, fault};
 
 /// How long an archive without a group is one that somebody may be about to make it for.
 const ADRIFT: TimeDelta = TimeDelta::hours(24);

@@ -7,14 +7,14 @@ use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter,
     QuerySelect,
 };
+use storage::entities::members::ActiveModel;
+use storage::entities::{AccessLevel, fold, members, now, user_emails, users};
 
 use super::super::Relation;
 use super::super::records::{Member, User};
 use super::entering::Entering;
 use super::report::Kind;
 use super::spooled::Records;
-use crate::entities::members::ActiveModel;
-use crate::entities::{AccessLevel, fold, members, now, user_emails, users};
 use crate::error::Result;
 use crate::services::members::levels_above;
 

@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect, Select,
 };
+use storage::entities::iid_counters::{self, Subject};
+use storage::entities::milestones::State;
+use storage::entities::{Scope, badges, fold, labels, milestones, now};
 
 use super::super::Relation;
 use super::super::records::{Badge, Label, LabelName, Milestone, MilestoneState};
 use super::entering::{Entering, refused};
 use super::report::Kind;
 use super::spooled::Records;
-use crate::entities::iid_counters::{self, Subject};
-use crate::entities::milestones::State;
-use crate::entities::{Scope, badges, fold, labels, milestones, now};
 use crate::error::Result;
 use crate::services::labels::{DEFAULT_COLOR, NewLabel, named};
 use crate::services::milestones::NewMilestone;

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
+use storage::entities::imported_groups::{ActiveModel, Entity, of_import};
+use storage::entities::{Visibility, namespace_ancestors, namespaces, now};
 
 use super::super::records::{Group, PROJECT_CREATION, SUBGROUP_CREATION, value_of, visibility_of};
 use super::checks::text_of;
@@ -12,8 +14,6 @@ use super::report::{Kind, Report};
 use super::save_report;
 use super::spooled::Records;
 use crate::api::types::MaybeUndefined;
-use crate::entities::imported_groups::{ActiveModel, Entity, of_import};
-use crate::entities::{Visibility, namespace_ancestors, namespaces, now};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::groups::{self, DEEPEST, NewGroup, Settings};

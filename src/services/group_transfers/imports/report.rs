@@ -1,8 +1,7 @@
 //! What an import tells of itself: how much there was, and what could not be mapped.
 
 use serde::{Deserialize, Serialize};
-
-use crate::entities::group_imports::State;
+use storage::entities::group_imports::State;
 
 /// How many things that could not be mapped are told one by one.
 const MOST: usize = 100;

@@ -2,9 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
+use storage::entities::fold;
+
 use super::super::Relation;
 use super::opening::{Draft, EpicName, Stretch, fault};
-use crate::entities::fold;
 use crate::error::Result;
 use crate::services::epics;
 use crate::services::groups::{DEEPEST, check_names};

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use chrono::NaiveDate;
 use sea_orm::EntityTrait;
 use serde::Serialize;
+use storage::entities::issuables::{assignees_of, labels_of};
+use storage::entities::{issues, users};
 
 use super::Subject;
 use super::parts::{LabelPart, ProjectPart, RepositoryPart, UserPart, date};
-use crate::entities::issuables::{assignees_of, labels_of};
-use crate::entities::{issues, users};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;

@@ -2,10 +2,10 @@
 
 use sea_orm::EntityTrait;
 use serde::Serialize;
+use storage::entities::pipelines;
 
 use super::Subject;
 use super::parts::{ProjectPart, RepositoryPart, UserPart, date};
-use crate::entities::pipelines;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::events::pushes::oid;

@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use git::RepositoryId;
 use sea_orm::EntityTrait;
 use serde::Serialize;
+use storage::entities::issuables::{Kind, assignees_of, labels_of};
+use storage::entities::merge_requests::{self, MergeStatus, State};
+use storage::entities::{projects, users};
 
 use super::Subject;
 use super::parts::{CommitPart, LabelPart, ProjectPart, RepositoryPart, UserPart, date};
-use crate::entities::issuables::{Kind, assignees_of, labels_of};
-use crate::entities::merge_requests::{self, MergeStatus, State};
-use crate::entities::{projects, users};
 use crate::error::{Error, Result};
-use crate::git::{self, RepositoryId};
 use crate::services::Backend;
 use crate::services::durations::humane;
 use crate::services::events::pushes::oid;

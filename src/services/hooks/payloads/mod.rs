@@ -13,13 +13,13 @@ mod pipeline;
 mod push;
 mod snippet;
 
+use git::{Repository, RepositoryId};
 use sea_orm::{ConnectionTrait, EntityTrait};
 use serde::Serialize;
+use storage::entities::events::TargetType;
+use storage::entities::{events, issues, namespaces, notes, projects, users};
 
-use crate::entities::events::TargetType;
-use crate::entities::{events, issues, namespaces, notes, projects, users};
 use crate::error::{Error, Result};
-use crate::git::{Repository, RepositoryId};
 use crate::services::Backend;
 
 /// Largest body of a delivery, in bytes.

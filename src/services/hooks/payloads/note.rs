@@ -2,17 +2,17 @@
 
 use std::sync::LazyLock;
 
+use git::{DiffEntry, LineSide, Oid};
 use regex::Regex;
 use sea_orm::EntityTrait;
 use serde::Serialize;
+use storage::entities::commit_comments::{self, LineType};
+use storage::entities::events::TargetType;
+use storage::entities::{issues, merge_requests, notes, snippets};
 
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, UserPart, date};
 use super::{Subject, issue, merge_request, snippet};
-use crate::entities::commit_comments::{self, LineType};
-use crate::entities::events::TargetType;
-use crate::entities::{issues, merge_requests, notes, snippets};
 use crate::error::{Error, Result};
-use crate::git::{DiffEntry, LineSide, Oid};
 use crate::secrets;
 use crate::services::Backend;
 use crate::services::events::pushes::oid;

@@ -2,10 +2,9 @@
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
+use storage::entities::{Visibility, labels, namespaces, projects, users};
 
 use super::Subject;
-use crate::entities::{Visibility, labels, namespaces, projects, users};
-use crate::git;
 use crate::services::links;
 
 /// The project, with the names that older receivers read.

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use sea_orm::EntityTrait;
 use serde::Serialize;
+use storage::entities::pipelines;
 
 use super::Subject;
 use super::parts::{CommitPart, ProjectPart, UserPart, date};
-use crate::entities::pipelines;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::events::pushes::oid;

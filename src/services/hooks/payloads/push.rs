@@ -1,11 +1,11 @@
 //! `push` and `tag_push`: a branch or a tag moved.
 
+use git::{ChangedPaths, ListCommits, Oid};
 use serde::Serialize;
 
 use super::Subject;
 use super::parts::{CommitPart, ProjectPart, RepositoryPart, picture};
 use crate::error::{Error, Result};
-use crate::git::{self, ChangedPaths, ListCommits, Oid};
 use crate::services::events::pushes::{COUNTED, PushData, RefType, between, oid};
 
 /// How many commits are told.
@@ -56,7 +56,7 @@ pub(super) async fn payload(subject: &Subject) -> Result<PushPayload> {
     };
     let user = subject.author.as_ref();
     let shown =
-        |text: fn(&crate::entities::users::Model) -> &String| user.map(text).cloned().unwrap_or_default();
+        |text: fn(&storage::entities::users::Model) -> &String| user.map(text).cloned().unwrap_or_default();
     Ok(PushPayload {
         object_kind: kind,
         event_name: kind,

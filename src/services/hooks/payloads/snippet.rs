@@ -1,9 +1,9 @@
 //! A snippet, as payloads tell of what happened on it.
 
 use serde::Serialize;
+use storage::entities::{snippet_contents, snippets};
 
 use super::parts::{date, visibility_level};
-use crate::entities::{snippet_contents, snippets};
 use crate::error::Result;
 use crate::services::Backend;
 

@@ -3,15 +3,15 @@
 mod newest;
 
 use chrono::TimeDelta;
+use git::{ListCommits, Repository, TagOrder, TagQuery, Window};
+use storage::entities::events::{self, Action};
+use storage::entities::project_hooks::Kind;
+use storage::entities::{hook_deliveries, now};
 
 use super::attempt::OutOfTurn;
 use super::delivery::send_now;
 use super::payloads;
-use crate::entities::events::{self, Action};
-use crate::entities::project_hooks::Kind;
-use crate::entities::{hook_deliveries, now};
 use crate::error::{Error, Result};
-use crate::git::{ListCommits, Repository, TagOrder, TagQuery, Window};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder};
+use storage::entities::events::{Action, Column, Entity, Model, TargetType};
+use storage::entities::{ci_jobs, commit_comments, issues, merge_requests, notes, pipelines};
 
 use super::nothing;
-use crate::entities::events::{Action, Column, Entity, Model, TargetType};
-use crate::entities::{ci_jobs, commit_comments, issues, merge_requests, notes, pipelines};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::issues::telling::IssueData;

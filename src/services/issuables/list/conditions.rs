@@ -3,12 +3,12 @@
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, ExprTrait, QueryFilter, QuerySelect, QueryTrait, Select};
+use storage::entities::by_row::finds;
+use storage::entities::few::TARGET;
+use storage::entities::issuables::Kind;
+use storage::entities::{fold, labels, milestones, namespace_ancestors, now, projects, users};
 
 use super::{Conditions, Filter, Place, Presence, Scope, Sieve, Sieves, absent, search};
-use crate::entities::by_row::finds;
-use crate::entities::few::TARGET;
-use crate::entities::issuables::Kind;
-use crate::entities::{fold, labels, milestones, namespace_ancestors, now, projects, users};
 use crate::error::Result;
 use crate::policy::Tier;
 use crate::services::Backend;

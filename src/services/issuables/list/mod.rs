@@ -11,10 +11,11 @@ use sea_orm::{Condition, ConnectionTrait, EntityTrait, ExprTrait, QueryFilter, Q
 pub(in crate::services) use conditions::{NO_LABEL, faults, numbered, sieves};
 pub(in crate::services) use sieve::{Sieve, Sieves, absent};
 
+use storage::entities::by_row::finds;
+use storage::entities::few::TARGET;
+use storage::entities::issuables::Kind;
+
 use crate::api::types::{Page, PageRequest};
-use crate::entities::by_row::finds;
-use crate::entities::few::TARGET;
-use crate::entities::issuables::Kind;
 use crate::error::Result;
 use crate::services::listing::{bounded_count, total_of};
 

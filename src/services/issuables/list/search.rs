@@ -2,11 +2,11 @@
 
 use sea_orm::sea_query::{BinOper, Expr, Func, Query};
 use sea_orm::{Condition, DatabaseBackend, ExprTrait};
+use storage::entities::few::TARGET;
+use storage::entities::fold;
+use storage::entities::issuables::Kind;
 
 use super::{Conditions, Filter, Sieve, Sieves};
-use crate::entities::few::TARGET;
-use crate::entities::fold;
-use crate::entities::issuables::Kind;
 use crate::services::Backend;
 use crate::services::listing::contains_in_any_case;
 

@@ -7,10 +7,9 @@ use std::collections::BTreeSet;
 use sea_orm::sea_query::extension::postgres::PgFunc;
 use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement, UnionType};
 use sea_orm::{Condition, ConnectionTrait, DbBackend, DbErr, ExprTrait};
-
-use crate::entities::by_row::finds;
-use crate::entities::few::{TARGET, few};
-use crate::entities::issuables::Kind;
+use storage::entities::by_row::finds;
+use storage::entities::few::{TARGET, few};
+use storage::entities::issuables::Kind;
 
 /// A condition in both forms.
 #[derive(Debug, Clone)]

@@ -12,12 +12,13 @@ use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder,
     QuerySelect,
 };
+use storage::entities::registry_repositories::{self, Column, Entity};
+use storage::entities::{now, registry_manifests, registry_tags};
+use storage::jobs;
 
 use super::{admit, find, tags};
-use crate::entities::registry_repositories::{self, Column, Entity};
-use crate::entities::{now, registry_manifests, registry_tags};
 use crate::error::{Error, Result};
-use crate::jobs::{self, delete_registry_tags::DeleteRegistryTags};
+use crate::jobs::delete_registry_tags::DeleteRegistryTags;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 pub use selection::Wish;

@@ -6,21 +6,21 @@ mod pushing;
 use sea_orm::{
     ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter, QueryOrder, QuerySelect,
 };
+use storage::entities::registry_manifests::{Column, Entity, by_digest};
+use storage::entities::{
+    registry_manifest_contents as contents, registry_manifest_references as references,
+    registry_repositories, registry_tags,
+};
 
 use super::digest::Digest;
 use super::fault::{Code, Fault};
 use super::tags;
-use crate::entities::registry_manifests::{Column, Entity, by_digest};
-use crate::entities::{
-    registry_manifest_contents as contents, registry_manifest_references as references,
-    registry_repositories, registry_tags,
-};
 use crate::error::Result;
 use crate::services::Backend;
 
-pub use crate::entities::registry_manifests::Model as Manifest;
 pub use document::Annotations;
 pub use pushing::{LARGEST, Pushed, push};
+pub use storage::entities::registry_manifests::Model as Manifest;
 
 /// The most manifests of one list of those that are about another.
 pub const PAGE: u64 = 50;

@@ -7,14 +7,14 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
     IntoActiveModel, QueryFilter,
 };
-
-use super::Reference;
-use super::document::{Child, Document, Parts, made_at};
-use crate::entities::registry_manifests::{ActiveModel, Column, Entity, Model, by_digest};
-use crate::entities::{
+use storage::entities::registry_manifests::{ActiveModel, Column, Entity, Model, by_digest};
+use storage::entities::{
     now, registry_blobs, registry_manifest_contents as contents, registry_manifest_references as references,
     registry_repositories, registry_repository_blobs as links,
 };
+
+use super::Reference;
+use super::document::{Child, Document, Parts, made_at};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::registry::digest::Digest;

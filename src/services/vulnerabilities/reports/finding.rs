@@ -6,9 +6,9 @@ use std::io::{self, BufWriter, Seek, Write};
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
+use storage::entities::vulnerabilities::{Confidence, ReportType, Severity};
 
 use super::bounded::cut;
-use crate::entities::vulnerabilities::{Confidence, ReportType, Severity};
 
 /// The longest title, in characters.
 pub const LONGEST_TITLE: usize = 255;

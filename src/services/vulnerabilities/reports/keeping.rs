@@ -6,12 +6,12 @@ use std::fs::File;
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
+use storage::entities::now;
+use storage::entities::vulnerabilities::{ActiveModel, Column, Confidence, Entity, Severity, State};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
 use super::Outcome;
 use super::finding::Finding;
-use crate::entities::now;
-use crate::entities::vulnerabilities::{ActiveModel, Column, Confidence, Entity, Severity, State};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;

@@ -15,17 +15,18 @@ mod tests;
 
 use std::fs::File;
 
-use crate::entities::vulnerabilities::ReportType;
-use crate::error::{Error, Result};
-use crate::services::Backend;
-use crate::services::access::ProjectAccess;
-use crate::services::uploads::UploadedFile;
 use bounded::{Loose, Text};
 use finding::Findings;
 use reading::{Entries, Object, Trail, parse};
 use sarif::rules::Rules;
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess};
+use storage::entities::vulnerabilities::ReportType;
+
+use crate::error::{Error, Result};
+use crate::services::Backend;
+use crate::services::access::ProjectAccess;
+use crate::services::uploads::UploadedFile;
 
 /// The version of SARIF that is read.
 const SARIF: &str = "2.1.0";

@@ -2,11 +2,11 @@
 
 use serde::Deserialize;
 use serde::de::{Error as _, MapAccess, SeqAccess};
+use storage::entities::vulnerabilities::{Confidence, ReportType, Severity};
 
 use super::bounded::{Few, Text};
 use super::finding::{self, Finding, Findings, LONGEST_DESCRIPTION, digest, word};
 use super::reading::{Entries, List, Object, Trail};
-use crate::entities::vulnerabilities::{Confidence, ReportType, Severity};
 
 #[derive(Deserialize)]
 #[serde(expecting = "a vulnerability")]

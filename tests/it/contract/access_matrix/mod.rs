@@ -11,13 +11,12 @@ use std::sync::atomic::AtomicUsize;
 use futures_util::StreamExt as _;
 use holdfast::api::contract::OPERATIONS;
 use holdfast::api::operation::{Minimum, On, Operation};
-use holdfast::entities::access_tokens::Kind;
-use holdfast::entities::{AccessLevel, Visibility};
 use holdfast::services::access_tokens::{NewToken, create as create_token};
 use holdfast::services::job_tokens;
-use serde_json::{Value, json};
-
 use place::{Place, attach, place};
+use serde_json::{Value, json};
+use storage::entities::access_tokens::Kind;
+use storage::entities::{AccessLevel, Visibility};
 
 use crate::support::people::Person;
 use crate::support::{Answer, Client, TestServer, on_every_database, places};

@@ -1,9 +1,9 @@
 //! What the operations are tried on: groups and projects of each visibility, with everything in them that reads name.
 
 use chrono::Days;
-use holdfast::entities::{AccessLevel, Visibility, hook_deliveries, members, now, project_hooks, projects};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
 use serde_json::json;
+use storage::entities::{AccessLevel, Visibility, hook_deliveries, members, now, project_hooks, projects};
 
 use super::ROLES;
 use crate::support::code::Project;

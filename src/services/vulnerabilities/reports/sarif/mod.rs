@@ -4,14 +4,14 @@ pub mod rules;
 
 use std::borrow::Cow;
 
+use rules::{ArtifactLocation, Component, Properties, Rule, Rules, Run};
 use serde::Deserialize;
 use serde::de::{IgnoredAny, MapAccess, SeqAccess};
+use storage::entities::vulnerabilities::{Confidence, Severity};
 
 use super::bounded::{Few, FewByName, Text};
 use super::finding::{self, Finding, Findings, LONGEST_DESCRIPTION, digest, word};
 use super::reading::{Entries, List, Object, Trail};
-use crate::entities::vulnerabilities::{Confidence, Severity};
-use rules::{ArtifactLocation, Component, Properties, Rule, Rules, Run};
 
 /// How many arguments of a message, and how many fingerprints of a result, are looked at.
 const MOST: usize = 100;

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde::Deserialize;
 use serde::de::{Error as _, MapAccess, SeqAccess};
+use storage::entities::vulnerabilities::ReportType;
 
 use super::super::bounded::{FewByName, Loose, Text};
 use super::super::finding::report_type;
 use super::super::reading::{Entries, List, Object, Trail};
-use crate::entities::vulnerabilities::ReportType;
 
 /// How many runs a document may have.
 const MOST_RUNS: usize = 1_000;

@@ -1,0 +1,166 @@
+//! A commit's files as one file, made by `git archive` while it is sent.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use super::process::Program;
+use super::stream::{self, ByteStream};
+use super::{Oid, Repository, Result};
+
+/// How long making and sending an archive may take.
+const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
+
+/// The form of an archive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ArchiveFormat {
+    /// A plain tar file.
+    Tar,
+    /// A tar file compressed with gzip.
+    TarGz,
+    /// A zip file.
+    Zip,
+}
+
+impl ArchiveFormat {
+    fn flag(self) -> &'static str {
+        match self {
+            Self::Tar => "--format=tar",
+            Self::TarGz => "--format=tar.gz",
+            Self::Zip => "--format=zip",
+        }
+    }
+}
+
+/// What to put into an archive.
+#[derive(Debug, Clone)]
+pub struct Archive {
+    /// The commit whose files they are.
+    pub commit: Oid,
+    /// The form.
+    pub format: ArchiveFormat,
+    /// The directory all files are put into, without slash at the end. Parts that would lead out of it are
+    /// left out; empty means none.
+    pub prefix: String,
+    /// Only what is at or below this literal path.
+    pub path: Option<String>,
+}
+
+impl Repository {
+    /// Makes an archive. Dropping the stream ends the work.
+    ///
+    /// # Errors
+    /// [`super::Error::ObjectNotFound`] when there is no such commit or path, [`super::Error::Busy`] when
+    /// too many transfers are under way. The stream ends in an error when the program fails.
+    pub async fn archive(&self, archive: Archive) -> Result<ByteStream> {
+        let path = archive.path.unwrap_or_default();
+        let path = path.trim_matches('/');
+        self.is_file(archive.commit, path).await?;
+        let program = Program::new("archive")
+            .flag(archive.format.flag())
+            .valued("--prefix=", &safe_prefix(&archive.prefix))
+            .id(archive.commit)
+            .time_limit(TIME_LIMIT);
+        let program = if path.is_empty() {
+            program
+        } else {
+            program.path(path)
+        };
+        Ok(stream::output(self.start_transfer(program).await?, Bytes::new()))
+    }
+}
+
+/// A relative directory with a slash at its end, or nothing.
+fn safe_prefix(prefix: &str) -> String {
+    let parts = prefix.split('/').map(|part| part.replace(char::is_control, "_"));
+    let kept = parts.filter(|part| !matches!(part.as_str(), "" | "." | ".."));
+    kept.map(|part| part + "/").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
+
+    use super::*;
+    use crate::Error;
+    use crate::sample::Sample;
+
+    fn archive(sample: &Sample, format: ArchiveFormat, path: Option<&str>) -> Archive {
+        Archive {
+            commit: sample.id("main"),
+            format,
+            prefix: "project-main".to_owned(),
+            path: path.map(str::to_owned),
+        }
+    }
+
+    async fn collected(sample: &Sample, archive: Archive) -> Vec<u8> {
+        sample
+            .repository
+            .archive(archive)
+            .await
+            .unwrap()
+            .collect(1 << 24)
+            .await
+            .unwrap()
+    }
+
+    fn files_of(tar: impl Read) -> Vec<(String, Vec<u8>)> {
+        let mut files = Vec::new();
+        for entry in tar::Archive::new(tar).entries().unwrap() {
+            let mut entry = entry.unwrap();
+            let name = entry.path().unwrap().to_str().unwrap().to_owned();
+            let mut content = Vec::new();
+            entry.read_to_end(&mut content).unwrap();
+            if entry.header().entry_type().is_file() {
+                files.push((name, content));
+            }
+        }
+        files
+    }
+
+    #[tokio::test]
+    async fn every_form_holds_the_files_of_the_commit() {
+        let sample = Sample::with_history();
+        let plain = files_of(&*collected(&sample, archive(&sample, ArchiveFormat::Tar, None)).await);
+        let gz = collected(&sample, archive(&sample, ArchiveFormat::TarGz, None)).await;
+        assert_eq!(files_of(flate2::read::GzDecoder::new(&*gz)), plain);
+        let zip = collected(&sample, archive(&sample, ArchiveFormat::Zip, None)).await;
+        let mut zip = zip::ZipArchive::new(std::io::Cursor::new(zip)).unwrap();
+        for (name, content) in &plain {
+            let mut unzipped = Vec::new();
+            zip.by_name(name).unwrap().read_to_end(&mut unzipped).unwrap();
+            assert_eq!(unzipped, *content, "{name}");
+            let path = name.strip_prefix("project-main/").unwrap();
+            assert_eq!(
+                String::from_utf8_lossy(content),
+                sample.git(&["show", &format!("main:{path}")])
+            );
+        }
+        assert!(plain.len() > 4);
+    }
+
+    #[tokio::test]
+    async fn path_narrows_the_archive() {
+        let sample = Sample::with_history();
+        let tar = collected(&sample, archive(&sample, ArchiveFormat::Tar, Some("src/"))).await;
+        let files = files_of(&*tar);
+        assert!(
+            !files.is_empty()
+                && files
+                    .iter()
+                    .all(|(name, _)| name.starts_with("project-main/src/"))
+        );
+        let answer = sample
+            .repository
+            .archive(archive(&sample, ArchiveFormat::Tar, Some("absent")))
+            .await;
+        assert!(matches!(answer.err(), Some(Error::ObjectNotFound)));
+    }
+
+    #[test]
+    fn prefix_stays_inside() {
+        assert_eq!(safe_prefix("a/../../b\n/./c/"), "a/b_/c/");
+        assert_eq!(safe_prefix("/"), "");
+    }
+}

@@ -1,0 +1,279 @@
+//! Blobs: file contents by id, whole or piece by piece.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use sha2::{Digest, Sha256};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+
+use super::error::absent;
+use super::process::{Program, Running};
+use super::{Error, Oid, Repository, Result};
+
+/// Blobs up to this many bytes are read whole; larger ones come from a process, piece by piece.
+const IN_MEMORY: u64 = 4 << 20;
+
+/// Blobs up to this many bytes are kept in memory for a while.
+const REMEMBERED: usize = 64 << 10;
+
+/// A file's content.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Blob {
+    /// The id of the blob.
+    pub id: Oid,
+    /// The length in bytes.
+    pub size: u64,
+    /// All bytes.
+    pub data: Bytes,
+}
+
+/// A file's content to be read once, from start to end. A content that turns out shorter than [`Self::size`] is
+/// an error of the last read, never a silent end.
+pub struct BlobStream {
+    size: u64,
+    remaining: u64,
+    source: Pin<Box<dyn AsyncRead + Send>>,
+    // Ends the process with the stream, however far it was read.
+    _process: Option<Running>,
+}
+
+impl BlobStream {
+    fn of(data: Bytes) -> Self {
+        let size = data.len() as u64;
+        Self {
+            size,
+            remaining: size,
+            source: Box::pin(std::io::Cursor::new(data)),
+            _process: None,
+        }
+    }
+
+    /// The length of the whole content in bytes.
+    #[must_use]
+    pub fn size(&self) -> u64 {
+        self.size
+    }
+}
+
+impl AsyncRead for BlobStream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buf.filled().len();
+        let result = self.source.as_mut().poll_read(cx, buf);
+        if let Poll::Ready(Ok(())) = result {
+            let read = (buf.filled().len() - before) as u64;
+            self.remaining = self.remaining.saturating_sub(read);
+            if read == 0 && self.remaining > 0 {
+                return Poll::Ready(Err(std::io::ErrorKind::UnexpectedEof.into()));
+            }
+        }
+        result
+    }
+}
+
+impl Repository {
+    /// The content of a blob of at most `limit` bytes.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`], or [`Error::LimitExceeded`] when it is longer.
+    pub async fn blob(&self, id: Oid, limit: u64) -> Result<Blob> {
+        self.git2(move |repository| {
+            let odb = repository.odb()?;
+            if blob_size(&odb, id)? > limit {
+                return Err(Error::LimitExceeded("the file is too large"));
+            }
+            let object = odb.read(id).map_err(absent)?;
+            Ok(Blob {
+                id,
+                size: object.len() as u64,
+                data: Bytes::copy_from_slice(object.data()),
+            })
+        })
+        .await
+    }
+
+    /// The length of a blob in bytes, without reading it.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when nothing, or no blob, has the id.
+    pub async fn blob_size(&self, id: Oid) -> Result<u64> {
+        self.git2(move |repository| blob_size(&repository.odb()?, id))
+            .await
+    }
+
+    /// The lengths of blobs in bytes, in their order, without reading them.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when nothing, or no blob, has one of the ids.
+    pub async fn blob_sizes(&self, ids: Vec<Oid>) -> Result<Vec<u64>> {
+        self.git2(move |repository| {
+            let odb = repository.odb()?;
+            ids.into_iter().map(|id| blob_size(&odb, id)).collect()
+        })
+        .await
+    }
+
+    /// How the contents of blobs begin, in their order: at most `limit` bytes of each. A blob of more than a few
+    /// megabytes is not opened for that and gives none.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when nothing, or no blob, has one of the ids.
+    pub async fn blob_starts(&self, ids: Vec<Oid>, limit: usize) -> Result<Vec<Bytes>> {
+        self.git2(move |repository| {
+            let odb = repository.odb()?;
+            let start = |id: Oid| {
+                if blob_size(&odb, id)? > IN_MEMORY {
+                    return Ok(Bytes::new());
+                }
+                let object = odb.read(id).map_err(absent)?;
+                let data = object.data();
+                Ok(Bytes::copy_from_slice(&data[..data.len().min(limit)]))
+            };
+            ids.into_iter().map(start).collect()
+        })
+        .await
+    }
+
+    /// Opens a blob of any length for reading. Large ones never stand in this process's memory.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`], or what starting a process says.
+    pub async fn open_blob(&self, id: Oid) -> Result<BlobStream> {
+        let key = (self.id().clone(), id);
+        if let Some(data) = self.shared().blobs.get(&key) {
+            return Ok(BlobStream::of(data));
+        }
+        let (size, data) = self
+            .git2(move |repository| {
+                let odb = repository.odb()?;
+                let size = blob_size(&odb, id)?;
+                if size > IN_MEMORY {
+                    return Ok((size, None));
+                }
+                let object = odb.read(id).map_err(absent)?;
+                Ok((size, Some(Bytes::copy_from_slice(object.data()))))
+            })
+            .await?;
+        if let Some(data) = data {
+            if data.len() <= REMEMBERED {
+                self.shared().blobs.insert(key, data.clone());
+            }
+            return Ok(BlobStream::of(data));
+        }
+        let program = Program::new("cat-file")
+            .config("core.bigFileThreshold", "1m")
+            .flag("blob")
+            .id(id);
+        let mut process = self.start_transfer(program).await?;
+        let source = process.take_stdout().ok_or(Error::Worker)?;
+        Ok(BlobStream {
+            size,
+            remaining: size,
+            source: Box::pin(source),
+            _process: Some(process),
+        })
+    }
+
+    /// The SHA-256 of a blob's bytes in lower-case hex; remembered by blob id.
+    ///
+    /// # Errors
+    /// As [`Self::open_blob`], or [`Error::Io`] when reading breaks off.
+    pub async fn content_sha256(&self, id: Oid) -> Result<Arc<str>> {
+        if let Some(digest) = self.shared().digests.get(&id) {
+            return Ok(digest);
+        }
+        let mut stream = self.open_blob(id).await?;
+        let mut hasher = Sha256::new();
+        let mut buffer = vec![0; 64 << 10];
+        loop {
+            let read = stream.read(&mut buffer).await?;
+            if read == 0 {
+                break;
+            }
+            hasher.update(buffer.get(..read).unwrap_or_default());
+        }
+        let digest: Arc<str> = hex::encode(hasher.finalize()).into();
+        self.shared().digests.insert(id, Arc::clone(&digest));
+        Ok(digest)
+    }
+}
+
+pub(super) fn blob_size(odb: &git2::Odb<'_>, id: Oid) -> Result<u64> {
+    match odb.read_header(id).map_err(absent)? {
+        (size, git2::ObjectType::Blob) => Ok(size as u64),
+        _ => Err(Error::ObjectNotFound),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncReadExt;
+
+    use crate::testing::Fixture;
+    use crate::{Error, Oid};
+
+    #[tokio::test]
+    async fn reads_blobs_loose_and_packed_small_and_large() {
+        let fixture = Fixture::new("main").await;
+        let large: Vec<u8> = (0..6_000_000_u32)
+            .flat_map(|n| n.wrapping_mul(2_654_435_761).to_le_bytes())
+            .collect();
+        let contents = [b"".to_vec(), b"small\0bytes\n".to_vec(), large];
+        let mut ids = Vec::new();
+        for content in &contents {
+            let id = fixture.git_stdin(&["hash-object", "-w", "--stdin"], content);
+            ids.push(Oid::from_str(id.trim()).unwrap());
+        }
+        for packed in [false, true] {
+            if packed {
+                let names: String = ids.iter().map(|id| format!("{id}\n")).collect();
+                fixture.git_stdin(&["pack-objects", "-q", "objects/pack/pack"], names.as_bytes());
+                fixture.git(&["prune-packed", "-q"]);
+            }
+            for (id, content) in ids.iter().zip(&contents) {
+                let size = content.len() as u64;
+                assert_eq!(fixture.repository.blob_size(*id).await.unwrap(), size);
+                assert_eq!(fixture.repository.blob(*id, size).await.unwrap().data, content);
+                let mut stream = fixture.repository.open_blob(*id).await.unwrap();
+                let mut read = Vec::new();
+                stream.read_to_end(&mut read).await.unwrap();
+                assert!(read == *content && stream.size() == size);
+            }
+        }
+        assert!(matches!(
+            fixture.repository.blob(ids[1], 3).await,
+            Err(Error::LimitExceeded(_))
+        ));
+        assert!(matches!(
+            fixture.repository.blob(Oid::ZERO_SHA1, 3).await,
+            Err(Error::ObjectNotFound)
+        ));
+        let digest = fixture.repository.content_sha256(ids[0]).await.unwrap();
+        assert_eq!(
+            &*digest,
+            "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+        );
+        assert_eq!(fixture.repository.content_sha256(ids[0]).await.unwrap(), digest);
+    }
+
+    #[tokio::test]
+    async fn stream_that_breaks_off_is_an_error() {
+        let fixture = Fixture::new("main").await;
+        let id = fixture.git_stdin(&["hash-object", "-w", "--stdin"], &vec![7; 5 << 20]);
+        let mut stream = fixture
+            .repository
+            .open_blob(Oid::from_str(id.trim()).unwrap())
+            .await
+            .unwrap();
+        stream.remaining += 1;
+        assert!(stream.read_to_end(&mut Vec::new()).await.is_err());
+    }
+}

@@ -1,0 +1,338 @@
+//! Branches, and HEAD as the name of the default one.
+
+use super::refs::{self, NameFilter, Window};
+use super::{Error, Oid, Repository, Result, check_branch_name, revision};
+
+/// The prefix of all branches.
+pub(super) const PREFIX: &str = "refs/heads/";
+
+/// One branch.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Branch {
+    /// The name, without `refs/heads/`.
+    pub name: String,
+    /// The commit it points at.
+    pub commit: Oid,
+}
+
+/// A page of branches.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BranchPage {
+    /// The branches of the page, by name.
+    pub branches: Vec<Branch>,
+    /// How many branches all pages hold.
+    pub total: usize,
+}
+
+impl Repository {
+    /// The branches in the order of their names, those that `search` finds (`^x` at the start, `x$` at the end,
+    /// else anywhere).
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn branches(&self, search: Option<&str>, window: Window) -> Result<BranchPage> {
+        let filter = NameFilter::new(search);
+        self.git2(move |repository| {
+            let found = refs::below(repository, PREFIX, &filter)?;
+            let branches = window.of(&found).iter().map(|(name, commit)| Branch {
+                name: name.clone(),
+                commit: *commit,
+            });
+            Ok(BranchPage {
+                branches: branches.collect(),
+                total: found.len(),
+            })
+        })
+        .await
+    }
+
+    /// The branch of a name.
+    ///
+    /// # Errors
+    /// [`Error::InvalidReferenceName`] for a name that none can bear, [`Error::BranchNotFound`].
+    pub async fn branch(&self, name: &str) -> Result<Branch> {
+        check_branch_name(name)?;
+        let name = name.to_owned();
+        self.git2(move |repository| {
+            let commit = tip(repository, &name)?.ok_or(Error::BranchNotFound)?;
+            Ok(Branch { name, commit })
+        })
+        .await
+    }
+
+    /// Creates a branch at the commit a revision names.
+    ///
+    /// # Errors
+    /// [`Error::InvalidReferenceName`], [`Error::RevisionNotFound`], [`Error::ReferenceExists`].
+    pub async fn create_branch(&self, name: &str, revision: &str) -> Result<Branch> {
+        check_branch_name(name)?;
+        let (name, revision) = (name.to_owned(), revision.to_owned());
+        let guard = self.write_lock().await?;
+        self.git2(move |repository| {
+            let _guard = guard;
+            let commit = revision::resolve(repository, &revision)?;
+            refs::create(repository, &format!("{PREFIX}{name}"), commit)?;
+            Ok(Branch { name, commit })
+        })
+        .await
+    }
+
+    /// Deletes a branch and answers where it stood; with `expected`, only if it stands there.
+    ///
+    /// # Errors
+    /// [`Error::BranchNotFound`], [`Error::StaleReference`].
+    pub async fn delete_branch(&self, name: &str, expected: Option<Oid>) -> Result<Oid> {
+        check_branch_name(name)?;
+        let name = name.to_owned();
+        let guard = self.write_lock().await?;
+        self.git2(move |repository| {
+            let _guard = guard;
+            let found = tip(repository, &name)?.ok_or(Error::BranchNotFound)?;
+            let from = expected.unwrap_or(found);
+            refs::delete(repository, &format!("{PREFIX}{name}"), from)?;
+            Ok(from)
+        })
+        .await
+    }
+
+    /// Deletes every branch whose commits the branch `into` all has, but that one itself and those that `keep`
+    /// names (by a pure test: the repository is locked meanwhile). Answers the deleted ones as they stood; one
+    /// that moved meanwhile stays.
+    ///
+    /// # Errors
+    /// [`Error::BranchNotFound`] for `into`.
+    pub async fn delete_merged_branches<K>(&self, into: &str, keep: K) -> Result<Vec<Branch>>
+    where
+        K: Fn(&str) -> bool + Send + 'static,
+    {
+        check_branch_name(into)?;
+        let into = into.to_owned();
+        let guard = self.write_lock().await?;
+        self.blocking(move |opened| {
+            let _guard = guard;
+            let (base, candidates) = opened.with_git2(|repository| {
+                let base = tip(repository, &into)?.ok_or(Error::BranchNotFound)?;
+                let mut all = refs::below(repository, PREFIX, &NameFilter::new(None))?;
+                all.retain(|(name, _)| *name != into && !keep(name));
+                Ok((base, all))
+            })?;
+            let tips: Vec<Oid> = candidates.iter().map(|(_, tip)| *tip).collect();
+            let merged = opened.history.merged(opened.path(), base, &tips)?;
+            opened.with_git2(|repository| {
+                let mut deleted = Vec::new();
+                for (name, commit) in candidates.into_iter().filter(|(_, tip)| merged.contains(tip)) {
+                    match refs::delete(repository, &format!("{PREFIX}{name}"), commit) {
+                        Ok(()) => deleted.push(Branch { name, commit }),
+                        Err(Error::StaleReference) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(deleted)
+            })
+        })
+        .await
+    }
+
+    /// The name of the default branch, which need not exist yet.
+    ///
+    /// # Errors
+    /// [`Error::BranchNotFound`] when HEAD names no branch.
+    pub async fn default_branch(&self) -> Result<String> {
+        self.git2(|repository| {
+            let head = repository.find_reference("HEAD")?;
+            let name = head
+                .symbolic_target()
+                .ok()
+                .flatten()
+                .and_then(|name| name.strip_prefix(PREFIX));
+            name.map(str::to_owned).ok_or(Error::BranchNotFound)
+        })
+        .await
+    }
+
+    /// Makes a branch the default one. It must exist, unless the repository is empty.
+    ///
+    /// # Errors
+    /// [`Error::InvalidReferenceName`], [`Error::BranchNotFound`].
+    pub async fn set_default_branch(&self, name: &str) -> Result<()> {
+        check_branch_name(name)?;
+        let name = name.to_owned();
+        let guard = self.write_lock().await?;
+        self.git2(move |repository| {
+            let _guard = guard;
+            if tip(repository, &name)?.is_none() && has_branches(repository)? {
+                return Err(Error::BranchNotFound);
+            }
+            point_head(repository, &name)
+        })
+        .await
+    }
+
+    /// Whether the repository has no branch at all.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn is_empty(&self) -> Result<bool> {
+        self.git2(|repository| Ok(!has_branches(repository)?)).await
+    }
+}
+
+/// The commit at the tip of a branch.
+pub(super) fn tip(repository: &git2::Repository, name: &str) -> Result<Option<Oid>> {
+    refs::target(repository, &format!("{PREFIX}{name}"))
+}
+
+/// Whether there is any branch.
+pub(super) fn has_branches(repository: &git2::Repository) -> Result<bool> {
+    Ok(repository
+        .references_glob(&format!("{PREFIX}*"))?
+        .next()
+        .is_some())
+}
+
+/// Makes HEAD name a branch.
+pub(super) fn point_head(repository: &git2::Repository, name: &str) -> Result<()> {
+    refs::unlocked(repository, "HEAD", || {
+        repository.set_head(&format!("{PREFIX}{name}"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{self, Fixture};
+    use crate::{Error, Oid, Window};
+
+    const ALL: Window = Window {
+        offset: 0,
+        limit: usize::MAX,
+    };
+
+    async fn names(fixture: &Fixture, search: Option<&str>, window: Window) -> (Vec<String>, usize) {
+        let page = fixture.repository.branches(search, window).await.unwrap();
+        (
+            page.branches.into_iter().map(|branch| branch.name).collect(),
+            page.total,
+        )
+    }
+
+    #[tokio::test]
+    async fn lists_by_name_with_search_and_page() {
+        let fixture = Fixture::new("main").await;
+        assert!(fixture.repository.is_empty().await.unwrap());
+        testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
+        for name in ["zoo", "feature/b", "feature/a", "Fix"] {
+            fixture.repository.create_branch(name, "main").await.unwrap();
+        }
+        fixture.git(&["pack-refs", "--all"]);
+        fixture.repository.create_branch("loose", "main").await.unwrap();
+        let all = ["Fix", "feature/a", "feature/b", "loose", "main", "zoo"];
+        assert_eq!(
+            names(&fixture, None, ALL).await,
+            (all.map(str::to_owned).to_vec(), 6)
+        );
+        let page = names(&fixture, None, Window { offset: 1, limit: 2 }).await;
+        assert_eq!(page, (vec!["feature/a".to_owned(), "feature/b".to_owned()], 6));
+        assert_eq!(names(&fixture, Some("^f"), ALL).await.1, 3);
+        assert_eq!(names(&fixture, Some("o$"), ALL).await.0, ["zoo"]);
+        assert!(!fixture.repository.is_empty().await.unwrap());
+        fixture.fsck();
+    }
+
+    #[tokio::test]
+    async fn creates_only_what_is_new_and_well_formed() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        let refused = repository.create_branch("x", "main").await;
+        assert!(matches!(refused, Err(Error::RevisionNotFound)));
+        let commit = testing::commit(repository, "main", &[("a", "1")]).await;
+        assert_eq!(
+            repository.create_branch("a/b", "HEAD").await.unwrap().commit,
+            commit
+        );
+        for taken in ["a/b", "a", "a/b/c", "main"] {
+            let result = repository.create_branch(taken, "main").await;
+            assert!(matches!(result, Err(Error::ReferenceExists)), "{taken}");
+        }
+        for invalid in ["a..b", "-x", "HEAD", "x.lock", "refs/heads/y", "", "a b"] {
+            let result = repository.create_branch(invalid, "main").await;
+            assert!(matches!(result, Err(Error::InvalidReferenceName)), "{invalid}");
+            assert!(
+                matches!(repository.branch(invalid).await, Err(Error::InvalidReferenceName)),
+                "{invalid}"
+            );
+        }
+        fixture.fsck();
+    }
+
+    #[tokio::test]
+    async fn deletes_only_what_stands_where_expected() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        let commit = testing::commit(repository, "main", &[("a", "1")]).await;
+        for packed in [false, true] {
+            repository.create_branch("deep/er/x", "main").await.unwrap();
+            if packed {
+                fixture.git(&["pack-refs", "--all"]);
+            }
+            let refused = repository.delete_branch("deep/er/x", Some(Oid::ZERO_SHA1)).await;
+            assert!(matches!(refused, Err(Error::StaleReference)));
+            assert_eq!(repository.delete_branch("deep/er/x", None).await.unwrap(), commit);
+            assert!(matches!(
+                repository.delete_branch("deep/er/x", None).await,
+                Err(Error::BranchNotFound)
+            ));
+            // The name of a directory that went away is free.
+            repository.create_branch("deep", "main").await.unwrap();
+            repository.delete_branch("deep", Some(commit)).await.unwrap();
+        }
+        assert_eq!(
+            fixture.git(&["branch", "--format=%(refname)"]).trim(),
+            "refs/heads/main"
+        );
+    }
+
+    #[tokio::test]
+    async fn default_branch_follows_what_is_set() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        assert_eq!(repository.default_branch().await.unwrap(), "main");
+        repository.set_default_branch("early").await.unwrap();
+        assert_eq!(repository.default_branch().await.unwrap(), "early");
+        testing::commit(repository, "early", &[("a", "1")]).await;
+        repository.create_branch("later", "early").await.unwrap();
+        repository.set_default_branch("later").await.unwrap();
+        assert_eq!(fixture.git(&["symbolic-ref", "HEAD"]).trim(), "refs/heads/later");
+        assert!(matches!(
+            repository.set_default_branch("nope").await,
+            Err(Error::BranchNotFound)
+        ));
+        assert!(matches!(
+            repository.set_default_branch("a..b").await,
+            Err(Error::InvalidReferenceName)
+        ));
+    }
+
+    #[tokio::test]
+    async fn deletes_merged_branches_but_those_to_keep() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        testing::commit(repository, "main", &[("a", "1")]).await;
+        for name in ["old", "kept", "ahead"] {
+            repository.create_branch(name, "main").await.unwrap();
+        }
+        testing::commit(repository, "main", &[("a", "2")]).await;
+        repository.create_branch("same", "main").await.unwrap();
+        testing::commit(repository, "ahead", &[("b", "1")]).await;
+        let deleted = repository
+            .delete_merged_branches("main", |name| name == "kept")
+            .await
+            .unwrap();
+        let deleted: Vec<String> = deleted.into_iter().map(|branch| branch.name).collect();
+        assert_eq!(deleted, ["old", "same"]);
+        assert_eq!(names(&fixture, None, ALL).await.0, ["ahead", "kept", "main"]);
+        assert!(matches!(
+            repository.delete_merged_branches("no", |_| false).await,
+            Err(Error::BranchNotFound)
+        ));
+    }
+}

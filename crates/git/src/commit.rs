@@ -1,0 +1,406 @@
+//! Commits as plain data, read from and written to the bytes Git stores.
+//!
+//! The parser is our own because libgit2 refuses commits that `git` shows without complaint (malformed identities
+//! and dates of old imports), and because it keeps messages as they are.
+
+use std::fmt::Write as _;
+
+use chrono::{DateTime, FixedOffset, Utc};
+
+use super::{Error, Oid, Repository, Result};
+
+/// Who did something, and when, with the offset of their clock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Signature {
+    /// The name; any text on reading, stripped of what Git cannot store on writing.
+    pub name: String,
+    /// The e-mail address, as found; may be empty.
+    pub email: String,
+    /// The time, to the second.
+    pub time: DateTime<FixedOffset>,
+}
+
+/// One commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// Its id.
+    pub id: Oid,
+    /// The ids of its parents, the mainline first; none for a root commit.
+    pub parents: Vec<Oid>,
+    /// The id of its tree.
+    pub tree: Oid,
+    /// The whole message with its line ends, decoded as the commit says it is encoded.
+    pub message: String,
+    /// Who made the change.
+    pub author: Signature,
+    /// Who made the commit.
+    pub committer: Signature,
+}
+
+impl Signature {
+    /// A signature at the current time in UTC.
+    #[must_use]
+    pub fn now(name: impl Into<String>, email: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            email: email.into(),
+            time: Utc::now().fixed_offset(),
+        }
+    }
+
+    /// Reads `name <email> seconds offset`; what is missing becomes empty, or the epoch.
+    fn parse(line: &[u8], decode: impl Fn(&[u8]) -> String) -> Self {
+        let open = line.iter().position(|&b| b == b'<').unwrap_or(line.len());
+        let rest = line.get(open + 1..).unwrap_or_default();
+        let close = rest.iter().position(|&b| b == b'>').unwrap_or(rest.len());
+        let last = line
+            .iter()
+            .rposition(|&b| b == b'>')
+            .map_or(line.len(), |at| at + 1);
+        let date = String::from_utf8_lossy(line.get(last..).unwrap_or_default());
+        let mut date = date.split_ascii_whitespace();
+        let seconds = date.next().and_then(|text| text.parse().ok()).unwrap_or(0);
+        let offset = date.next().and_then(parse_offset);
+        Self {
+            name: decode(line.get(..open).unwrap_or_default().trim_ascii()),
+            email: decode(rest.get(..close).unwrap_or_default().trim_ascii()),
+            time: time(seconds, offset),
+        }
+    }
+
+    /// The line as Git stores it, without what would break its grammar.
+    pub(super) fn to_line(&self) -> String {
+        let name = clean(&self.name);
+        let email = clean(&self.email);
+        // Git refuses an identity without a name.
+        let name = if name.is_empty() {
+            email.split('@').next().unwrap_or_default()
+        } else {
+            name.as_str()
+        };
+        let name = if name.is_empty() { "unknown" } else { name };
+        let minutes = self.time.offset().local_minus_utc() / 60;
+        let sign = if minutes < 0 { '-' } else { '+' };
+        let minutes = minutes.unsigned_abs();
+        // A time before 1970 is one that `git` cannot read back.
+        let seconds = self.time.timestamp().max(0);
+        format!(
+            "{name} <{email}> {seconds} {sign}{:02}{:02}",
+            minutes / 60,
+            minutes % 60
+        )
+    }
+}
+
+impl Commit {
+    /// Reads a stored commit.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when the bytes name no tree: then it is no commit.
+    pub(super) fn parse(id: Oid, data: &[u8]) -> Result<Self> {
+        let (headers, message) = split_headers(data);
+        let latin1 = headers
+            .clone()
+            .any(|(name, value)| name == b"encoding" && is_latin1(value));
+        let decode = |bytes: &[u8]| decode(bytes, latin1);
+        let mut tree = None;
+        let mut parents = Vec::new();
+        let (mut author, mut committer) = (None, None);
+        for (name, value) in headers {
+            match name {
+                b"tree" => tree = tree.or(parse_id(value)),
+                b"parent" => parents.extend(parse_id(value)),
+                b"author" => author = author.or_else(|| Some(Signature::parse(value, decode))),
+                b"committer" => committer = committer.or_else(|| Some(Signature::parse(value, decode))),
+                _ => {}
+            }
+        }
+        let tree = tree.ok_or(Error::ObjectNotFound)?;
+        let author = author.unwrap_or_else(|| Signature::parse(b"", decode));
+        let committer = committer.unwrap_or_else(|| author.clone());
+        Ok(Self {
+            id,
+            parents,
+            tree,
+            message: decode(message),
+            author,
+            committer,
+        })
+    }
+
+    /// The first line of the message, whole.
+    #[must_use]
+    pub fn title(&self) -> &str {
+        self.message
+            .trim_start_matches(['\n', '\r'])
+            .lines()
+            .next()
+            .unwrap_or_default()
+    }
+}
+
+impl Repository {
+    /// The commit of an id.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when nothing, or no commit, has the id.
+    pub async fn commit(&self, id: Oid) -> Result<Commit> {
+        self.git2(move |repository| read(repository, id)).await
+    }
+
+    /// The commits of some ids, in their order.
+    ///
+    /// # Errors
+    /// As [`Self::commit`], for the first that fails.
+    pub async fn commits(&self, ids: Vec<Oid>) -> Result<Vec<Commit>> {
+        self.git2(move |repository| ids.into_iter().map(|id| read(repository, id)).collect())
+            .await
+    }
+
+    /// Those of many commits that are there, in one trip to the blocking pool.
+    ///
+    /// # Errors
+    /// When the repository cannot be read.
+    pub async fn commits_there(&self, ids: Vec<Oid>) -> Result<Vec<Commit>> {
+        self.git2(move |repository| {
+            let found = ids.into_iter().map(|id| read(repository, id));
+            found
+                .filter(|commit| !matches!(commit, Err(Error::ObjectNotFound)))
+                .collect()
+        })
+        .await
+    }
+}
+
+/// Reads the commit of an id.
+pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
+    let odb = repository.odb()?;
+    let object = odb.read(id).map_err(super::error::absent)?;
+    if object.kind() != git2::ObjectType::Commit {
+        return Err(Error::ObjectNotFound);
+    }
+    Commit::parse(id, object.data())
+}
+
+/// The bytes of a commit, as Git stores them.
+///
+/// NUL bytes are dropped from the message: Git would end it there.
+pub(super) fn serialise(
+    tree: Oid,
+    parents: &[Oid],
+    message: &str,
+    author: &Signature,
+    committer: &Signature,
+) -> Vec<u8> {
+    let mut data = format!("tree {tree}\n");
+    for parent in parents {
+        // Writing to a string cannot fail.
+        let _ = writeln!(data, "parent {parent}");
+    }
+    let message = message.replace('\0', "");
+    let _ = write!(
+        data,
+        "author {}\ncommitter {}\n\n{message}",
+        author.to_line(),
+        committer.to_line()
+    );
+    data.into_bytes()
+}
+
+/// Splits a commit or tag into its headers (continuation lines dropped) and its message.
+pub(super) fn split_headers(data: &[u8]) -> (impl Iterator<Item = (&[u8], &[u8])> + Clone, &[u8]) {
+    let end = if data.starts_with(b"\n") {
+        Some(0)
+    } else {
+        find(data, b"\n\n").map(|at| at + 1)
+    };
+    let (headers, message) = match end {
+        Some(end) => (
+            data.get(..end).unwrap_or_default(),
+            data.get(end + 1..).unwrap_or_default(),
+        ),
+        None => (data, &[][..]),
+    };
+    let headers = headers
+        .split(|&b| b == b'\n')
+        .filter(|line| !line.starts_with(b" "))
+        .filter_map(|line| {
+            let space = line.iter().position(|&b| b == b' ')?;
+            Some((line.get(..space)?, line.get(space + 1..)?))
+        });
+    (headers, message)
+}
+
+/// Reads the signature of a tag, which names no encoding.
+pub(super) fn parse_signature(line: &[u8]) -> Signature {
+    Signature::parse(line, |bytes| decode(bytes, false))
+}
+
+/// Text that says it is Latin-1 is decoded as such; all else is taken for UTF-8, wrong bytes replaced.
+pub(super) fn decode(bytes: &[u8], latin1: bool) -> String {
+    if latin1 {
+        bytes.iter().map(|&b| char::from(b)).collect()
+    } else {
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+fn is_latin1(encoding: &[u8]) -> bool {
+    let plain: Vec<u8> = encoding
+        .iter()
+        .filter(|b| b.is_ascii_alphanumeric())
+        .map(u8::to_ascii_lowercase)
+        .collect();
+    matches!(plain.as_slice(), b"iso88591" | b"latin1")
+}
+
+pub(super) fn parse_id(hex: &[u8]) -> Option<Oid> {
+    let hex = std::str::from_utf8(hex).ok()?;
+    if hex.len() == 40 {
+        Oid::from_str(hex).ok()
+    } else {
+        None
+    }
+}
+
+fn find(data: &[u8], needle: &[u8]) -> Option<usize> {
+    data.windows(needle.len()).position(|window| window == needle)
+}
+
+fn parse_offset(text: &str) -> Option<FixedOffset> {
+    let (sign, digits) = match text.strip_prefix('-') {
+        Some(digits) => (-1, digits),
+        None => (1, text.strip_prefix('+')?),
+    };
+    let number: i32 = digits.parse().ok().filter(|number| *number <= 9999)?;
+    FixedOffset::east_opt(sign * (number / 100 * 60 + number % 100) * 60)
+}
+
+fn time(seconds: i64, offset: Option<FixedOffset>) -> DateTime<FixedOffset> {
+    let utc = DateTime::<Utc>::from_timestamp(seconds, 0).unwrap_or_default();
+    match offset {
+        Some(offset) => utc.with_timezone(&offset),
+        None => utc.fixed_offset(),
+    }
+}
+
+/// Drops what Git cannot store in an identity, and the punctuation it strips at the ends.
+fn clean(text: &str) -> String {
+    let kept: String = text
+        .chars()
+        .filter(|c| !matches!(c, '<' | '>') && !c.is_control())
+        .collect();
+    kept.trim_matches(|c: char| c.is_whitespace() || matches!(c, ',' | ':' | ';' | '"' | '\\' | '\''))
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Commit, Signature};
+    use crate::testing::{self, Fixture};
+    use crate::{Error, Oid};
+
+    fn parse(data: &[u8]) -> Commit {
+        Commit::parse(Oid::ZERO_SHA1, data).unwrap()
+    }
+
+    const TREE: &str = "tree 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n";
+
+    #[test]
+    fn keeps_message_and_offset() {
+        let commit = parse(
+            format!("{TREE}author A B <a@b> 1393488896 +0200\ncommitter C <> 1393488897 -0730\n\n\nTitle\n\nBody\n")
+                .as_bytes(),
+        );
+        assert_eq!(commit.message, "\nTitle\n\nBody\n");
+        assert_eq!(commit.title(), "Title");
+        assert_eq!(commit.author.time.to_rfc3339(), "2014-02-27T10:14:56+02:00");
+        assert_eq!(
+            commit.committer.time.offset().local_minus_utc(),
+            -(7 * 60 + 30) * 60
+        );
+        assert_eq!(commit.committer.email, "");
+        assert!(commit.parents.is_empty());
+    }
+
+    #[test]
+    fn reads_what_old_imports_left() {
+        let commit =
+            parse(format!("{TREE}author no mail\ncommitter X <x> y> 99999999999999 +9999\n\n").as_bytes());
+        assert_eq!(
+            (commit.author.name.as_str(), commit.author.email.as_str()),
+            ("no mail", "")
+        );
+        assert_eq!(commit.committer.email, "x");
+        assert_eq!(commit.message, "");
+        let commit = parse(format!("{TREE}author A <a> 1 +0000 junk").as_bytes());
+        assert_eq!(commit.committer, commit.author);
+        assert!(matches!(
+            Commit::parse(Oid::ZERO_SHA1, b""),
+            Err(Error::ObjectNotFound)
+        ));
+        assert!(matches!(
+            Commit::parse(Oid::ZERO_SHA1, b"\n\n\n"),
+            Err(Error::ObjectNotFound)
+        ));
+    }
+
+    #[test]
+    fn decodes_latin1_when_it_says_so() {
+        let mut data = format!("{TREE}author J\u{0}").into_bytes();
+        data.pop();
+        data.extend(
+            b"\xf6rg <j> 1 +0000\ncommitter J <j> 1 +0000\nencoding ISO-8859-1\ngpgsig x\n y\n\n\xfcber",
+        );
+        let commit = parse(&data);
+        assert_eq!(
+            (commit.author.name.as_str(), commit.message.as_str()),
+            ("Jörg", "über")
+        );
+    }
+
+    #[test]
+    fn identity_cannot_break_out_of_its_line() {
+        let mut signature = Signature::now("Eve <x> 1 +0000\ncommitter Mallory", " e\0v<e@>x\n");
+        signature.time = chrono::DateTime::parse_from_rfc3339("2020-01-02T03:04:05-03:30").unwrap();
+        assert_eq!(
+            signature.to_line(),
+            "Eve x 1 +0000committer Mallory <eve@x> 1577946845 -0330"
+        );
+        signature.name = " <> ".into();
+        assert_eq!(signature.to_line(), "eve <eve@x> 1577946845 -0330");
+        signature.email = String::new();
+        assert_eq!(signature.to_line(), "unknown <> 1577946845 -0330");
+    }
+
+    #[tokio::test]
+    async fn reads_commits_as_git_shows_them() {
+        let fixture = Fixture::new("main").await;
+        let first = testing::commit(&fixture.repository, "main", &[("a", "1")]).await;
+        let second = testing::commit(&fixture.repository, "main", &[("b", "2")]).await;
+        let commit = fixture.repository.commit(second).await.unwrap();
+        assert_eq!(commit.parents, [first]);
+        let shown = fixture.git(&["show", "-s", "--format=%T|%an|%ae|%at|%B", &second.to_string()]);
+        let expected = format!(
+            "{}|{}|{}|{}|{}",
+            commit.tree,
+            commit.author.name,
+            commit.author.email,
+            commit.author.time.timestamp(),
+            commit.message
+        );
+        assert_eq!(shown.trim_end(), expected.trim_end());
+        assert!(matches!(
+            fixture.repository.commit(commit.tree).await,
+            Err(Error::ObjectNotFound)
+        ));
+        assert!(matches!(
+            fixture.repository.commit(Oid::ZERO_SHA1).await,
+            Err(Error::ObjectNotFound)
+        ));
+        assert_eq!(
+            fixture.repository.commits(vec![second, first]).await.unwrap()[1].id,
+            first
+        );
+    }
+}

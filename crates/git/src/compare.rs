@@ -1,0 +1,96 @@
+//! What lies between two commits.
+
+use super::{Diff, Error, ListCommits, Oid, Repository, Result, Selection};
+
+/// At most this many commits are in one comparison; the newest are kept.
+const COMMITS: usize = 10_000;
+
+/// The way from one commit to another.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Comparison {
+    /// The commits that the second has and the first has not, oldest first.
+    pub commits: Vec<Oid>,
+    /// What these change.
+    pub diff: Diff,
+    /// Both are the same commit.
+    pub same_ref: bool,
+    /// The diff took too long and is left out.
+    pub timeout: bool,
+}
+
+impl Repository {
+    /// Compares two commits. The diff starts from where their histories part, as `git diff from...to` does;
+    /// if `straight`, or if they have nothing in common, from `from` itself.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when either is no commit.
+    pub async fn compare(&self, from: Oid, to: Oid, straight: bool) -> Result<Comparison> {
+        let selection = Selection {
+            tips: vec![to],
+            hidden: vec![from],
+            ..Selection::default()
+        };
+        let mut commits = self
+            .list_commits(ListCommits {
+                selection,
+                offset: 0,
+                limit: COMMITS,
+            })
+            .await?;
+        commits.reverse();
+        let base = if straight {
+            None
+        } else {
+            self.merge_base(vec![from, to]).await?
+        };
+        let (diff, timeout) = match self.diff_between(base.unwrap_or(from), to).await {
+            Ok(diff) => (diff, false),
+            Err(Error::Timeout) => (Diff::default(), true),
+            Err(error) => return Err(error),
+        };
+        Ok(Comparison {
+            commits,
+            diff,
+            same_ref: from == to,
+            timeout,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    #[tokio::test]
+    async fn comparison_equals_log_and_diff() {
+        let sample = Sample::with_history();
+        for (from, to) in [("main~20", "main"), ("main", "apart"), ("side-53", "main")] {
+            for (straight, dots) in [(false, "..."), (true, "..")] {
+                let (one, other) = (sample.id(from), sample.id(to));
+                let comparison = sample.repository.compare(one, other, straight).await.unwrap();
+                let mut log = sample.ids(&["log", "--format=%H", &format!("{from}..{to}")]);
+                log.reverse();
+                assert_eq!(comparison.commits, log, "{from} {to}");
+                let names = sample.git(&["diff", "-M30%", "--name-only", "-z", &format!("{from}{dots}{to}")]);
+                let ours: String = comparison
+                    .diff
+                    .entries
+                    .iter()
+                    .map(|entry| format!("{}\0", entry.new_path))
+                    .collect();
+                assert_eq!(ours, names, "{from}{dots}{to}");
+                assert!(!comparison.same_ref && !comparison.timeout);
+            }
+        }
+        let main = sample.id("main");
+        let same = sample.repository.compare(main, main, false).await.unwrap();
+        assert_eq!(
+            same,
+            Comparison {
+                same_ref: true,
+                ..Comparison::default()
+            }
+        );
+    }
+}

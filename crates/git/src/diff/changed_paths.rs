@@ -1,0 +1,88 @@
+//! Which files commits changed, without their content.
+
+use super::super::{Oid, Repository, Result, commit};
+
+/// The files that a commit changed against its first parent, in Git's order. A renamed file is one that was removed
+/// and one that was added.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ChangedPaths {
+    /// Files that are new.
+    pub added: Vec<String>,
+    /// Files whose content or mode is another.
+    pub modified: Vec<String>,
+    /// Files that are gone.
+    pub removed: Vec<String>,
+}
+
+impl Repository {
+    /// The files that each of some commits changed, in their order.
+    ///
+    /// # Errors
+    /// When one of them is no commit, and failures of the repository.
+    pub async fn changed_paths(&self, commits: Vec<Oid>) -> Result<Vec<ChangedPaths>> {
+        self.git2(move |repository| commits.iter().map(|id| of_commit(repository, *id)).collect())
+            .await
+    }
+}
+
+fn of_commit(repository: &git2::Repository, id: Oid) -> Result<ChangedPaths> {
+    let commit = commit::read(repository, id)?;
+    let before = match commit.parents.first() {
+        Some(parent) => Some(repository.find_tree(commit::read(repository, *parent)?.tree)?),
+        None => None,
+    };
+    let after = repository.find_tree(commit.tree)?;
+    let diff = repository.diff_tree_to_tree(before.as_ref(), Some(&after), None)?;
+    let mut changed = ChangedPaths::default();
+    for delta in diff.deltas() {
+        let path = |file: git2::DiffFile<'_>| {
+            let bytes = file.path_bytes().unwrap_or_default();
+            String::from_utf8_lossy(bytes).into_owned()
+        };
+        match delta.status() {
+            git2::Delta::Added => changed.added.push(path(delta.new_file())),
+            git2::Delta::Deleted => changed.removed.push(path(delta.old_file())),
+            _ => changed.modified.push(path(delta.new_file())),
+        }
+    }
+    Ok(changed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::ChangedPaths;
+    use crate::testing::{Fixture, commit};
+
+    #[tokio::test]
+    async fn added_modified_and_removed_files_are_told_apart() {
+        let fixture = Fixture::new("main").await;
+        let first = commit(
+            &fixture.repository,
+            "main",
+            &[("a", "1"), ("b/c", "1"), ("d", "1")],
+        )
+        .await;
+        let stream = "commit refs/heads/main\ncommitter A <a@b> 1700000000 +0000\ndata 0\nfrom refs/heads/main^0\n\
+                      D a\nM 100644 inline b/c\ndata 1\n2\nM 100644 inline e\ndata 1\n3\n";
+        fixture.git_stdin(&["fast-import", "--quiet"], stream.as_bytes());
+        let second = fixture.repository.branch("main").await.expect("a branch").commit;
+        let found = fixture
+            .repository
+            .changed_paths(vec![first, second])
+            .await
+            .expect("changes");
+        let paths = |list: &[&str]| list.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>();
+        let expected = [
+            ChangedPaths {
+                added: paths(&["a", "b/c", "d"]),
+                ..ChangedPaths::default()
+            },
+            ChangedPaths {
+                added: paths(&["e"]),
+                modified: paths(&["b/c"]),
+                removed: paths(&["a"]),
+            },
+        ];
+        assert_eq!(found, expected);
+    }
+}

@@ -1,0 +1,244 @@
+//! Copying a repository within the store: objects by hard links, so that it costs neither room nor memory.
+//!
+//! The source may be written, repacked and removed meanwhile. Git never changes a file of objects, it only adds and
+//! removes whole ones; so a link keeps its content whatever becomes of the other name. What has to be watched for
+//! is a repack that moves objects from files not linked yet into files already passed over: then the copying
+//! begins again (`docs/adr/0014-forks-link-objects.md`).
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use super::process::Program;
+use super::{Error, Repository, Result, layout};
+
+/// How often copying begins again before it is given up.
+const ATTEMPTS: usize = 20;
+
+/// Which files beside a pack and its index are worth having; the index over several packs is made anew.
+const OF_A_PACK: [&str; 5] = ["pack", "idx", "rev", "bitmap", "mtimes"];
+
+impl Repository {
+    /// All branches and tags in the form of Git's file `packed-refs`.
+    pub(super) async fn packed_references(&self) -> Result<Vec<u8>> {
+        let program = Program::new("for-each-ref")
+            .flag("--format=%(objectname) %(refname)")
+            .path("refs/heads")
+            .path("refs/tags");
+        Ok(self.run(program).await?.stdout)
+    }
+}
+
+/// Builds a repository at `to` with the objects of the one at `from`.
+pub(super) fn create(
+    root: &Path,
+    from: &Path,
+    to: &Path,
+    default_branch: &str,
+    references: &[u8],
+) -> Result<()> {
+    if !layout::is_repository(from) {
+        return Err(Error::RepositoryMissing);
+    }
+    layout::create_filled(root, to, default_branch, |staged| {
+        let (from, objects) = (from.join("objects"), staged.join("objects"));
+        for _ in 0..ATTEMPTS {
+            match take_over(&from, &objects) {
+                Ok(true) => {
+                    // The program lists them in the order of this file.
+                    let packed = [b"# pack-refs with: sorted \n", references].concat();
+                    layout::write_synced(&staged.join("packed-refs"), packed)?;
+                    return Ok(());
+                }
+                Ok(false) => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Err(Error::Locked)
+    })
+}
+
+/// Links all files of objects; whether that has them all for certain. A file that vanishes is an error of the kind
+/// `NotFound`.
+fn take_over(from: &Path, to: &Path) -> io::Result<bool> {
+    let before = packs(&from.join("pack"))?;
+    // Loose objects first: one that is packed and pruned meanwhile is in a pack of the second look.
+    for entry in fs::read_dir(from)? {
+        let name = entry?.file_name();
+        if name.len() == 2
+            && name
+                .to_string_lossy()
+                .bytes()
+                .all(|byte| byte.is_ascii_hexdigit())
+        {
+            let (from, to) = (from.join(&name), to.join(&name));
+            match fs::create_dir(&to) {
+                Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                _ => {}
+            }
+            for entry in fs::read_dir(&from)? {
+                let name = entry?.file_name();
+                // Files that are being written have names of their own.
+                if name.len() == 38 {
+                    link(&from.join(&name), &to.join(&name))?;
+                }
+            }
+            layout::sync_directory(&to)?;
+        }
+    }
+    let found = packs(&from.join("pack"))?;
+    for name in &found {
+        link(&from.join("pack").join(name), &to.join("pack").join(name))?;
+    }
+    commit_graph(&from.join("info"), &to.join("info"))?;
+    // The same names before and after: no repack came in between.
+    Ok(before == found && packs(&from.join("pack"))? == found)
+}
+
+fn packs(directory: &Path) -> io::Result<BTreeSet<OsString>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(directory)? {
+        let name = entry?.file_name();
+        let path = Path::new(&name);
+        let kind = path.extension().and_then(|extension| extension.to_str());
+        if name.to_string_lossy().starts_with("pack-") && kind.is_some_and(|kind| OF_A_PACK.contains(&kind)) {
+            names.insert(name);
+        }
+    }
+    // A pack without its index is one that is being put there, or removed.
+    let whole = names.iter().filter(|name| {
+        let index = Path::new(name).with_extension("idx");
+        let pack = Path::new(name).with_extension("pack");
+        names.contains(index.as_os_str()) && names.contains(pack.as_os_str())
+    });
+    Ok(whole.cloned().collect())
+}
+
+/// Takes over the commit-graph, which is of use only as a whole.
+fn commit_graph(from: &Path, to: &Path) -> io::Result<()> {
+    const CHAIN: &str = "commit-graph-chain";
+    let (from, to) = (from.join("commit-graphs"), to.join("commit-graphs"));
+    let chain = match fs::read_to_string(from.join(CHAIN)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        chain => chain?,
+    };
+    match fs::create_dir(&to) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
+    }
+    for id in chain
+        .lines()
+        .filter(|id| id.bytes().all(|byte| byte.is_ascii_hexdigit()))
+    {
+        let name = format!("graph-{id}.graph");
+        link(&from.join(&name), &to.join(&name))?;
+    }
+    match fs::remove_file(to.join(CHAIN)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    layout::write_synced(&to.join(CHAIN), &chain)?;
+    layout::sync_directory(&to)
+}
+
+/// Gives a file a second name, or copies it where the file system has no such thing.
+fn link(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::hard_link(from, to) {
+        Ok(()) => Ok(()),
+        // By an attempt before.
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
+        Err(_) => {
+            fs::copy(from, to)?;
+            File::open(to)?.sync_all()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::MetadataExt;
+
+    use crate::sample::Sample;
+    use crate::testing::{self, Fixture};
+    use crate::{Error, Repack, RepositoryId};
+
+    fn fork_id() -> RepositoryId {
+        RepositoryId::of_project(4711)
+    }
+
+    #[tokio::test]
+    async fn a_fork_has_all_branches_and_tags_and_outlives_its_source() {
+        let sample = Sample::with_history();
+        sample.repository.write_commit_graph().await.unwrap();
+        let references = sample.git(&["for-each-ref", "refs/heads", "refs/tags"]);
+        sample.git(&["update-ref", "refs/keep/hidden", &sample.id("main").to_string()]);
+        let source = sample.repository.id().clone();
+        let fork = sample.store.fork(&source, &fork_id()).await.unwrap();
+        let again = sample.store.fork(&source, &fork_id()).await;
+        assert!(matches!(again, Err(Error::RepositoryExists)));
+        sample.store.remove(&source).await.unwrap();
+        assert_eq!(fork.fsck().await.unwrap(), [""; 0]);
+        let list = std::process::Command::new("git")
+            .args(["for-each-ref"])
+            .current_dir(fork.path())
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&list.stdout).trim(), references.trim());
+        let none = sample.store.fork(&source, &RepositoryId::of_project(4712)).await;
+        assert!(matches!(none, Err(Error::RepositoryMissing)));
+    }
+
+    #[tokio::test]
+    async fn packs_are_shared_and_upkeep_of_either_side_harms_neither() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        testing::commit(repository, "main", &[("file", "0")]).await;
+        repository.repack(Repack::Full).await.unwrap();
+        let tip = testing::commit(repository, "main", &[("file", "1")]).await;
+        let fork = fixture.store.fork(repository.id(), &fork_id()).await.unwrap();
+        let packs = std::fs::read_dir(fork.path().join("objects/pack")).unwrap();
+        for pack in packs {
+            assert_eq!(pack.unwrap().metadata().unwrap().nlink(), 2);
+        }
+        let forked = testing::commit(&fork, "main", &[("file", "2")]).await;
+        for side in [repository, &fork] {
+            side.repack(Repack::Full).await.unwrap();
+            side.write_commit_graph().await.unwrap();
+            assert_eq!(side.fsck().await.unwrap(), [""; 0]);
+        }
+        assert_eq!(repository.branch("main").await.unwrap().commit, tip);
+        assert_eq!(fork.branch("main").await.unwrap().commit, forked);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn forks_made_during_writes_and_repacks_are_whole() {
+        let fixture = Fixture::new("main").await;
+        let repository = fixture.repository.clone();
+        testing::commit(&repository, "main", &[("file", "first")]).await;
+        let upkeep = {
+            let repository = repository.clone();
+            tokio::spawn(async move {
+                for number in 0..6 {
+                    testing::commit(&repository, "main", &[("file", &number.to_string())]).await;
+                    repository.repack(Repack::Full).await.unwrap();
+                }
+            })
+        };
+        let mut number = 5_000;
+        loop {
+            let last = upkeep.is_finished();
+            let id = RepositoryId::of_project(number);
+            let fork = fixture.store.fork(repository.id(), &id).await.unwrap();
+            assert_eq!(fork.fsck().await.unwrap(), [""; 0]);
+            number += 1;
+            if last {
+                break;
+            }
+        }
+        upkeep.await.unwrap();
+    }
+}

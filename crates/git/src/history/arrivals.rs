@@ -1,0 +1,109 @@
+//! Which of some commits came with others, as they are or as copies that say what they were picked from.
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::time::Duration;
+
+use super::{Selection, walk};
+use crate::{Oid, Repository, Result};
+
+/// How long the question may take: it reads every commit once, and jobs alone ask it.
+const TIME_LIMIT: Duration = Duration::from_secs(20 * 60);
+
+/// What stands before the id in the message of a copy; `git cherry-pick -x` writes the same.
+const PICKED: &[u8] = b"(cherry picked from commit ";
+
+/// The digits of an id.
+const DIGITS: usize = 40;
+
+impl Repository {
+    /// Those of `sought` that are selected, or that messages of selected commits say were picked. The history is walked once,
+    /// and no further than it takes to find all.
+    ///
+    /// # Errors
+    /// [`crate::Error::ObjectNotFound`] when a tip or hidden id is no commit, [`crate::Error::Timeout`] after twenty
+    /// minutes.
+    pub async fn arrivals(&self, selection: Selection, mut sought: HashSet<Oid>) -> Result<HashSet<Oid>> {
+        if sought.is_empty() {
+            return Ok(HashSet::new());
+        }
+        self.blocking(move |opened| {
+            let mut commits = opened.history.commits_within(opened.path(), TIME_LIMIT)?;
+            let mut found = HashSet::new();
+            walk::each(&mut commits, &selection, |commits, node| {
+                let id = commits.id(node)?;
+                found.extend(sought.take(&id));
+                for picked in picked(commits.data(id)?) {
+                    found.extend(sought.take(&picked));
+                }
+                Ok(match sought.is_empty() {
+                    true => ControlFlow::Break(()),
+                    false => ControlFlow::Continue(()),
+                })
+            })?;
+            Ok(found)
+        })
+        .await
+    }
+}
+
+/// The commits that a commit says it is a copy of.
+fn picked(data: &[u8]) -> Vec<Oid> {
+    let mut ids = Vec::new();
+    let mut rest = data;
+    while let Some(at) = rest.windows(PICKED.len()).position(|part| part == PICKED) {
+        rest = rest.get(at + PICKED.len()..).unwrap_or_default();
+        let digits = rest.get(..DIGITS).and_then(|id| std::str::from_utf8(id).ok());
+        ids.extend(digits.and_then(|id| Oid::from_str(id).ok()));
+    }
+    ids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+
+    #[tokio::test]
+    async fn commits_arrive_in_a_range() {
+        let sample = Sample::with_history();
+        let all = sample.ids(&["log", "--format=%H", "--all"]);
+        for (revisions, range) in [
+            ("main", "main"),
+            ("main~9..main", "main~9..main"),
+            ("main..main~9", "main..main~9"),
+        ] {
+            let selection = sample.repository.select(revisions).await.unwrap();
+            let found = sample
+                .repository
+                .arrivals(selection, all.iter().copied().collect())
+                .await
+                .unwrap();
+            let selected: HashSet<Oid> = sample.ids(&["log", "--format=%H", range]).into_iter().collect();
+            assert_eq!(found, selected, "{revisions}");
+        }
+        let selection = sample.repository.select("main").await.unwrap();
+        let nothing = sample
+            .repository
+            .arrivals(selection, HashSet::new())
+            .await
+            .unwrap();
+        assert!(nothing.is_empty());
+    }
+
+    #[test]
+    fn copies_say_what_they_are_of() {
+        let (one, other) = ("1".repeat(DIGITS), "a".repeat(DIGITS));
+        let message = format!(
+            "Pick\n\n(cherry picked from commit {one})\n(cherry picked from commit {other})\n(cherry picked from commit abc)\n\
+             (cherry picked from commit {}",
+            "z".repeat(DIGITS)
+        );
+        let ids: Vec<String> = picked(message.as_bytes())
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(ids, [one, other]);
+        assert!(picked(b"(cherry picked from commit ").is_empty());
+    }
+}

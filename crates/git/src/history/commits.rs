@@ -1,0 +1,246 @@
+//! Commits as small numbers: from the commit-graph where it has them, else from the object database.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use gix::objs::{CommitRefIter, Find};
+
+use super::graph::{Graph, damaged};
+use crate::{Error, Oid, Result};
+
+/// A commit in one [`Commits`]: its position in the graph, or, above the graph's length, its place in `loaded`.
+pub(super) type Node = u32;
+
+/// The commits one operation has met.
+pub(super) struct Commits {
+    graph: Arc<Graph>,
+    objects: gix::Repository,
+    loaded: Vec<Loaded>,
+    nodes: HashMap<Oid, Node>,
+    buffer: Vec<u8>,
+    deadline: Instant,
+}
+
+/// A commit outside the graph.
+struct Loaded {
+    id: Oid,
+    tree: Oid,
+    date: i64,
+    parents: Vec<Oid>,
+    /// 0 until [`Commits::prepare_generations`] has seen it.
+    generation: u32,
+}
+
+impl Commits {
+    /// The commits of a repository, for a question that may take `time_limit`.
+    pub(super) fn new(graph: Arc<Graph>, objects: gix::Repository, time_limit: Duration) -> Self {
+        let deadline = Instant::now() + time_limit;
+        Self {
+            graph,
+            objects,
+            loaded: Vec::new(),
+            nodes: HashMap::new(),
+            buffer: Vec::new(),
+            deadline,
+        }
+    }
+
+    /// Stops a question that has taken too long; called before each object is read.
+    pub(super) fn check_time(&self) -> Result<()> {
+        if Instant::now() < self.deadline {
+            Ok(())
+        } else {
+            Err(Error::Timeout)
+        }
+    }
+
+    /// The commit-graph below.
+    pub(super) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// The object database below.
+    pub(super) fn objects(&self) -> &gix::Repository {
+        &self.objects
+    }
+
+    /// The node of a commit.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when there is no such commit.
+    pub(super) fn node(&mut self, id: Oid) -> Result<Node> {
+        if let Some(position) = self.graph.find(id) {
+            return Ok(position);
+        }
+        if let Some(node) = self.nodes.get(&id) {
+            return Ok(*node);
+        }
+        let loaded = self.load(id)?;
+        let node = u32::try_from(self.loaded.len())
+            .ok()
+            .and_then(|place| place.checked_add(self.graph.len()));
+        let node = node.ok_or(Error::LimitExceeded("the history has too many commits"))?;
+        self.loaded.push(loaded);
+        self.nodes.insert(id, node);
+        Ok(node)
+    }
+
+    /// The bytes of a commit, as Git stores them.
+    ///
+    /// # Errors
+    /// [`Error::ObjectNotFound`] when there is no such commit, [`Error::Timeout`] when the question has taken too long.
+    pub(super) fn data(&mut self, id: Oid) -> Result<&[u8]> {
+        self.check_time()?;
+        let data = self
+            .objects
+            .objects
+            .try_find(&object_id(id)?, &mut self.buffer)
+            .map_err(gix_error)?;
+        let data = data.filter(|data| data.kind == gix::objs::Kind::Commit);
+        Ok(data.ok_or(Error::ObjectNotFound)?.data)
+    }
+
+    fn load(&mut self, id: Oid) -> Result<Loaded> {
+        let data = self.data(id)?;
+        let mut commit = CommitRefIter::from_bytes(data, gix::hash::Kind::Sha1);
+        let tree = oid(&commit.tree_id().map_err(gix_error)?)?;
+        let date = commit.committer().map_err(gix_error)?.seconds().max(0);
+        let commit = CommitRefIter::from_bytes(data, gix::hash::Kind::Sha1);
+        let parents = commit
+            .parent_ids()
+            .map(|parent| oid(&parent))
+            .collect::<Result<_>>()?;
+        Ok(Loaded {
+            id,
+            tree,
+            date,
+            parents,
+            generation: 0,
+        })
+    }
+
+    fn loaded(&self, node: Node) -> Result<&Loaded> {
+        let place = node.checked_sub(self.graph.len()).ok_or(Error::ObjectNotFound)?;
+        self.loaded.get(place as usize).ok_or(Error::ObjectNotFound)
+    }
+
+    /// Whether the commit-graph has the commit; then it has all its ancestors too.
+    pub(super) fn in_graph(&self, node: Node) -> bool {
+        node < self.graph.len()
+    }
+
+    /// The id of a commit.
+    pub(super) fn id(&self, node: Node) -> Result<Oid> {
+        if self.in_graph(node) {
+            damaged(self.graph.id(node))
+        } else {
+            Ok(self.loaded(node)?.id)
+        }
+    }
+
+    /// The committer date in seconds since the epoch.
+    pub(super) fn date(&self, node: Node) -> Result<i64> {
+        if self.in_graph(node) {
+            Ok(damaged(self.graph.record(node))?.date)
+        } else {
+            Ok(self.loaded(node)?.date)
+        }
+    }
+
+    /// The root tree.
+    pub(super) fn tree(&self, node: Node) -> Result<Oid> {
+        if self.in_graph(node) {
+            Ok(damaged(self.graph.record(node))?.tree)
+        } else {
+            Ok(self.loaded(node)?.tree)
+        }
+    }
+
+    /// The parents, in order.
+    pub(super) fn parents(&mut self, node: Node) -> Result<Vec<Node>> {
+        if self.in_graph(node) {
+            let mut parents = Vec::with_capacity(2);
+            damaged(self.graph.parents(node, &mut parents))?;
+            return Ok(parents);
+        }
+        let ids = self.loaded(node)?.parents.clone();
+        ids.into_iter().map(|id| self.node(id)).collect()
+    }
+
+    /// The topological level, for a node that [`Self::prepare_generations`] reached.
+    pub(super) fn generation(&self, node: Node) -> Result<u32> {
+        if self.in_graph(node) {
+            return Ok(damaged(self.graph.record(node))?.generation);
+        }
+        Ok(self.loaded(node)?.generation)
+    }
+
+    /// Computes the topological level of every commit outside the graph that `tips` reach.
+    pub(super) fn prepare_generations(&mut self, tips: &[Node]) -> Result<()> {
+        let mut stack = tips.to_vec();
+        while let Some(&node) = stack.last() {
+            if self.in_graph(node) || self.generation(node)? != 0 {
+                stack.pop();
+                continue;
+            }
+            let mut highest = 0;
+            let waiting = stack.len();
+            for parent in self.parents(node)? {
+                match self.generation(parent)? {
+                    0 => stack.push(parent),
+                    generation => highest = highest.max(generation),
+                }
+            }
+            if stack.len() == waiting {
+                stack.pop();
+                let place = (node - self.graph.len()) as usize;
+                if let Some(loaded) = self.loaded.get_mut(place) {
+                    loaded.generation = highest + 1;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A set of bits for each node, growing with the nodes.
+#[derive(Default)]
+pub(super) struct Marks(Vec<u8>);
+
+impl Marks {
+    /// The bits of a node.
+    pub(super) fn get(&self, node: Node) -> u8 {
+        self.0.get(node as usize).copied().unwrap_or_default()
+    }
+
+    /// Adds bits to a node and tells whether any of them is new.
+    pub(super) fn add(&mut self, node: Node, bits: u8) -> bool {
+        let at = node as usize;
+        if at >= self.0.len() {
+            self.0.resize((at + 1).max(self.0.len() * 2), 0);
+        }
+        match self.0.get_mut(at) {
+            Some(held) if *held & bits != bits => {
+                *held |= bits;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
+/// Our id as gix's.
+pub(super) fn object_id(id: Oid) -> Result<gix::ObjectId> {
+    gix::ObjectId::try_from(id.as_bytes()).map_err(gix_error)
+}
+
+/// The id of gix as ours.
+pub(super) fn oid(id: &gix::oid) -> Result<Oid> {
+    Ok(Oid::from_bytes(id.as_bytes())?)
+}
+
+/// An error of gix as ours.
+pub(super) fn gix_error(error: impl std::fmt::Display) -> Error {
+    Error::Gix(error.to_string())
+}

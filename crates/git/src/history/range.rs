@@ -1,0 +1,98 @@
+//! Revision ranges, as the list of commits takes them (specification 4.2, `ref_name`).
+
+use super::Selection;
+use crate::{Oid, Repository, Result};
+
+/// What a missing side of a range means.
+const HEAD: &str = "HEAD";
+
+impl Repository {
+    /// The commits that one revision reaches, that `b` of `a..b` reaches and `a` does not, or that only one of
+    /// `a...b` reaches. A missing side is `HEAD`.
+    ///
+    /// # Errors
+    /// [`crate::Error::RevisionNotFound`] when a revision names no commit.
+    pub async fn select(&self, revisions: &str) -> Result<Selection> {
+        // No name of a reference has two dots in a row, so there is one way only to read this.
+        if let Some((one, other)) = revisions.split_once("...") {
+            let tips = vec![self.side(one).await?, self.side(other).await?];
+            let hidden = self.merge_bases(tips.clone()).await?;
+            return Ok(Selection {
+                tips,
+                hidden,
+                ..Selection::default()
+            });
+        }
+        if let Some((hidden, tip)) = revisions.split_once("..") {
+            let (hidden, tips) = (vec![self.side(hidden).await?], vec![self.side(tip).await?]);
+            return Ok(Selection {
+                tips,
+                hidden,
+                ..Selection::default()
+            });
+        }
+        Ok(Selection {
+            tips: vec![self.resolve_commit(revisions).await?],
+            ..Selection::default()
+        })
+    }
+
+    async fn side(&self, revision: &str) -> Result<Oid> {
+        self.resolve_commit(if revision.is_empty() { HEAD } else { revision })
+            .await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sample::Sample;
+    use crate::{Error, ListCommits};
+
+    #[tokio::test]
+    async fn ranges_select_what_git_selects() {
+        let sample = Sample::with_history();
+        for revisions in [
+            "main",
+            "main~9..main",
+            "side-33...main",
+            "main...apart",
+            "..apart",
+            "main~3..",
+            "v13",
+        ] {
+            let selection = sample.repository.select(revisions).await.unwrap();
+            let page = ListCommits {
+                selection,
+                offset: 0,
+                limit: usize::MAX,
+            };
+            let listed = sample.repository.list_commits(page).await.unwrap();
+            assert!(!listed.is_empty());
+            assert_eq!(
+                listed,
+                sample.ids(&["log", "--format=%H", revisions]),
+                "{revisions}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn unknown_side_is_an_error() {
+        let sample = Sample::with_history();
+        for revisions in [
+            "absent",
+            "absent..main",
+            "main..absent",
+            "main....",
+            "--all",
+            "main..--all",
+            "",
+        ] {
+            let answer = sample.repository.select(revisions).await;
+            assert!(
+                matches!(answer, Err(Error::RevisionNotFound)),
+                "{revisions}: {answer:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Taking objects over from another repository of the same store: for a fork, and for a commit that starts in
+//! another project (specification 4.2, `start_project`).
+
+use std::time::Duration;
+
+use super::process::Program;
+use super::{Error, Oid, Repository, Result, commit};
+
+/// How long copying may take.
+const TIME_LIMIT: Duration = Duration::from_secs(15 * 60);
+
+/// What every fetch here does not do. The objects were checked when they first came in, by rules that forgive the
+/// faults of old histories; a second check would not.
+fn fetch() -> Program {
+    Program::new("fetch")
+        .config("fetch.fsckObjects", "false")
+        .flags(&[
+            "--quiet",
+            "--no-tags",
+            "--no-write-fetch-head",
+            "--no-auto-maintenance",
+        ])
+        .flags(&["--no-recurse-submodules", "--no-show-forced-updates"])
+        .time_limit(TIME_LIMIT)
+}
+
+impl Repository {
+    /// Makes sure that a commit of another repository, with all its history, is here as well. No reference leads
+    /// to it yet, so a commit that builds on it should follow soon.
+    ///
+    /// # Errors
+    /// [`Error::RevisionNotFound`] when the other repository has no such commit, [`Error::Timeout`].
+    pub async fn import_commit(&self, source: &Self, id: Oid) -> Result<()> {
+        source.commit(id).await.map_err(|error| match error {
+            Error::ObjectNotFound => Error::RevisionNotFound,
+            other => other,
+        })?;
+        // An object that is here without a reference may lack its history, so its presence alone proves nothing.
+        if self.is_reachable(id).await? {
+            return Ok(());
+        }
+        self.run(fetch().path(source.path()).path(id.to_string()))
+            .await
+            .map(drop)
+    }
+
+    /// Takes over all branches and tags of another repository, and its default branch. For a repository that was
+    /// just created: what it has of the same name is overwritten.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] for either, [`Error::Timeout`].
+    pub async fn copy_from(&self, source: &Self) -> Result<()> {
+        let default_branch = source.default_branch().await?;
+        let _guard = self.write_lock().await?;
+        let program = fetch().path(source.path());
+        self.run(
+            program
+                .path("+refs/heads/*:refs/heads/*")
+                .path("+refs/tags/*:refs/tags/*"),
+        )
+        .await?;
+        self.git2(move |repository| super::branches::point_head(repository, &default_branch))
+            .await
+    }
+
+    /// Whether a branch or tag leads to the commit.
+    async fn is_reachable(&self, id: Oid) -> Result<bool> {
+        let present = self
+            .git2(move |repository| Ok(commit::read(repository, id).is_ok()))
+            .await?;
+        if !present {
+            return Ok(false);
+        }
+        let containing = self.containing(id).await?;
+        Ok(!containing.branches.is_empty() || !containing.tags.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::testing::{self, Fixture};
+    use crate::{Error, Oid, RepositoryId};
+
+    #[tokio::test]
+    async fn copies_branches_tags_and_default_branch() {
+        let fixture = Fixture::new("trunk").await;
+        let source = &fixture.repository;
+        let commit = testing::commit(source, "trunk", &[("a", "1")]).await;
+        testing::commit(source, "side/x", &[("b", "1")]).await;
+        source
+            .create_tag("v1", "trunk", Some(("m".into(), testing::signature())))
+            .await
+            .unwrap();
+        fixture.git(&["update-ref", "refs/holdfast/hidden", "trunk"]);
+        let target = fixture
+            .store
+            .create(&RepositoryId::of_project(8), "main")
+            .await
+            .unwrap();
+        target.copy_from(source).await.unwrap();
+        assert_eq!(target.default_branch().await.unwrap(), "trunk");
+        assert_eq!(target.resolve_commit("v1").await.unwrap(), commit);
+        let refs = |arguments: &[&str]| testing::run(testing::command(&target.path(), arguments), b"");
+        let listed = refs(&["for-each-ref", "--format=%(refname)"]);
+        assert_eq!(listed, "refs/heads/side/x\nrefs/heads/trunk\nrefs/tags/v1\n");
+        refs(&["fsck", "--strict"]);
+    }
+
+    #[tokio::test]
+    async fn takes_over_one_commit_with_its_history() {
+        let fixture = Fixture::new("main").await;
+        let source = &fixture.repository;
+        let first = testing::commit(source, "main", &[("a", "1")]).await;
+        let second = testing::commit(source, "main", &[("a", "2")]).await;
+        testing::commit(source, "main", &[("a", "3")]).await;
+        let target = fixture
+            .store
+            .create(&RepositoryId::of_project(8), "main")
+            .await
+            .unwrap();
+        for _ in 0..2 {
+            target.import_commit(source, second).await.unwrap();
+        }
+        target
+            .create_branch("from-there", &second.to_string())
+            .await
+            .unwrap();
+        assert!(target.is_reachable(first).await.unwrap());
+        target.import_commit(source, first).await.unwrap();
+        testing::run(testing::command(&target.path(), &["fsck", "--strict"]), b"");
+        let missing = target.import_commit(source, Oid::ZERO_SHA1).await;
+        assert!(matches!(missing, Err(Error::RevisionNotFound)));
+    }
+}

@@ -1,0 +1,357 @@
+//! Upkeep of a repository: what jobs run so that reading stays fast, and bringing a repository in from outside.
+//!
+//! All of it may run while others read and write: Git replaces files in one step and keeps what is new.
+
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use super::process::Program;
+use super::{Repository, Result};
+
+/// How long upkeep may take.
+const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
+/// As many loose objects are gathered into a pack.
+const LOOSE_OBJECTS: usize = 1_000;
+/// Of the 256 directories of loose objects so many are counted; ids are spread evenly.
+const COUNTED_DIRECTORIES: u8 = 16;
+/// As many packs are joined to those that were gathered before.
+const NEW_PACKS: usize = 5;
+/// How many problems are reported.
+const PROBLEMS: usize = 100;
+
+/// How thoroughly to repack.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Repack {
+    /// Gathers loose objects and small packs; costs little, so after every few pushes.
+    Geometric,
+    /// Puts everything into one pack, and drops objects that nothing has reached for two weeks; once in a while.
+    Full,
+}
+
+impl Repository {
+    /// Adds new commits and their changed paths to the commit-graph.
+    ///
+    /// # Errors
+    /// [`super::Error::Program`] when another process is writing it too.
+    pub async fn write_commit_graph(&self) -> Result<()> {
+        let flags = [
+            "write",
+            "--split",
+            "--changed-paths",
+            "--reachable",
+            "--no-progress",
+        ];
+        self.run(
+            Program::new("commit-graph")
+                // The first version of the filters is of no use for paths that are not ASCII.
+                .config("commitGraph.changedPathsVersion", "2")
+                .flags(&flags)
+                .in_background()
+                .time_limit(TIME_LIMIT),
+        )
+        .await?;
+        Ok(())
+    }
+
+    /// Repacks objects, with reachability bitmaps, and references.
+    ///
+    /// # Errors
+    /// [`super::Error::Program`], [`super::Error::Timeout`].
+    pub async fn repack(&self, how: Repack) -> Result<()> {
+        let flags: &[&str] = match how {
+            Repack::Geometric => &["--geometric=2", "--write-midx"],
+            Repack::Full => &["--cruft", "--cruft-expiration=2.weeks.ago"],
+        };
+        let program = Program::new("repack")
+            .flags(&["-d", "-l", "-q", "--write-bitmap-index"])
+            .flags(flags)
+            .in_background();
+        self.run(program.time_limit(TIME_LIMIT)).await?;
+        if how == Repack::Full {
+            self.run(Program::new("pack-refs").flag("--all").time_limit(TIME_LIMIT))
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Whether so much came in since the last [`Self::repack`] that another is worth its time: it visits all
+    /// history for the bitmaps, which would be far too much after every commit.
+    ///
+    /// # Errors
+    /// [`super::Error::RepositoryMissing`], or what the file system says.
+    pub async fn is_scattered(&self) -> Result<bool> {
+        self.blocking(|opened| {
+            let objects = opened.path().join("objects");
+            Ok(has_new_packs(&objects.join("pack"))? || has_loose_objects(&objects)?)
+        })
+        .await
+    }
+
+    /// Checks all objects and references; answers what is wrong, at most a hundred lines.
+    ///
+    /// # Errors
+    /// [`super::Error::RepositoryMissing`], [`super::Error::Timeout`].
+    pub async fn fsck(&self) -> Result<Vec<String>> {
+        /// The program adds up what it found in its exit code; 128 means that it could not even start.
+        const FOUND: &[i32] = &[
+            0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
+            27, 28, 29, 30, 31, 128,
+        ];
+        let program = Program::new("fsck").flags(&["--full", "--no-dangling", "--no-progress"]);
+        let output = self.run(program.accept(FOUND).time_limit(TIME_LIMIT)).await?;
+        if output.code == 0 {
+            return Ok(Vec::new());
+        }
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        let mut problems: Vec<_> = stdout
+            .lines()
+            .chain(output.stderr.lines())
+            .map(str::to_owned)
+            .collect();
+        problems.truncate(PROBLEMS);
+        if problems.is_empty() {
+            problems.push(format!("git fsck ended with code {}", output.code));
+        }
+        Ok(problems)
+    }
+
+    /// Takes over the branches and tags of another repository on this machine, and its `HEAD`. What is here
+    /// under the same names is replaced.
+    ///
+    /// `source` is the operator's choice or another repository of the store, never a caller's.
+    ///
+    /// # Errors
+    /// [`super::Error::RepositoryMissing`] when this repository is not created yet, [`super::Error::Program`] when the other
+    /// is none, [`super::Error::Io`] when there is nothing at `source`.
+    pub async fn import(&self, source: &Path) -> Result<()> {
+        let source = tokio::fs::canonicalize(source).await?;
+        let program = Program::new("fetch")
+            .config("protocol.allow", "never")
+            .config("protocol.file.allow", "always")
+            .flags(&[
+                "--quiet",
+                "--no-tags",
+                "--no-write-fetch-head",
+                "--no-auto-maintenance",
+                "--no-recurse-submodules",
+            ])
+            .path(&source)
+            .path("+refs/heads/*:refs/heads/*")
+            .path("+refs/tags/*:refs/tags/*");
+        self.run(program.time_limit(TIME_LIMIT)).await?;
+        self.git2(move |repository| {
+            let other = git2::Repository::open(&source)?;
+            let head = other.find_reference("HEAD")?;
+            match head.symbolic_target() {
+                Ok(Some(branch)) if branch.starts_with("refs/heads/") => repository.set_head(branch)?,
+                _ => {}
+            }
+            Ok(())
+        })
+        .await
+    }
+}
+
+/// Whether there are several packs that the index over all packs came before, or packs without such an index.
+fn has_new_packs(directory: &Path) -> std::io::Result<bool> {
+    let indexed = match directory.join("multi-pack-index").metadata() {
+        Ok(metadata) => Some(metadata.modified()?),
+        Err(error) if error.kind() == ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+    };
+    let mut new = 0;
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry
+            .path()
+            .extension()
+            .is_none_or(|extension| extension != "pack")
+        {
+            continue;
+        }
+        match (indexed, entry.metadata()) {
+            (None, _) => return Ok(true),
+            (Some(indexed), Ok(metadata)) => new += usize::from(metadata.modified()? > indexed),
+            // Another upkeep has just removed it.
+            (_, Err(_)) => {}
+        }
+    }
+    Ok(new >= NEW_PACKS)
+}
+
+/// Whether there are many loose objects, by a sample.
+fn has_loose_objects(objects: &Path) -> std::io::Result<bool> {
+    let mut counted = 0;
+    for number in 0..COUNTED_DIRECTORIES {
+        match std::fs::read_dir(objects.join(format!("{number:02x}"))) {
+            Ok(entries) => counted += entries.count(),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(counted * 256 / usize::from(COUNTED_DIRECTORIES) >= LOOSE_OBJECTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample::Sample;
+    use crate::testing::{self, Fixture};
+    use crate::{Error, RepositoryId, Selection};
+
+    #[tokio::test]
+    async fn upkeep_changes_no_answer() {
+        let sample = Sample::with_history();
+        let references = sample.git(&["for-each-ref"]);
+        let selection = Selection {
+            tips: vec![sample.id("main")],
+            path: Some("src".to_owned()),
+            ..Selection::default()
+        };
+        let before = sample
+            .repository
+            .count_commits(selection.clone(), usize::MAX)
+            .await
+            .unwrap();
+        for (round, how) in [Repack::Geometric, Repack::Full, Repack::Geometric]
+            .into_iter()
+            .enumerate()
+        {
+            sample.import(
+                b"commit refs/heads/extra\ncommitter A <a@example.com> 1700000000 +0000\ndata 1\nx\n\
+                  M 100644 inline file\ndata 1\nx\n\n",
+            );
+            sample.git(&["update-ref", "-d", "refs/heads/extra"]);
+            sample.repository.write_commit_graph().await.unwrap();
+            sample.repository.repack(how).await.unwrap();
+            assert_eq!(sample.git(&["for-each-ref"]), references);
+            assert_eq!(sample.repository.fsck().await.unwrap(), [""; 0]);
+            // A cap that was not asked for before, so that the answer is not a remembered one.
+            let cap = usize::MAX - 1 - round;
+            assert_eq!(
+                sample
+                    .repository
+                    .count_commits(selection.clone(), cap)
+                    .await
+                    .unwrap(),
+                before
+            );
+        }
+        assert!(
+            sample
+                .repository
+                .path()
+                .join("objects/info/commit-graphs/commit-graph-chain")
+                .is_file()
+        );
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn upkeep_disturbs_neither_readers_nor_writers() {
+        let fixture = Fixture::new("main").await;
+        let repository = fixture.repository.clone();
+        let first = testing::commit(&repository, "main", &[("file", "0")]).await;
+        let upkeep = {
+            let repository = repository.clone();
+            tokio::spawn(async move {
+                for how in [Repack::Full, Repack::Geometric, Repack::Full] {
+                    repository.write_commit_graph().await.unwrap();
+                    repository.repack(how).await.unwrap();
+                }
+            })
+        };
+        let mut written = 1;
+        while written < 10 || !upkeep.is_finished() {
+            let tip = testing::commit(&repository, "main", &[("file", &written.to_string())]).await;
+            written += 1;
+            assert_eq!(repository.last_commit_of(tip, "file").await.unwrap(), Some(tip));
+            assert!(repository.is_ancestor(first, tip).await.unwrap());
+            let selection = Selection {
+                tips: vec![tip],
+                ..Selection::default()
+            };
+            assert_eq!(
+                repository.count_commits(selection, usize::MAX).await.unwrap(),
+                written
+            );
+        }
+        upkeep.await.unwrap();
+        assert_eq!(repository.fsck().await.unwrap(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn repository_is_scattered_until_it_is_repacked() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        testing::commit(repository, "main", &[("file", "0")]).await;
+        assert!(!repository.is_scattered().await.unwrap(), "a few loose objects");
+        fixture.git(&["repack", "-d", "-q"]);
+        assert!(
+            repository.is_scattered().await.unwrap(),
+            "a pack that is not indexed"
+        );
+        repository.repack(Repack::Geometric).await.unwrap();
+        assert!(
+            !repository.is_scattered().await.unwrap(),
+            "everything is gathered"
+        );
+        testing::commit(repository, "main", &[("file", "1")]).await;
+        assert!(!repository.is_scattered().await.unwrap(), "a commit more");
+        let opened = git2::Repository::open_bare(repository.path()).unwrap();
+        for number in 0..2 * LOOSE_OBJECTS {
+            opened.blob(number.to_string().as_bytes()).unwrap();
+        }
+        assert!(repository.is_scattered().await.unwrap(), "many loose objects");
+    }
+
+    #[tokio::test]
+    async fn import_brings_branches_tags_and_head() {
+        let sample = Sample::with_history();
+        sample.git(&["symbolic-ref", "HEAD", "refs/heads/side-33"]);
+        sample.git(&["update-ref", "refs/keep/hidden", &sample.id("main").to_string()]);
+        let other = sample.store.repository(&RepositoryId::of_project(2));
+        let answer = other.import(&sample.repository.path()).await;
+        assert!(matches!(answer, Err(Error::RepositoryMissing)), "{answer:?}");
+        git2::Repository::init_bare(other.path()).unwrap();
+        other.import(&sample.repository.path()).await.unwrap();
+        let list = [
+            "for-each-ref",
+            "--format=%(refname) %(objectname)",
+            "refs/heads",
+            "refs/tags",
+        ];
+        let path = other.path();
+        let imported = git2::Repository::open_bare(&path).unwrap();
+        assert_eq!(
+            imported
+                .find_reference("HEAD")
+                .unwrap()
+                .symbolic_target()
+                .unwrap(),
+            Some("refs/heads/side-33")
+        );
+        for line in sample.git(&list).lines() {
+            let (name, id) = line.split_once(' ').unwrap();
+            assert_eq!(imported.refname_to_id(name).unwrap().to_string(), id);
+        }
+        assert!(imported.find_reference("refs/keep/hidden").is_err());
+        assert_eq!(other.fsck().await.unwrap(), [""; 0]);
+    }
+
+    #[tokio::test]
+    async fn fsck_names_what_is_broken() {
+        let sample = Sample::with_history();
+        let absent = "1234567890123456789012345678901234567890";
+        std::fs::write(
+            sample.repository.path().join("refs/heads/broken"),
+            format!("{absent}\n"),
+        )
+        .unwrap();
+        let problems = sample.repository.fsck().await.unwrap();
+        assert!(
+            problems.iter().any(|problem| problem.contains(absent)),
+            "{problems:?}"
+        );
+    }
+}

@@ -1,0 +1,81 @@
+//! Moving the commits of a branch on top of another commit, as `git rebase` does: one by one, oldest first, without
+//! merges, and without those whose change is there already.
+
+use super::{EMPTY_TREE, PreparedMove};
+use crate::history::{ListCommits, Order, Selection};
+use crate::write::ObjectBatch;
+use crate::{Error, Oid, Repository, Result, Signature, branches, check_branch_name, commit};
+
+/// How many commits are moved at most.
+const MOST_COMMITS: usize = 1_000;
+
+impl Repository {
+    /// Stores the commits of a branch as they are when they follow `onto`, durably, and keeps the right to write until the
+    /// branch is moved there or dropped. Authors and messages stay; `committer` makes the commits.
+    ///
+    /// # Errors
+    /// [`Error::BranchNotFound`], [`Error::ObjectNotFound`] for `onto`; [`Error::EmptyChange`] when the branch follows it
+    /// already; [`Error::Conflict`]; [`Error::LimitExceeded`] for more than 1,000 commits.
+    pub async fn prepare_rebase(
+        &self,
+        branch: &str,
+        onto: Oid,
+        committer: Signature,
+    ) -> Result<PreparedMove> {
+        check_branch_name(branch)?;
+        let guard = self.write_lock().await?;
+        let name = branch.to_owned();
+        let old = self
+            .git2(move |repository| branches::tip(repository, &name)?.ok_or(Error::BranchNotFound))
+            .await?;
+        if self.is_ancestor(onto, old).await? {
+            return Err(Error::EmptyChange);
+        }
+        let selection = Selection {
+            tips: vec![old],
+            hidden: vec![onto],
+            order: Order::Topo,
+            ..Selection::default()
+        };
+        let mut commits = self
+            .list_commits(ListCommits {
+                selection,
+                offset: 0,
+                limit: MOST_COMMITS + 1,
+            })
+            .await?;
+        if commits.len() > MOST_COMMITS {
+            return Err(Error::LimitExceeded("too many commits to rebase"));
+        }
+        commits.reverse();
+        let new = self.replay(commits, onto, committer).await?;
+        Ok(PreparedMove {
+            repository: self.clone(),
+            branch: branch.to_owned(),
+            old,
+            new,
+            guard,
+        })
+    }
+
+    /// Makes each change once more on top of a commit, and answers the last of the new commits.
+    async fn replay(&self, commits: Vec<Oid>, onto: Oid, committer: Signature) -> Result<Oid> {
+        let (mut tip, mut tree) = (onto, self.commit(onto).await?.tree);
+        let mut batch = ObjectBatch::default();
+        for change in self.commits(commits).await? {
+            let before = match change.parents.as_slice() {
+                [] => Oid::from_str(EMPTY_TREE)?,
+                [parent] => self.commit(*parent).await?.tree,
+                _ => continue,
+            };
+            let after = self.merge_trees(before, tree, change.tree).await?;
+            if after == tree {
+                continue;
+            }
+            let data = commit::serialise(after, &[tip], &change.message, &change.author, &committer);
+            (tip, tree) = (batch.add(git2::ObjectType::Commit, data)?, after);
+        }
+        self.git2(move |repository| batch.flush(repository)).await?;
+        Ok(tip)
+    }
+}

@@ -1,0 +1,304 @@
+use super::{Merge, MergeMethod, Squash};
+use crate::testing::{self, Fixture, signature};
+use crate::{Commit, Error, Oid, Repository, RepositoryId, Signature};
+
+fn lines(changed: usize, to: &str) -> String {
+    let line = |line| {
+        if line == changed {
+            format!("{to}\n")
+        } else {
+            format!("line {line}\n")
+        }
+    };
+    (0..20).map(line).collect()
+}
+
+/// `main` and `side`, which changed different lines of one file.
+async fn parted() -> (Fixture, Oid, Oid) {
+    let fixture = Fixture::new("main").await;
+    let repository = &fixture.repository;
+    testing::commit(repository, "main", &[("f", &lines(99, ""))]).await;
+    repository.create_branch("side", "main").await.unwrap();
+    let main = testing::commit(repository, "main", &[("f", &lines(2, "early"))]).await;
+    testing::commit(repository, "side", &[("f", &lines(17, "late"))]).await;
+    let side = testing::commit(repository, "side", &[("new", "n")]).await;
+    (fixture, main, side)
+}
+
+fn merge(head: Oid, method: MergeMethod, squash: Option<Squash>) -> Merge {
+    Merge {
+        branch: "main".to_owned(),
+        head,
+        method,
+        message: "Merge it".to_owned(),
+        squash,
+        committer: signature(),
+    }
+}
+
+fn squash() -> Squash {
+    let author = Signature {
+        name: "Grace".to_owned(),
+        ..signature()
+    };
+    Squash {
+        message: "All at once".to_owned(),
+        author,
+    }
+}
+
+async fn tip(repository: &Repository, branch: &str) -> Commit {
+    let id = repository.branch(branch).await.unwrap().commit;
+    repository.commit(id).await.unwrap()
+}
+
+#[tokio::test]
+async fn a_merge_has_the_tree_that_git_makes_and_both_parents() {
+    let (fixture, main, side) = parted().await;
+    let repository = &fixture.repository;
+    let expected = fixture.git(&["merge-tree", "--write-tree", "main", "side"]);
+    assert!(repository.merges_cleanly(main, side).await.unwrap());
+    let prepared = repository
+        .prepare_merge(merge(side, MergeMethod::Merge, None))
+        .await
+        .unwrap();
+    assert_eq!(tip(repository, "main").await.id, main);
+    let (old, new) = (prepared.target.before(), prepared.target.after());
+    assert_eq!(
+        (old, Some(new), prepared.squash_commit),
+        (main, prepared.merge_commit, None)
+    );
+    prepared.target.publish().await.unwrap();
+    let made = tip(repository, "main").await;
+    assert_eq!((made.id, made.tree.to_string().as_str()), (new, expected.trim()));
+    assert_eq!(made.parents, [main, side]);
+    assert_eq!(
+        (made.message.as_str(), &made.author, &made.committer),
+        ("Merge it", &signature(), &signature())
+    );
+    fixture.fsck();
+    let again = repository
+        .prepare_merge(merge(side, MergeMethod::Merge, None))
+        .await;
+    assert!(matches!(again, Err(Error::EmptyChange)));
+}
+
+#[tokio::test]
+async fn a_squashed_merge_brings_one_commit() {
+    let (fixture, main, side) = parted().await;
+    let repository = &fixture.repository;
+    let base = repository.merge_base(vec![main, side]).await.unwrap().unwrap();
+    let expected = fixture.git(&["merge-tree", "--write-tree", "main", "side"]);
+    let merged = repository
+        .prepare_merge(merge(side, MergeMethod::Merge, Some(squash())))
+        .await
+        .unwrap();
+    let one = merged.squash_commit.unwrap();
+    merged.target.publish().await.unwrap();
+    let made = tip(repository, "main").await;
+    assert_eq!(
+        (made.parents, made.tree.to_string().as_str()),
+        (vec![main, one], expected.trim())
+    );
+    let one = repository.commit(one).await.unwrap();
+    assert_eq!(
+        (one.parents, one.tree),
+        (vec![base], tip(repository, "side").await.tree)
+    );
+    assert_eq!(
+        (one.author.name.as_str(), one.message.as_str()),
+        ("Grace", "All at once")
+    );
+    fixture.fsck();
+}
+
+#[tokio::test]
+async fn the_methods_that_fast_forward_refuse_what_has_parted() {
+    let (fixture, main, side) = parted().await;
+    let repository = &fixture.repository;
+    for method in [MergeMethod::FastForward, MergeMethod::RebaseMerge] {
+        for squash in [None, Some(squash())] {
+            let refused = repository.prepare_merge(merge(side, method, squash)).await;
+            assert!(matches!(refused, Err(Error::Diverged)));
+        }
+    }
+    let rebased = repository
+        .prepare_rebase("side", main, signature())
+        .await
+        .unwrap();
+    let head = rebased.after();
+    drop(rebased.publish().await.unwrap());
+    let merged = repository
+        .prepare_merge(merge(head, MergeMethod::RebaseMerge, None))
+        .await
+        .unwrap();
+    let commit = merged.merge_commit.unwrap();
+    drop(merged);
+    assert_eq!(repository.commit(commit).await.unwrap().parents, [main, head]);
+    let merged = repository
+        .prepare_merge(merge(head, MergeMethod::FastForward, Some(squash())))
+        .await
+        .unwrap();
+    assert_eq!(
+        (merged.merge_commit, merged.squash_commit),
+        (None, Some(merged.target.after()))
+    );
+    drop(merged);
+    let merged = repository
+        .prepare_merge(merge(head, MergeMethod::FastForward, None))
+        .await
+        .unwrap();
+    assert_eq!((merged.merge_commit, merged.squash_commit), (None, None));
+    merged.target.publish().await.unwrap();
+    assert_eq!(tip(repository, "main").await.id, head);
+    fixture.fsck();
+}
+
+#[tokio::test]
+async fn conflicts_are_told_and_change_nothing() {
+    let fixture = Fixture::new("main").await;
+    let repository = &fixture.repository;
+    testing::commit(repository, "main", &[("f", "1\n")]).await;
+    repository.create_branch("side", "main").await.unwrap();
+    let main = testing::commit(repository, "main", &[("f", "2\n")]).await;
+    let side = testing::commit(repository, "side", &[("f", "3\n")]).await;
+    assert!(!repository.merges_cleanly(main, side).await.unwrap());
+    let refused = repository
+        .prepare_merge(merge(side, MergeMethod::Merge, None))
+        .await;
+    assert!(matches!(refused, Err(Error::Conflict)));
+    let refused = repository.prepare_rebase("side", main, signature()).await;
+    assert!(matches!(refused, Err(Error::Conflict)));
+    assert_eq!(
+        (tip(repository, "main").await.id, tip(repository, "side").await.id),
+        (main, side)
+    );
+    let mut missing = merge(side, MergeMethod::Merge, None);
+    missing.branch = "nope".to_owned();
+    assert!(matches!(
+        repository.prepare_merge(missing).await,
+        Err(Error::BranchNotFound)
+    ));
+    fixture.fsck();
+}
+
+#[tokio::test]
+async fn a_push_in_between_is_noticed() {
+    let (fixture, _, side) = parted().await;
+    let repository = &fixture.repository;
+    let prepared = repository
+        .prepare_merge(merge(side, MergeMethod::Merge, None))
+        .await
+        .unwrap();
+    let pushed = testing::commit(repository, "main", &[("pushed", "1")]).await;
+    assert!(matches!(
+        prepared.target.publish().await,
+        Err(Error::StaleReference)
+    ));
+    assert_eq!(tip(repository, "main").await.id, pushed);
+}
+
+#[tokio::test]
+async fn histories_that_cross_and_that_have_nothing_in_common_merge() {
+    let fixture = Fixture::new("main").await;
+    let repository = &fixture.repository;
+    testing::commit(repository, "main", &[("f", &lines(99, ""))]).await;
+    repository.create_branch("side", "main").await.unwrap();
+    let one = testing::commit(repository, "main", &[("f", &lines(2, "early"))]).await;
+    let other = testing::commit(repository, "side", &[("f", &lines(17, "late"))]).await;
+    let tree = fixture.git(&["merge-tree", "--write-tree", "main", "side"]);
+    for (branch, parents) in [("main", [one, other]), ("side", [other, one])] {
+        let [first, second] = parents.map(|id| id.to_string());
+        let made = fixture.git(&[
+            "commit-tree",
+            "-m",
+            branch,
+            "-p",
+            &first,
+            "-p",
+            &second,
+            tree.trim(),
+        ]);
+        fixture.git(&["update-ref", &format!("refs/heads/{branch}"), made.trim()]);
+    }
+    let main = testing::commit(repository, "main", &[("m", "1")]).await;
+    let side = testing::commit(repository, "side", &[("s", "1")]).await;
+    assert_eq!(repository.merge_bases(vec![main, side]).await.unwrap().len(), 2);
+    assert!(repository.merges_cleanly(main, side).await.unwrap());
+    let apart = testing::commit(repository, "apart", &[("a", "1")]).await;
+    assert!(repository.merges_cleanly(main, apart).await.unwrap());
+    let clash = testing::commit(repository, "clash", &[("f", "other\n")]).await;
+    assert!(!repository.merges_cleanly(main, clash).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_rebase_keeps_authors_and_drops_merges_and_what_is_there_already() {
+    let (fixture, main, _) = parted().await;
+    let repository = &fixture.repository;
+    // The same change as that of main, a merge, and one more change.
+    testing::commit(
+        repository,
+        "side",
+        &[("f", &{
+            let both = lines(17, "late");
+            both.replace("line 2\n", "early\n")
+        })],
+    )
+    .await;
+    repository.create_branch("twig", "side~1").await.unwrap();
+    let twig = testing::commit(repository, "twig", &[("t", "1")]).await;
+    let merged = repository
+        .prepare_merge(Merge {
+            branch: "side".to_owned(),
+            ..merge(twig, MergeMethod::Merge, None)
+        })
+        .await
+        .unwrap();
+    drop(merged.target.publish().await.unwrap());
+    let last = testing::commit(repository, "side", &[("z", "1")]).await;
+    let rebased = repository
+        .prepare_rebase("side", main, signature())
+        .await
+        .unwrap();
+    assert_eq!(rebased.before(), last);
+    drop(rebased.publish().await.unwrap());
+    let log = fixture.git(&["log", "--format=%an|%cn|%s|%p", "main..side"]);
+    let rows: Vec<Vec<&str>> = log.lines().map(|line| line.split('|').collect()).collect();
+    assert_eq!(rows.len(), 4, "{log}");
+    for row in &rows {
+        assert_eq!((row[0], row[1]), ("Fixture", "Ada Lövelace"));
+        assert_eq!(row[3].split(' ').count(), 1, "{log}");
+    }
+    assert_eq!(
+        fixture.git(&["diff", "--name-only", &last.to_string(), "side"]),
+        ""
+    );
+    let done = repository.prepare_rebase("side", main, signature()).await;
+    assert!(matches!(done, Err(Error::EmptyChange)));
+    fixture.fsck();
+}
+
+#[tokio::test]
+async fn heads_of_merge_requests_are_kept_and_forgotten() {
+    let (fixture, main, side) = parted().await;
+    let repository = &fixture.repository;
+    for head in [side, main, main] {
+        repository.keep_merge_request(7, head).await.unwrap();
+        let kept = fixture.git(&["rev-parse", "refs/merge-requests/7/head"]);
+        assert_eq!(kept.trim(), head.to_string());
+    }
+    let missing = repository.keep_merge_request(8, Oid::ZERO_SHA1).await;
+    assert!(matches!(missing, Err(Error::ObjectNotFound)));
+    for _ in 0..2 {
+        repository.forget_merge_request(7).await.unwrap();
+    }
+    assert_eq!(fixture.git(&["for-each-ref", "refs/merge-requests"]), "");
+    let other = fixture
+        .store
+        .create(&RepositoryId::of_project(8), "main")
+        .await
+        .unwrap();
+    other.import_commit(repository, side).await.unwrap();
+    other.keep_merge_request(1, side).await.unwrap();
+    testing::run(testing::command(&other.path(), &["fsck", "--strict"]), b"");
+}

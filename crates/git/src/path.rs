@@ -1,0 +1,314 @@
+//! Which paths a tree may hold (specification 4.1: no traversal; facts: leading `/` and `./` are dropped).
+//!
+//! Git itself forbids `.git` at any depth, and clients on case-insensitive or Unicode-normalising file systems
+//! are attacked through names that only become `.git` there. All such names are refused on the way in, whatever
+//! this server's file system would make of them.
+
+use std::fmt;
+
+use super::ActionError;
+
+/// The longest path in bytes; what most operating systems can still check out.
+const LONGEST_PATH: usize = 4096;
+
+/// The longest component of a path in bytes.
+const LONGEST_COMPONENT: usize = 255;
+
+/// How many directories deep a path may lead.
+const DEEPEST_PATH: usize = 256;
+
+/// A path inside a tree that is safe to write: relative, `/`-separated, with no empty, `.`, `..` or `.git`
+/// component in any disguise.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TreePath(String);
+
+impl TreePath {
+    /// Normalises and checks what a caller gave.
+    ///
+    /// # Errors
+    /// [`ActionError::DirectoryTraversal`], [`ActionError::PathEmpty`] or [`ActionError::PathInvalid`].
+    pub fn parse(text: &str) -> Result<Self, ActionError> {
+        let invalid = || ActionError::PathInvalid(text.chars().take(200).collect());
+        let components: Vec<&str> = components(text).collect();
+        if components.contains(&"..") {
+            return Err(ActionError::DirectoryTraversal);
+        }
+        if components.is_empty() {
+            return Err(ActionError::PathEmpty);
+        }
+        let path = components.join("/");
+        if path.len() > LONGEST_PATH || components.len() > DEEPEST_PATH {
+            return Err(invalid());
+        }
+        if components
+            .iter()
+            .any(|component| !is_component_allowed(component))
+        {
+            return Err(invalid());
+        }
+        Ok(Self(path))
+    }
+
+    /// The normalised path.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The names from the root down to the last.
+    pub fn components(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/')
+    }
+
+    /// The last component.
+    #[must_use]
+    pub fn file_name(&self) -> &str {
+        self.0.rsplit('/').next().unwrap_or(&self.0)
+    }
+}
+
+impl fmt::Display for TreePath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The components of a path that is only to be read, without the empty ones and `.`; `..` names nothing in a
+/// tree and so needs no refusal.
+pub(super) fn components(text: &str) -> impl Iterator<Item = &str> {
+    text.split('/')
+        .filter(|component| !matches!(*component, "" | "."))
+}
+
+/// Whether a symbolic link may bear the name: Git reads these files, and must never follow a link to do so.
+pub(super) fn may_be_symlink(name: &str) -> bool {
+    let plain: String = name.chars().filter(|&c| !is_hfs_ignored(c)).collect();
+    let plain = plain.trim_end_matches(['.', ' ']).to_ascii_lowercase();
+    let short = plain.split_once('~').is_some_and(|(stem, number)| {
+        matches!(
+            stem,
+            "gitmod" | "gitatt" | "gitign" | "mailma" | "gi7eba" | "gi7d29" | "gi250a" | "maba30"
+        ) && number.bytes().all(|b| b.is_ascii_digit())
+    });
+    !short
+        && !matches!(
+            plain.as_str(),
+            ".gitmodules" | ".gitattributes" | ".gitignore" | ".mailmap"
+        )
+}
+
+fn is_component_allowed(component: &str) -> bool {
+    component.len() <= LONGEST_COMPONENT
+        && !component.chars().any(char::is_control)
+        && !component.split('\\').any(is_dot_git)
+}
+
+/// Whether some file system takes the name for `.git`: without regard to case, with trailing dots, spaces or a
+/// stream name (NTFS), by its short name (NTFS), or among code points that HFS+ ignores.
+fn is_dot_git(name: &str) -> bool {
+    let visible: String = name.chars().filter(|&c| !is_hfs_ignored(c)).collect();
+    let stem = visible
+        .split(':')
+        .next()
+        .unwrap_or_default()
+        .trim_end_matches(['.', ' ']);
+    stem.eq_ignore_ascii_case(".git") || stem.eq_ignore_ascii_case("git~1")
+}
+
+/// Code points that HFS+ drops before it compares names.
+fn is_hfs_ignored(c: char) -> bool {
+    matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TreePath, may_be_symlink};
+    use crate::ActionError;
+
+    /// What the random paths grow from, the same in every run.
+    const SEED: u64 = 20_261_121;
+
+    #[test]
+    fn normalises_slashes_and_dots() {
+        for (given, expected) in [
+            ("a", "a"),
+            ("/a/b", "a/b"),
+            ("///a//b/", "a/b"),
+            ("./a/./b", "a/b"),
+            (".//./x", "x"),
+            ("dir/.", "dir"),
+            ("a b/ä/日本.txt", "a b/ä/日本.txt"),
+            ("...", "..."),
+            ("a\\b", "a\\b"),
+            ("..a/b..", "..a/b.."),
+        ] {
+            assert_eq!(TreePath::parse(given).unwrap().as_str(), expected, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_traversal_and_emptiness() {
+        for given in ["..", "../a", "a/..", "a/../b", "/..", "./../x", "a//../b"] {
+            assert_eq!(
+                TreePath::parse(given),
+                Err(ActionError::DirectoryTraversal),
+                "{given:?}"
+            );
+        }
+        for given in ["", "/", "//", ".", "./", "/./."] {
+            assert_eq!(TreePath::parse(given), Err(ActionError::PathEmpty), "{given:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_git_directory_in_every_disguise() {
+        for name in [
+            ".git",
+            ".GIT",
+            ".Git",
+            ".git.",
+            ".git ",
+            ".git. .",
+            "git~1",
+            "GIT~1",
+            "GiT~1 ",
+            ".git:x",
+            ".git::$INDEX_ALLOCATION",
+            ".git .:stream",
+            ".g\u{200c}it",
+            "\u{feff}.git",
+            ".git\u{206f}",
+            ".gi\u{202e}T",
+            ".git\\config",
+            "x\\.git",
+            "x\\git~1\\y",
+        ] {
+            for path in [
+                name.to_owned(),
+                format!("{name}/config"),
+                format!("a/b/{name}"),
+                format!("a/{name}/hooks/x"),
+            ] {
+                assert!(
+                    matches!(TreePath::parse(&path), Err(ActionError::PathInvalid(_))),
+                    "{path:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn allows_names_that_only_resemble_it() {
+        for name in [
+            ".gitignore",
+            ".gitmodules",
+            ".github",
+            "git",
+            ".git2",
+            "a.git",
+            "x.git/y",
+            "git~2",
+            ".gitx:y",
+        ] {
+            assert!(TreePath::parse(name).is_ok(), "{name:?}");
+        }
+    }
+
+    #[test]
+    fn refuses_control_characters() {
+        for code in (0u32..0x20).chain(0x7f..0xa0) {
+            let path = format!("a/b{}c", char::from_u32(code).unwrap());
+            assert!(
+                matches!(TreePath::parse(&path), Err(ActionError::PathInvalid(_))),
+                "{code:#x}"
+            );
+        }
+    }
+
+    #[test]
+    fn limits_length_and_depth() {
+        assert!(TreePath::parse(&"x".repeat(255)).is_ok());
+        assert!(TreePath::parse(&"x".repeat(256)).is_err());
+        assert!(TreePath::parse(&"ä".repeat(128)).is_err());
+        assert!(TreePath::parse(&vec!["d"; 256].join("/")).is_ok());
+        assert!(TreePath::parse(&vec!["d"; 257].join("/")).is_err());
+        let long = vec!["y".repeat(200); 20].join("/");
+        assert!(TreePath::parse(&long).is_ok());
+        assert!(TreePath::parse(&format!("{long}/{}", "z".repeat(100))).is_err());
+    }
+
+    #[test]
+    fn parsing_is_idempotent_for_random_paths() {
+        use rand::{RngExt, SeedableRng};
+        let alphabet = [
+            "a", "B", ".", "..", "/", "\\", " ", ":", "~1", ".git", "git", "\u{200c}", "ä", "\u{1}", "-",
+        ];
+        let mut random = rand::rngs::StdRng::seed_from_u64(SEED);
+        for _ in 0..20_000 {
+            let path: String = (0..random.random_range(0..9))
+                .map(|_| alphabet[random.random_range(0..alphabet.len())])
+                .collect();
+            let Ok(parsed) = TreePath::parse(&path) else {
+                continue;
+            };
+            assert_eq!(TreePath::parse(parsed.as_str()), Ok(parsed.clone()));
+            for component in parsed.components() {
+                assert!(!matches!(component, "" | "." | ".."), "{path:?}");
+                assert!(!component.eq_ignore_ascii_case(".git"), "{path:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn refuses_every_name_that_fsck_refuses() {
+        use rand::{RngExt, SeedableRng};
+        let fixture = crate::testing::Fixture::new("main").await;
+        let tokens = [
+            ".git", "GIT", ".", "g", "it", "~1", "~2", "\\", ":", " ", "\u{200c}", "\u{feff}", "x", ".g",
+            "iT",
+        ];
+        let mut random = rand::rngs::StdRng::seed_from_u64(SEED);
+        let mut pick = || -> String {
+            (0..random.random_range(1..5))
+                .map(|_| tokens[random.random_range(0..tokens.len())])
+                .collect()
+        };
+        let names: std::collections::BTreeSet<String> = (0..4000).map(|_| pick()).collect();
+        let blob = fixture.git_stdin(&["hash-object", "-w", "--stdin"], b"");
+        let blob = blob.trim();
+        let trees: String = names
+            .iter()
+            .map(|name| format!("100644 blob {blob}\t{name}\0\0"))
+            .collect();
+        let trees = fixture.git_stdin(&["mktree", "--batch", "-z"], trees.as_bytes());
+        let output = fixture.command(&["fsck", "--no-dangling"]).output().unwrap();
+        let faults = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(trees.lines().count(), names.len());
+        let mut refused = 0;
+        for (name, tree) in names.iter().zip(trees.lines()) {
+            if faults.contains(tree) {
+                refused += 1;
+                // A single dot is dropped rather than refused.
+                assert!(name == "." || TreePath::parse(name).is_err(), "{name:?}");
+            }
+        }
+        assert!(refused > 20, "{refused} of {}: {faults}", names.len());
+    }
+
+    #[test]
+    fn links_may_not_stand_for_files_that_git_reads() {
+        for name in [
+            ".gitmodules",
+            ".GitModules",
+            ".gitmodules. ",
+            "gitmod~1",
+            ".git\u{200d}attributes",
+            ".mailmap",
+        ] {
+            assert!(!may_be_symlink(name), "{name:?}");
+        }
+        for name in ["link", "gitmodules", ".gitmodules.txt", "gitmod~x"] {
+            assert!(may_be_symlink(name), "{name:?}");
+        }
+    }
+}

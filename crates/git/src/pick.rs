@@ -1,0 +1,297 @@
+//! Cherry-pick and revert: one three-way merge by the `git` program, without a checkout, and a commit of the
+//! result. A merge commit counts as its change against its first parent, a root commit as one against nothing.
+
+use super::merge::EMPTY_TREE;
+use super::write::publish;
+use super::{Commit, CommitResult, Error, Oid, Repository, Result, Signature};
+use super::{branches, check_branch_name, commit};
+
+/// Which way a commit's change is applied.
+#[derive(Clone, Copy)]
+enum Direction {
+    Pick,
+    Revert,
+}
+
+/// The trees of a three-way merge and what else the new commit needs.
+struct Plan {
+    change: Commit,
+    tip: Oid,
+    base: Oid,
+    ours: Oid,
+    theirs: Oid,
+}
+
+impl Repository {
+    /// Applies the change of `commit` on top of a branch, keeping its author.
+    ///
+    /// # Errors
+    /// [`Error::InvalidReferenceName`], [`Error::BranchNotFound`], [`Error::RevisionNotFound`] when there is no
+    /// such commit, [`Error::Conflict`], [`Error::EmptyChange`], [`Error::StaleReference`].
+    pub async fn cherry_pick(&self, commit: Oid, branch: &str, committer: Signature) -> Result<CommitResult> {
+        self.transplant(commit, branch, committer, Direction::Pick).await
+    }
+
+    /// Undoes the change of `commit` on top of a branch; `committer` is the author as well.
+    ///
+    /// # Errors
+    /// As [`Self::cherry_pick`].
+    pub async fn revert(&self, commit: Oid, branch: &str, committer: Signature) -> Result<CommitResult> {
+        self.transplant(commit, branch, committer, Direction::Revert)
+            .await
+    }
+
+    async fn transplant(
+        &self,
+        change: Oid,
+        branch: &str,
+        committer: Signature,
+        direction: Direction,
+    ) -> Result<CommitResult> {
+        check_branch_name(branch)?;
+        let branch = branch.to_owned();
+        let guard = self.write_lock().await?;
+        let (branch, plan) = self
+            .git2(move |repository| {
+                let plan = plan(repository, change, &branch, direction)?;
+                Ok((branch, plan))
+            })
+            .await?;
+        let merged = self.merge_trees(plan.base, plan.ours, plan.theirs).await?;
+        if merged == plan.ours {
+            return Err(Error::EmptyChange);
+        }
+        self.git2(move |repository| {
+            let _guard = guard;
+            let message = message(&plan.change, direction);
+            let author = match direction {
+                Direction::Pick => &plan.change.author,
+                Direction::Revert => &committer,
+            };
+            let data = commit::serialise(merged, &[plan.tip], &message, author, &committer);
+            let commit = repository.odb()?.write(git2::ObjectType::Commit, &data)?;
+            publish(repository, &branch, Some(plan.tip), Some(plan.tip), commit)
+        })
+        .await
+    }
+}
+
+fn plan(repository: &git2::Repository, change: Oid, branch: &str, direction: Direction) -> Result<Plan> {
+    let tip = branches::tip(repository, branch)?.ok_or(Error::BranchNotFound)?;
+    let ours = commit::read(repository, tip)?.tree;
+    let change = commit::read(repository, change).map_err(|error| match error {
+        Error::ObjectNotFound => Error::RevisionNotFound,
+        other => other,
+    })?;
+    let before = match change.parents.first() {
+        Some(parent) => commit::read(repository, *parent)?.tree,
+        None => Oid::from_str(EMPTY_TREE)?,
+    };
+    let after = change.tree;
+    let (base, theirs) = match direction {
+        Direction::Pick => (before, after),
+        Direction::Revert => (after, before),
+    };
+    Ok(Plan {
+        change,
+        tip,
+        base,
+        ours,
+        theirs,
+    })
+}
+
+/// The message of the new commit (facts, "cherry_pick, revert").
+fn message(change: &Commit, direction: Direction) -> String {
+    let id = change.id;
+    match direction {
+        Direction::Pick => format!(
+            "{}\n\n(cherry picked from commit {id})",
+            change.message.trim_end()
+        ),
+        Direction::Revert => format!("Revert \"{}\"\n\nThis reverts commit {id}", change.title()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use crate::testing::{self, Fixture, signature};
+    use crate::{Error, Oid};
+
+    /// A clone with a checkout in which `git` does the same, on a branch that ours is compared with.
+    struct Clone {
+        directory: tempfile::TempDir,
+    }
+
+    impl Clone {
+        fn of(fixture: &Fixture) -> Self {
+            let directory = tempfile::tempdir().unwrap();
+            let origin = fixture.path();
+            let origin = origin.to_str().unwrap();
+            testing::run(
+                testing::command(directory.path(), &["clone", "--quiet", origin, "."]),
+                b"",
+            );
+            Self { directory }
+        }
+
+        fn tree_after(&self, branch: &str, arguments: &[&str]) -> String {
+            let git = |arguments: &[&str]| testing::run(testing::command(self.path(), arguments), b"");
+            git(&["checkout", "--quiet", "--detach", &format!("origin/{branch}")]);
+            git(arguments);
+            git(&["rev-parse", "HEAD^{tree}"]).trim().to_owned()
+        }
+
+        fn path(&self) -> &Path {
+            self.directory.path()
+        }
+    }
+
+    fn lines(changed: usize, to: &str) -> String {
+        (0..20)
+            .map(|line| {
+                if line == changed {
+                    format!("{to}\n")
+                } else {
+                    format!("line {line}\n")
+                }
+            })
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn picks_and_reverts_as_git_does() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        testing::commit(repository, "main", &[("f", &lines(99, "")), ("other", "1")]).await;
+        repository.create_branch("side", "main").await.unwrap();
+        testing::commit(repository, "main", &[("f", &lines(2, "early"))]).await;
+        let change = testing::commit(repository, "side", &[("f", &lines(17, "late")), ("new", "n")]).await;
+        let clone = Clone::of(&fixture);
+        let expected = clone.tree_after("main", &["cherry-pick", &change.to_string()]);
+        let before = repository.branch("main").await.unwrap().commit;
+        let picked = repository.cherry_pick(change, "main", signature()).await.unwrap();
+        assert_eq!((picked.branch_created, picked.old), (false, Some(before)));
+        let made = repository.commit(picked.commit).await.unwrap();
+        let original = repository.commit(change).await.unwrap();
+        assert_eq!(made.tree.to_string(), expected);
+        assert_eq!((&made.author, &made.committer), (&original.author, &signature()));
+        assert_eq!(
+            made.message,
+            format!("Change side\n\n(cherry picked from commit {change})")
+        );
+        assert_eq!(made.parents, [before]);
+
+        testing::commit(repository, "main", &[("other", "2")]).await;
+        let clone = Clone::of(&fixture);
+        let expected = clone.tree_after("main", &["revert", "--no-edit", &picked.commit.to_string()]);
+        let reverted = repository
+            .revert(picked.commit, "main", signature())
+            .await
+            .unwrap();
+        let made = repository.commit(reverted.commit).await.unwrap();
+        assert_eq!(made.tree.to_string(), expected);
+        assert_eq!(
+            made.message,
+            format!("Revert \"Change side\"\n\nThis reverts commit {}", picked.commit)
+        );
+        assert_eq!((&made.author, &made.committer), (&signature(), &signature()));
+        fixture.fsck();
+    }
+
+    #[tokio::test]
+    async fn follows_a_rename() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        testing::commit(repository, "main", &[("old", &lines(99, ""))]).await;
+        repository.create_branch("side", "main").await.unwrap();
+        let change = testing::commit(repository, "side", &[("old", &lines(5, "new"))]).await;
+        let blob = fixture.git(&["rev-parse", "main:old"]);
+        let tree = fixture.git_stdin(
+            &["mktree"],
+            format!("100644 blob {}\tmoved\n", blob.trim()).as_bytes(),
+        );
+        let renamed = fixture.git(&["commit-tree", "-m", "rename", "-p", "main", tree.trim()]);
+        fixture.git(&["update-ref", "refs/heads/main", renamed.trim()]);
+        repository.cherry_pick(change, "main", signature()).await.unwrap();
+        assert_eq!(fixture.git(&["show", "main:moved"]), lines(5, "new"));
+        assert_eq!(fixture.git(&["ls-tree", "--name-only", "main"]), "moved\n");
+    }
+
+    #[tokio::test]
+    async fn tells_conflict_from_empty_change_and_changes_nothing() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        let root = testing::commit(repository, "main", &[("f", "1\n")]).await;
+        repository.create_branch("side", "main").await.unwrap();
+        let tip = testing::commit(repository, "main", &[("f", "2\n")]).await;
+        let same = testing::commit(repository, "side", &[("f", "2\n")]).await;
+        let other = testing::commit(repository, "side", &[("f", "3\n")]).await;
+        testing::commit(repository, "side", &[("g", "4\n")]).await;
+        let picked = repository.cherry_pick(same, "main", signature()).await;
+        assert!(matches!(picked, Err(Error::EmptyChange)), "{picked:?}");
+        let picked = repository.cherry_pick(root, "main", signature()).await;
+        assert!(matches!(picked, Err(Error::Conflict)), "{picked:?}");
+        let reverted = repository.revert(other, "main", signature()).await;
+        assert!(matches!(reverted, Err(Error::EmptyChange)), "{reverted:?}");
+        let reverted = repository.revert(same, "side", signature()).await;
+        assert!(matches!(reverted, Err(Error::Conflict)), "{reverted:?}");
+        assert_eq!(fixture.git(&["rev-parse", "main"]).trim(), tip.to_string());
+        fixture.fsck();
+    }
+
+    #[tokio::test]
+    async fn takes_merges_against_their_first_parent_and_roots_against_nothing() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        let root = testing::commit(repository, "main", &[("f", "1\n")]).await;
+        for branch in ["side", "target"] {
+            repository.create_branch(branch, "main").await.unwrap();
+        }
+        testing::commit(repository, "side", &[("s", "side\n")]).await;
+        testing::commit(repository, "main", &[("m", "main\n")]).await;
+        let tree = fixture.git(&["merge-tree", "--write-tree", "main", "side"]);
+        let merge = fixture.git(&[
+            "commit-tree",
+            "-m",
+            "merge",
+            "-p",
+            "main",
+            "-p",
+            "side",
+            tree.trim(),
+        ]);
+        let merge = Oid::from_str(merge.trim()).unwrap();
+        fixture.git(&["update-ref", "refs/heads/main", &merge.to_string()]);
+        repository
+            .cherry_pick(merge, "target", signature())
+            .await
+            .unwrap();
+        assert_eq!(fixture.git(&["ls-tree", "--name-only", "target"]), "f\ns\n");
+        repository.revert(merge, "main", signature()).await.unwrap();
+        assert_eq!(fixture.git(&["ls-tree", "--name-only", "main"]), "f\nm\n");
+        repository.revert(root, "target", signature()).await.unwrap();
+        assert_eq!(fixture.git(&["ls-tree", "--name-only", "target"]), "s\n");
+        repository.cherry_pick(root, "target", signature()).await.unwrap();
+        assert_eq!(fixture.git(&["ls-tree", "--name-only", "target"]), "f\ns\n");
+        fixture.fsck();
+    }
+
+    #[tokio::test]
+    async fn names_what_is_missing() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        let commit = testing::commit(repository, "main", &[("f", "1\n")]).await;
+        let tree = repository.commit(commit).await.unwrap().tree;
+        let missing = repository.cherry_pick(commit, "nope", signature()).await;
+        assert!(matches!(missing, Err(Error::BranchNotFound)));
+        let invalid = repository.revert(commit, "no pe", signature()).await;
+        assert!(matches!(invalid, Err(Error::InvalidReferenceName)));
+        for id in [Oid::ZERO_SHA1, tree] {
+            let missing = repository.revert(id, "main", signature()).await;
+            assert!(matches!(missing, Err(Error::RevisionNotFound)));
+        }
+    }
+}

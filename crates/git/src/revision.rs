@@ -1,0 +1,257 @@
+//! Which commit a revision means.
+//!
+//! The grammar is deliberately small: a branch, a tag, a full or short id, each with any number of `~n` and `^n`.
+//! Nothing here reads reflogs, searches messages or hands text to another program.
+
+use super::{Error, Oid, Repository, Result, refs};
+
+/// The longest revision in bytes.
+const LONGEST_REVISION: usize = 1024;
+
+/// How many steps to parents `~n` and `^n` may ask for in all.
+const MOST_STEPS: u32 = 10_000;
+
+/// The fewest hex digits that are tried as a short id, as in `git`.
+const FEWEST_DIGITS: usize = 4;
+
+impl Repository {
+    /// The commit that a revision names: a full id first (no branch may pose as one), then a branch, a tag, a
+    /// reference under `refs/heads/` or `refs/tags/` with more or less of its prefix, `HEAD`, a short id.
+    ///
+    /// # Errors
+    /// [`Error::RevisionNotFound`] when it names none, or several.
+    pub async fn resolve_commit(&self, revision: &str) -> Result<Oid> {
+        let revision = revision.to_owned();
+        self.git2(move |repository| resolve(repository, &revision)).await
+    }
+}
+
+/// Resolves a revision; see [`Repository::resolve_commit`].
+pub(super) fn resolve(repository: &git2::Repository, revision: &str) -> Result<Oid> {
+    if revision.len() > LONGEST_REVISION {
+        return Err(Error::RevisionNotFound);
+    }
+    let base_end = revision.find(['~', '^']).unwrap_or(revision.len());
+    let (base, suffix) = revision.split_at(base_end);
+    let base = resolve_name(repository, base)?;
+    if suffix.is_empty() {
+        Ok(base)
+    } else {
+        climb(repository, base, suffix)
+    }
+}
+
+fn resolve_name(repository: &git2::Repository, name: &str) -> Result<Oid> {
+    let is_hex = name.bytes().all(|b| b.is_ascii_hexdigit());
+    if is_hex && name.len() == 40 {
+        let id = Oid::from_str(name).map_err(|_| Error::RevisionNotFound)?;
+        return match repository.find_object(id, None) {
+            Ok(object) => peel(&object),
+            Err(error) if error.code() == git2::ErrorCode::NotFound => Err(Error::RevisionNotFound),
+            Err(error) => Err(error.into()),
+        };
+    }
+    for full in candidates(name) {
+        if let Some(target) = refs::target(repository, &full)? {
+            return peel(&repository.find_object(target, None)?);
+        }
+    }
+    if is_hex && (FEWEST_DIGITS..40).contains(&name.len()) {
+        return match repository.find_object_by_prefix(name, None) {
+            Ok(object) => peel(&object),
+            Err(error) => match error.code() {
+                git2::ErrorCode::Ambiguous => disambiguate(repository, name),
+                git2::ErrorCode::NotFound => Err(Error::RevisionNotFound),
+                _ => Err(error.into()),
+            },
+        };
+    }
+    Err(Error::RevisionNotFound)
+}
+
+/// The full reference names that a name may stand for, the likeliest first.
+fn candidates(name: &str) -> Vec<String> {
+    if name == "HEAD" {
+        return vec!["HEAD".to_owned()];
+    }
+    let mut names = vec![format!("refs/heads/{name}"), format!("refs/tags/{name}")];
+    if name.starts_with("heads/") || name.starts_with("tags/") {
+        names.push(format!("refs/{name}"));
+    } else if name.starts_with("refs/heads/") || name.starts_with("refs/tags/") {
+        names.push(name.to_owned());
+    }
+    names
+}
+
+/// Among several objects that share the digits, the only commit.
+fn disambiguate(repository: &git2::Repository, digits: &str) -> Result<Oid> {
+    match repository.find_commit_by_prefix(digits) {
+        Ok(commit) => Ok(commit.id()),
+        Err(_) => Err(Error::RevisionNotFound),
+    }
+}
+
+fn peel(object: &git2::Object<'_>) -> Result<Oid> {
+    object
+        .peel(git2::ObjectType::Commit)
+        .map(|commit| commit.id())
+        .map_err(|_| Error::RevisionNotFound)
+}
+
+/// Follows `~n` (n first parents up) and `^n` (the nth parent; `^0` the commit itself).
+fn climb(repository: &git2::Repository, from: Oid, suffix: &str) -> Result<Oid> {
+    let mut commit = repository.find_commit(from)?;
+    let mut steps = 0;
+    let mut rest = suffix;
+    while let Some(operator) = rest.chars().next() {
+        rest = rest.get(1..).unwrap_or_default();
+        let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+        let (number, after) = rest.split_at(digits);
+        rest = after;
+        let number: u32 = if number.is_empty() {
+            1
+        } else {
+            number.parse().map_err(|_| Error::RevisionNotFound)?
+        };
+        let (times, parent) = match operator {
+            '~' => (number, 0),
+            '^' if number == 0 => (0, 0),
+            '^' => (1, number as usize - 1),
+            _ => return Err(Error::RevisionNotFound),
+        };
+        steps += times;
+        if times > MOST_STEPS || steps > MOST_STEPS {
+            return Err(Error::RevisionNotFound);
+        }
+        for _ in 0..times {
+            commit = commit.parent(parent).map_err(|_| Error::RevisionNotFound)?;
+        }
+    }
+    Ok(commit.id())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Error;
+    use crate::testing::{self, Fixture};
+
+    #[tokio::test]
+    async fn resolves_what_git_resolves() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        let first = testing::commit(repository, "main", &[("a", "1")]).await;
+        let second = testing::commit(repository, "main", &[("a", "2")]).await;
+        fixture.git(&["branch", "feature/x", &first.to_string()]);
+        fixture.git(&["tag", "light", &first.to_string()]);
+        fixture.git(&["tag", "-a", "-m", "m", "heavy", &second.to_string()]);
+        fixture.git(&["tag", "-a", "-m", "m", "heavier", "heavy"]);
+        let short = &second.to_string()[..8];
+        let mut tried = vec![
+            "main",
+            "HEAD",
+            "feature/x",
+            "light",
+            "heavy",
+            "heavier",
+            "heads/main",
+            "tags/heavy",
+        ];
+        tried.extend([
+            "refs/heads/feature/x",
+            "refs/tags/heavier",
+            "main~1",
+            "main^",
+            "HEAD^0",
+            "heavy~0",
+            short,
+        ]);
+        for revision in tried {
+            let expected = fixture.git(&["rev-parse", "--verify", &format!("{revision}^{{commit}}")]);
+            assert_eq!(
+                repository.resolve_commit(revision).await.unwrap().to_string(),
+                expected.trim(),
+                "{revision}"
+            );
+        }
+        let tag_object = fixture.git(&["rev-parse", "heavy"]);
+        assert_eq!(
+            repository.resolve_commit(tag_object.trim()).await.unwrap(),
+            second
+        );
+        assert_eq!(
+            repository
+                .resolve_commit(&second.to_string().to_uppercase())
+                .await
+                .unwrap(),
+            second
+        );
+    }
+
+    #[tokio::test]
+    async fn prefers_branch_to_tag_and_full_id_to_both() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        let first = testing::commit(repository, "main", &[("a", "1")]).await;
+        let second = testing::commit(repository, "main", &[("a", "2")]).await;
+        fixture.git(&["branch", "same", &first.to_string()]);
+        fixture.git(&["tag", "same", &second.to_string()]);
+        fixture.git(&["update-ref", &format!("refs/heads/{second}"), &first.to_string()]);
+        assert_eq!(repository.resolve_commit("same").await.unwrap(), first);
+        assert_eq!(repository.resolve_commit("tags/same").await.unwrap(), second);
+        assert_eq!(
+            repository.resolve_commit(&second.to_string()).await.unwrap(),
+            second
+        );
+    }
+
+    #[tokio::test]
+    async fn refuses_all_else() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        assert!(matches!(
+            repository.resolve_commit("HEAD").await,
+            Err(Error::RevisionNotFound)
+        ));
+        let id = testing::commit(repository, "main", &[("a", "1")]).await;
+        fixture.git(&["update-ref", "refs/holdfast/hidden", &id.to_string()]);
+        let tree = fixture.git(&["rev-parse", "main^{tree}"]);
+        let many = format!("main{}", "^".repeat(2000));
+        for revision in [
+            "",
+            "nope",
+            "main~",
+            "main~1",
+            "main^2",
+            "main~99999999999",
+            "main^{tree}",
+            "main^{/x}",
+            "main@{0}",
+            "@",
+            "@{-1}",
+            ":/commit",
+            ":a",
+            "main:a",
+            "main..main",
+            "--all",
+            "-n",
+            "main\0",
+            "main\n",
+            "../main",
+            "refs/heads/../heads/main",
+            "refs/holdfast/hidden",
+            "holdfast/hidden",
+            "abc",
+            "0000000000000000000000000000000000000000",
+            "deadbeef",
+            tree.trim(),
+            &many,
+            &"x".repeat(5000),
+        ] {
+            let result = repository.resolve_commit(revision).await;
+            assert!(
+                matches!(result, Err(Error::RevisionNotFound)),
+                "{revision:?} gave {result:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,338 @@
+//! Tags, lightweight and annotated.
+
+use std::cmp::Reverse;
+
+use git2::ObjectType;
+
+use super::commit::{parse_id, parse_signature, split_headers};
+use super::refs::{self, NameFilter, Window};
+use super::{Error, Oid, Repository, Result, Signature, check_tag_name, commit, revision};
+
+/// The prefix of all tags.
+const PREFIX: &str = "refs/tags/";
+
+/// How many tags of tags are followed.
+const DEEPEST_TAG: usize = 16;
+
+/// One tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    /// The name, without `refs/tags/`.
+    pub name: String,
+    /// What the reference points at: the tag object of an annotated tag, else the commit.
+    pub target: Oid,
+    /// The commit the tag leads to; none when it marks a tree or blob.
+    pub commit: Option<Oid>,
+    /// The message of an annotated tag, without its last line end.
+    pub message: Option<String>,
+    /// Who made an annotated tag, when it says so.
+    pub tagger: Option<Signature>,
+}
+
+/// The order of a list of tags.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TagOrder {
+    /// By name.
+    Name,
+    /// By the time of the commit the tag leads to.
+    Updated,
+}
+
+/// Which tags, in which order.
+#[derive(Debug, Clone)]
+pub struct TagQuery {
+    /// `^x` at the start of the name, `x$` at the end, else anywhere.
+    pub search: Option<String>,
+    /// What to order by; tags of the same time are ordered by name.
+    pub order: TagOrder,
+    /// Whether the last comes first.
+    pub descending: bool,
+    /// The stretch to answer.
+    pub window: Window,
+}
+
+/// A page of tags.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagPage {
+    /// The tags of the page.
+    pub tags: Vec<Tag>,
+    /// How many tags all pages hold.
+    pub total: usize,
+}
+
+impl Repository {
+    /// The tags that a query asks for.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn tags(&self, query: TagQuery) -> Result<TagPage> {
+        self.git2(move |repository| {
+            let mut found = refs::below(repository, PREFIX, &NameFilter::new(query.search.as_deref()))?;
+            match (query.order, query.descending) {
+                (TagOrder::Name, false) => {}
+                (TagOrder::Name, true) => found.reverse(),
+                (TagOrder::Updated, false) => {
+                    found.sort_by_cached_key(|(_, target)| commit_time(repository, *target));
+                }
+                (TagOrder::Updated, true) => {
+                    found.sort_by_cached_key(|(_, target)| Reverse(commit_time(repository, *target)));
+                }
+            }
+            let tags = query
+                .window
+                .of(&found)
+                .iter()
+                .map(|(name, target)| read(repository, name.clone(), *target));
+            Ok(TagPage {
+                tags: tags.collect::<Result<_>>()?,
+                total: found.len(),
+            })
+        })
+        .await
+    }
+
+    /// The tag of a name.
+    ///
+    /// # Errors
+    /// [`Error::TagNotFound`], also for a name that none can bear.
+    pub async fn tag(&self, name: &str) -> Result<Tag> {
+        let name = name.to_owned();
+        self.git2(move |repository| {
+            let target = refs::target(repository, &format!("{PREFIX}{name}"))?.ok_or(Error::TagNotFound)?;
+            read(repository, name, target)
+        })
+        .await
+    }
+
+    /// The tag of a name as it is or was when it pointed at `target`; without a commit when that is gone.
+    ///
+    /// # Errors
+    /// [`Error::RepositoryMissing`] and failures of the repository.
+    pub async fn tag_at(&self, name: &str, target: Oid) -> Result<Tag> {
+        let name = name.to_owned();
+        self.git2(move |repository| read(repository, name, target)).await
+    }
+
+    /// Creates a tag on the commit a revision names: an annotated one when there is a message and tagger.
+    ///
+    /// # Errors
+    /// [`Error::InvalidReferenceName`], [`Error::RevisionNotFound`], [`Error::ReferenceExists`].
+    pub async fn create_tag(
+        &self,
+        name: &str,
+        revision: &str,
+        annotation: Option<(String, Signature)>,
+    ) -> Result<Tag> {
+        check_tag_name(name)?;
+        let (name, revision) = (name.to_owned(), revision.to_owned());
+        let guard = self.write_lock().await?;
+        self.git2(move |repository| {
+            let _guard = guard;
+            let commit = revision::resolve(repository, &revision)?;
+            let full = format!("{PREFIX}{name}");
+            if refs::target(repository, &full)?.is_some() {
+                return Err(Error::ReferenceExists);
+            }
+            let target = match annotation {
+                Some((message, tagger)) => write(repository, &name, commit, &message, &tagger)?,
+                None => commit,
+            };
+            refs::create(repository, &full, target)?;
+            read(repository, name, target)
+        })
+        .await
+    }
+
+    /// Deletes a tag and answers what it pointed at; with `expected`, only if it points there.
+    ///
+    /// # Errors
+    /// [`Error::TagNotFound`], [`Error::StaleReference`].
+    pub async fn delete_tag(&self, name: &str, expected: Option<Oid>) -> Result<Oid> {
+        let name = format!("{PREFIX}{name}");
+        let guard = self.write_lock().await?;
+        self.git2(move |repository| {
+            let _guard = guard;
+            let found = refs::target(repository, &name)?.ok_or(Error::TagNotFound)?;
+            let from = expected.unwrap_or(found);
+            refs::delete(repository, &name, from)?;
+            Ok(from)
+        })
+        .await
+    }
+}
+
+fn commit_time(repository: &git2::Repository, target: Oid) -> i64 {
+    let commit = repository
+        .find_object(target, None)
+        .and_then(|object| object.peel_to_commit());
+    commit.map_or(i64::MIN, |commit| commit.time().seconds())
+}
+
+fn read(repository: &git2::Repository, name: String, target: Oid) -> Result<Tag> {
+    let odb = repository.odb()?;
+    let mut tag = Tag {
+        name,
+        target,
+        commit: None,
+        message: None,
+        tagger: None,
+    };
+    let mut next = target;
+    for depth in 0..DEEPEST_TAG {
+        let Ok(object) = odb.read(next) else { break };
+        if object.kind() == ObjectType::Commit {
+            tag.commit = Some(next);
+        }
+        if object.kind() != ObjectType::Tag {
+            break;
+        }
+        let (mut headers, message) = split_headers(object.data());
+        if depth == 0 {
+            let message = commit::decode(message, false);
+            tag.message = Some(message.strip_suffix('\n').unwrap_or(&message).to_owned());
+            tag.tagger = headers
+                .clone()
+                .find(|(name, _)| name == b"tagger")
+                .map(|(_, line)| parse_signature(line));
+        }
+        let inner = headers
+            .find(|(name, _)| name == b"object")
+            .and_then(|(_, id)| parse_id(id));
+        let Some(inner) = inner else { break };
+        next = inner;
+    }
+    Ok(tag)
+}
+
+fn write(
+    repository: &git2::Repository,
+    name: &str,
+    commit: Oid,
+    message: &str,
+    tagger: &Signature,
+) -> Result<Oid> {
+    let message = message.replace('\0', "");
+    let end = if message.ends_with('\n') { "" } else { "\n" };
+    let line = tagger.to_line();
+    let data = format!("object {commit}\ntype commit\ntag {name}\ntagger {line}\n\n{message}{end}");
+    Ok(repository.odb()?.write(ObjectType::Tag, data.as_bytes())?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{TagOrder, TagQuery};
+    use crate::testing::{self, Fixture};
+    use crate::{Error, Oid, Window};
+
+    fn query(search: Option<&str>, order: TagOrder, descending: bool) -> TagQuery {
+        let window = Window {
+            offset: 0,
+            limit: usize::MAX,
+        };
+        TagQuery {
+            search: search.map(str::to_owned),
+            order,
+            descending,
+            window,
+        }
+    }
+
+    #[tokio::test]
+    async fn creates_tags_that_git_reads_and_reads_those_of_git() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        let commit = testing::commit(repository, "main", &[("a", "1")]).await;
+        let light = repository.create_tag("v1", "main", None).await.unwrap();
+        assert_eq!(
+            (light.target, light.commit, light.message),
+            (commit, Some(commit), None)
+        );
+        let annotation = Some(("First\n\nrelease".to_owned(), testing::signature()));
+        let heavy = repository
+            .create_tag("v2/final", "main", annotation)
+            .await
+            .unwrap();
+        assert_eq!(heavy.message.as_deref(), Some("First\n\nrelease"));
+        assert_eq!(heavy.tagger, Some(testing::signature()));
+        assert_eq!(
+            fixture.git(&["rev-parse", "v2/final^{commit}"]).trim(),
+            commit.to_string()
+        );
+        // The same object as `git mktag` makes of the same text.
+        let text = fixture.git(&["cat-file", "tag", "v2/final"]);
+        assert_eq!(
+            fixture.git_stdin(&["mktag"], text.as_bytes()).trim(),
+            heavy.target.to_string()
+        );
+        fixture.git(&["tag", "-a", "-m", "outer", "nested", "v2/final"]);
+        let nested = repository.tag("nested").await.unwrap();
+        assert_eq!(
+            (nested.commit, nested.message.as_deref()),
+            (Some(commit), Some("outer"))
+        );
+        fixture.git(&["tag", "of-tree", "main^{tree}"]);
+        assert_eq!(repository.tag("of-tree").await.unwrap().commit, None);
+        fixture.fsck();
+    }
+
+    #[tokio::test]
+    async fn refuses_what_exists_or_is_malformed() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        let commit = testing::commit(repository, "main", &[("a", "1")]).await;
+        repository.create_tag("v1", "main", None).await.unwrap();
+        assert!(matches!(
+            repository.create_tag("v1", "main", None).await,
+            Err(Error::ReferenceExists)
+        ));
+        assert!(matches!(
+            repository.create_tag("v1/x", "main", None).await,
+            Err(Error::ReferenceExists)
+        ));
+        assert!(matches!(
+            repository.create_tag("v 1", "main", None).await,
+            Err(Error::InvalidReferenceName)
+        ));
+        assert!(matches!(
+            repository.create_tag("v2", "nope", None).await,
+            Err(Error::RevisionNotFound)
+        ));
+        assert!(matches!(repository.tag("no such").await, Err(Error::TagNotFound)));
+        assert!(matches!(
+            repository.delete_tag("v1", Some(Oid::ZERO_SHA1)).await,
+            Err(Error::StaleReference)
+        ));
+        assert_eq!(repository.delete_tag("v1", None).await.unwrap(), commit);
+        assert!(matches!(
+            repository.delete_tag("v1", None).await,
+            Err(Error::TagNotFound)
+        ));
+    }
+
+    #[tokio::test]
+    async fn orders_by_name_or_by_time_of_commit() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        for (seconds, tag) in [(300, "b"), (100, "c"), (200, "a"), (200, "aa")] {
+            let commit = testing::commit_at(repository, "main", &[("f", tag)], seconds).await;
+            repository
+                .create_tag(tag, &commit.to_string(), None)
+                .await
+                .unwrap();
+        }
+        for (order, descending, expected) in [
+            (TagOrder::Name, false, "a aa b c"),
+            (TagOrder::Name, true, "c b aa a"),
+            (TagOrder::Updated, false, "c a aa b"),
+            (TagOrder::Updated, true, "b a aa c"),
+        ] {
+            let page = repository.tags(query(None, order, descending)).await.unwrap();
+            let names: Vec<String> = page.tags.into_iter().map(|tag| tag.name).collect();
+            assert_eq!(names.join(" "), expected);
+        }
+        let mut narrow = query(Some("^a"), TagOrder::Name, false);
+        narrow.window = Window { offset: 1, limit: 1 };
+        let page = repository.tags(narrow).await.unwrap();
+        assert_eq!((page.total, page.tags[0].name.as_str()), (2, "aa"));
+    }
+}

@@ -1,0 +1,152 @@
+//! The list of commands that opens a push.
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use crate::{Error, Oid, Result};
+
+/// A push may have this many commands.
+const COMMANDS: usize = 10_000;
+/// The list may have this many bytes.
+const BYTES: usize = 4 * 1024 * 1024;
+/// The hex digits of an id.
+const ID: usize = 40;
+
+/// A wish to create, move or delete a reference.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RefCommand {
+    /// Where the reference stands; `None` if it is to be created.
+    pub old: Option<Oid>,
+    /// Where it shall stand; `None` if it is to be deleted.
+    pub new: Option<Oid>,
+    /// The full name of the reference.
+    pub reference: String,
+}
+
+impl RefCommand {
+    /// Reads `<old> <new> <reference>`.
+    pub(super) fn parse(line: &str) -> Option<Self> {
+        let (old, rest) = line.split_once(' ')?;
+        let (new, reference) = rest.split_once(' ')?;
+        // No valid name has any of these, and the hooks rely on it.
+        let is_plain = !reference.is_empty() && !reference.chars().any(|c| c.is_control() || c == ' ');
+        is_plain.then_some(Self {
+            old: id(old)?,
+            new: id(new)?,
+            reference: reference.to_owned(),
+        })
+    }
+}
+
+/// An id, or `None` inside for the id of all zeros.
+fn id(hex: &str) -> Option<Option<Oid>> {
+    let id = Oid::from_str(hex).ok().filter(|_| hex.len() == ID)?;
+    Some((!id.is_zero()).then_some(id))
+}
+
+/// Reads the commands up to the flush that ends them, and answers all bytes read besides, for they are not ours
+/// to keep.
+pub(super) async fn read(body: &mut (impl AsyncRead + Unpin)) -> Result<(Vec<RefCommand>, Vec<u8>)> {
+    let mut taken = Vec::new();
+    let mut commands = Vec::new();
+    while let Some(line) = packet(body, &mut taken).await? {
+        if line.starts_with(b"shallow ") {
+            continue;
+        }
+        let line = line.split(|byte| *byte == 0).next().unwrap_or_default();
+        let line = std::str::from_utf8(line).map_err(|_| Error::Protocol("a reference name is not UTF-8"))?;
+        let command = RefCommand::parse(line.trim_end_matches('\n'));
+        commands.push(command.ok_or(Error::Protocol("a command of the push is malformed"))?);
+        if commands.len() > COMMANDS {
+            return Err(Error::LimitExceeded("the push has too many commands"));
+        }
+    }
+    Ok((commands, taken))
+}
+
+/// The payload of the next packet; `None` at a flush.
+async fn packet(body: &mut (impl AsyncRead + Unpin), taken: &mut Vec<u8>) -> Result<Option<Vec<u8>>> {
+    const MALFORMED: Error = Error::Protocol("a packet of the push is malformed");
+    let mut length = [0; 4];
+    body.read_exact(&mut length)
+        .await
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::UnexpectedEof => MALFORMED,
+            _ => Error::Io(error),
+        })?;
+    taken.extend_from_slice(&length);
+    let digits = std::str::from_utf8(&length)
+        .ok()
+        .filter(|hex| hex.bytes().all(|digit| digit.is_ascii_hexdigit()));
+    let length = usize::from_str_radix(digits.ok_or(MALFORMED)?, 16).map_err(|_| MALFORMED)?;
+    if length == 0 {
+        return Ok(None);
+    }
+    let size = length.checked_sub(4).filter(|size| *size > 0).ok_or(MALFORMED)?;
+    if taken.len() + size > BYTES {
+        return Err(Error::LimitExceeded("the push has too many commands"));
+    }
+    let mut payload = vec![0; size];
+    body.read_exact(&mut payload).await.map_err(|_| MALFORMED)?;
+    taken.extend_from_slice(&payload);
+    Ok(Some(payload))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn packets(lines: &[&str]) -> Vec<u8> {
+        let lines = lines.iter().map(|line| format!("{:04x}{line}", line.len() + 4));
+        (lines.collect::<String>() + "0000PACK").into_bytes()
+    }
+
+    const A: &str = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    const ZERO: &str = "0000000000000000000000000000000000000000";
+
+    #[tokio::test]
+    async fn reads_the_commands_and_nothing_of_the_pack() {
+        let body = packets(&[
+            &format!("{ZERO} {A} refs/heads/new\0report-status atomic"),
+            &format!("{A} {ZERO} refs/tags/old\n"),
+        ]);
+        let mut rest = body.as_slice();
+        let (commands, taken) = read(&mut rest).await.unwrap();
+        let a = Oid::from_str(A).unwrap();
+        let expected = [
+            RefCommand {
+                old: None,
+                new: Some(a),
+                reference: "refs/heads/new".to_owned(),
+            },
+            RefCommand {
+                old: Some(a),
+                new: None,
+                reference: "refs/tags/old".to_owned(),
+            },
+        ];
+        assert_eq!(commands, expected);
+        assert_eq!(rest, b"PACK");
+        assert_eq!(taken, body[..body.len() - 4]);
+    }
+
+    #[tokio::test]
+    async fn refuses_what_breaks_the_protocol() {
+        let long_id = format!("{A}{A} {A} refs/heads/x");
+        let control = format!("{A} {A} refs/heads/x\ty");
+        for line in ["nonsense", "push-cert\0x", &long_id, &control] {
+            let answer = read(&mut packets(&[line]).as_slice()).await;
+            assert!(matches!(answer, Err(Error::Protocol(_))), "{line}: {answer:?}");
+        }
+        for body in [&b"00"[..], b"zzzz", b"0003", b"+123", b"0010short"] {
+            let answer = read(&mut &*body).await;
+            assert!(matches!(answer, Err(Error::Protocol(_))), "{body:?}: {answer:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn refuses_more_commands_than_it_may_hold() {
+        let line = format!("{ZERO} {A} refs/heads/new");
+        let answer = read(&mut packets(&vec![line.as_str(); COMMANDS + 1]).as_slice()).await;
+        assert!(matches!(answer, Err(Error::LimitExceeded(_))), "{answer:?}");
+    }
+}

@@ -1,0 +1,209 @@
+//! The hooks that enforce the judgement on a push, and tell what became of it.
+//!
+//! The scripts are the same for all pushes; what one push may do stands in files of a directory of its own,
+//! which the environment names. No word of the pusher's becomes an argument.
+
+use std::fs;
+use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use super::{ReceivePolicy, RefCommand};
+use crate::{Error, Repository, Result};
+
+/// The environment variable that names the directory of the push.
+pub(super) const PUSH_DIRECTORY: &str = "HOLDFAST_PUSH";
+
+/// What a script answers to `--probe`.
+const PROBE_ANSWER: &[u8] = b"holdfast\n";
+
+/// Runs in the quarantine of the new objects, before any reference moves.
+const PRE_RECEIVE: &str = r#"#!/bin/sh
+# Refuses a push that breaks the rules of its project.
+if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
+if ! [ -r "$HOLDFAST_PUSH/refused" ]; then
+  echo "This repository takes pushes through its server only." >&2
+  exit 1
+fi
+if [ -s "$HOLDFAST_PUSH/refused" ]; then
+  cat "$HOLDFAST_PUSH/refused" >&2
+  exit 1
+fi
+status=0
+while read -r old new reason; do
+  if ! git merge-base --is-ancestor "$old" "$new" >/dev/null 2>&1; then
+    printf '%s\n' "$reason" >&2
+    status=1
+  fi
+done <"$HOLDFAST_PUSH/forward"
+exit $status
+"#;
+
+/// Runs when references have moved, and is told which.
+const POST_RECEIVE: &str = r#"#!/bin/sh
+# Writes down what took effect.
+if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
+cat >"$HOLDFAST_PUSH/applied"
+"#;
+
+const SCRIPTS: [(&str, &str); 2] = [("pre-receive", PRE_RECEIVE), ("post-receive", POST_RECEIVE)];
+
+/// What the scripts are to enforce for one push.
+pub(super) struct Rules {
+    refused: String,
+    forward: String,
+}
+
+impl Rules {
+    /// The rules that bear on `commands`.
+    pub(super) fn new(commands: &[RefCommand], policy: &ReceivePolicy) -> Self {
+        let mut rules = Self {
+            refused: String::new(),
+            forward: String::new(),
+        };
+        for command in commands {
+            let name = &command.reference;
+            if let Some((_, reason)) = policy.refused.iter().find(|(reference, _)| reference == name) {
+                rules.refused.push_str(&one_line(reason));
+            } else if !["refs/heads/", "refs/tags/"]
+                .iter()
+                .any(|place| name.starts_with(place))
+            {
+                rules.refused.push_str(&one_line(&format!(
+                    "Only branches and tags can be pushed, not {name}."
+                )));
+            }
+            if let Some((_, reason)) = policy
+                .fast_forward_only
+                .iter()
+                .find(|(reference, _)| reference == name)
+                && let (Some(old), Some(new)) = (command.old, command.new)
+            {
+                rules
+                    .forward
+                    .push_str(&format!("{old} {new} {}", one_line(reason)));
+            }
+        }
+        rules
+    }
+}
+
+fn one_line(reason: &str) -> String {
+    let mut line: String = reason
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    line.push('\n');
+    line
+}
+
+/// Scripts that are known to run, and the directory of one push.
+pub(super) struct InPlace {
+    directory: PathBuf,
+    push: TempDir,
+}
+
+impl InPlace {
+    /// Where Git finds the scripts.
+    pub(super) fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// Where the scripts find their rules.
+    pub(super) fn push_directory(&self) -> &Path {
+        self.push.path()
+    }
+
+    /// The commands that took effect, once the push is over.
+    pub(super) fn applied(&self) -> Result<Vec<RefCommand>> {
+        match fs::read_to_string(self.push.path().join("applied")) {
+            Ok(lines) => Ok(lines.lines().filter_map(RefCommand::parse).collect()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Writes the scripts where they are missing, makes sure that they run, and writes down the rules.
+///
+/// Git passes over a hook it cannot run, as on a file system mounted without execution, so this must not.
+pub(super) async fn put_in_place(repository: &Repository, rules: Rules) -> Result<InPlace> {
+    let store = repository.clone();
+    repository
+        .blocking(move |_| {
+            let content = SCRIPTS.map(|(_, script)| script).concat();
+            let version = hex::encode(Sha256::digest(content));
+            let shared = store.shared();
+            let root = shared.root().join(".hooks");
+            let directory = root.join(version.get(..16).unwrap_or(&version));
+            fs::create_dir_all(&directory)?;
+            let mut known = shared.hooks_run.load(Ordering::Acquire);
+            for (name, script) in SCRIPTS {
+                let path = directory.join(name);
+                if !is_in_place(&path, script) {
+                    write_script(&directory, &path, script)?;
+                    known = false;
+                }
+            }
+            if !known {
+                for (name, _) in SCRIPTS {
+                    probe(&directory.join(name))?;
+                }
+                shared.hooks_run.store(true, Ordering::Release);
+            }
+            let push = tempfile::Builder::new().prefix("holdfast-push-").tempdir()?;
+            fs::write(push.path().join("refused"), rules.refused)?;
+            fs::write(push.path().join("forward"), rules.forward)?;
+            Ok(InPlace { directory, push })
+        })
+        .await
+}
+
+/// Whether a script stands at `path` as it was written.
+fn is_in_place(path: &Path, script: &str) -> bool {
+    let executable = |metadata: fs::Metadata| metadata.permissions().mode() & 0o111 == 0o111;
+    fs::metadata(path).is_ok_and(executable) && fs::read(path).is_ok_and(|bytes| bytes == script.as_bytes())
+}
+
+/// Puts a script in its place in one step, for others may be running it.
+fn write_script(directory: &Path, path: &Path, script: &str) -> Result<()> {
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(script.as_bytes())?;
+    file.as_file()
+        .set_permissions(fs::Permissions::from_mode(0o755))?;
+    file.as_file().sync_all()?;
+    file.persist(path).map_err(|error| error.error)?;
+    Ok(())
+}
+
+/// Makes sure that a script runs.
+fn probe(path: &Path) -> Result<()> {
+    /// A child that was forked while the script was written holds it open for a moment.
+    const ATTEMPTS: u32 = 50;
+    for _ in 0..ATTEMPTS {
+        let run = Command::new(path)
+            .arg("--probe")
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .stdin(Stdio::null())
+            .stderr(Stdio::null())
+            .output();
+        match run {
+            Ok(output) if output.stdout == PROBE_ANSWER => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            _ => break,
+        }
+    }
+    Err(Error::Io(io::Error::other(format!(
+        "the hook {} cannot be run",
+        path.display()
+    ))))
+}

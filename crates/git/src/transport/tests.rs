@@ -1,0 +1,436 @@
+//! The real client clones from and pushes to a repository, through a few lines of HTTP.
+
+use std::collections::HashMap;
+use std::fs::{self, Permissions};
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Output;
+
+use futures_util::StreamExt;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::sample::Sample;
+
+/// What pushes came to, one after the other.
+type Outcomes = mpsc::UnboundedReceiver<Result<Vec<RefCommand>>>;
+
+/// Serves the repository at the answered address until the test ends.
+async fn serve(repository: &Repository, policy: ReceivePolicy) -> (String, Outcomes) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/sample.git", listener.local_addr().unwrap());
+    let (sender, outcomes) = mpsc::unbounded_channel();
+    let repository = repository.clone();
+    tokio::spawn(async move {
+        while let Ok((connection, _)) = listener.accept().await {
+            let (repository, policy, sender) = (repository.clone(), policy.clone(), sender.clone());
+            tokio::spawn(async move { answer(connection, &repository, policy, &sender).await });
+        }
+    });
+    (address, outcomes)
+}
+
+async fn answer(
+    connection: TcpStream,
+    repository: &Repository,
+    policy: ReceivePolicy,
+    outcomes: &mpsc::UnboundedSender<Result<Vec<RefCommand>>>,
+) {
+    let (reader, mut writer) = connection.into_split();
+    let mut reader = BufReader::new(reader);
+    let mut head = String::new();
+    while !head.ends_with("\r\n\r\n") {
+        tokio::io::AsyncBufReadExt::read_line(&mut reader, &mut head)
+            .await
+            .unwrap();
+    }
+    let headers: HashMap<_, _> = head
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_lowercase(), value))
+        .collect();
+    let length = headers
+        .get("content-length")
+        .map_or(0, |length| length.parse().unwrap());
+    let body = reader.take(length);
+    let gzip = headers.get("content-encoding") == Some(&"gzip");
+    let protocol = headers.get("git-protocol").copied();
+    let target = head.split(' ').nth(1).unwrap();
+    let (kind, mut response) = match target.strip_prefix("/sample.git/").unwrap() {
+        "git-upload-pack" => (
+            "result",
+            repository.upload_pack(body, gzip, protocol).await.unwrap(),
+        ),
+        "git-receive-pack" => {
+            let push = repository.open_push(body, gzip).await.unwrap();
+            let received = push.receive(policy, protocol).await.unwrap();
+            let outcomes = outcomes.clone();
+            tokio::spawn(async move { outcomes.send(received.outcome.applied().await) });
+            ("result", received.response)
+        }
+        query => {
+            let service = Service::named(query.strip_prefix("info/refs?service=").unwrap()).unwrap();
+            (
+                "advertisement",
+                repository.advertise(service, protocol).await.unwrap(),
+            )
+        }
+    };
+    let service = if target.contains("upload-pack") {
+        "git-upload-pack"
+    } else {
+        "git-receive-pack"
+    };
+    let head = format!(
+        "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Type: application/x-{service}-{kind}\r\n\r\n"
+    );
+    writer.write_all(head.as_bytes()).await.unwrap();
+    while let Some(Ok(chunk)) = response.next().await {
+        writer.write_all(&chunk).await.unwrap();
+    }
+}
+
+/// Runs the client without holding up the server.
+async fn client(directory: &Path, arguments: &[&str]) -> Output {
+    tokio::process::Command::new("git")
+        .args([
+            "-c",
+            "http.postBuffer=100000000",
+            "-c",
+            "user.name=A",
+            "-c",
+            "user.email=a@example.com",
+        ])
+        .args(arguments)
+        .current_dir(directory)
+        .env("GIT_CONFIG_NOSYSTEM", "1")
+        .env("GIT_CONFIG_GLOBAL", "/dev/null")
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .output()
+        .await
+        .unwrap()
+}
+
+async fn succeeds(directory: &Path, arguments: &[&str]) {
+    let output = client(directory, arguments).await;
+    assert!(output.status.success(), "git {arguments:?}: {}", said(&output));
+}
+
+fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// A clone of a sample with one commit more than the server.
+async fn clone_with_commit(sample: &Sample, address: &str) -> std::path::PathBuf {
+    let clone = sample.scratch().join("clone");
+    succeeds(&sample.scratch(), &["clone", "--quiet", address, "clone"]).await;
+    fs::write(clone.join("new"), "new\n").unwrap();
+    succeeds(&clone, &["add", "new"]).await;
+    succeeds(&clone, &["commit", "--quiet", "-m", "New"]).await;
+    clone
+}
+
+#[tokio::test]
+async fn clients_of_every_protocol_clone_and_fetch() {
+    let sample = Sample::with_history();
+    let (address, _) = serve(&sample.repository, ReceivePolicy::default()).await;
+    for version in ["0", "1", "2"] {
+        let name = format!("clone-{version}");
+        let protocol = format!("protocol.version={version}");
+        succeeds(
+            &sample.scratch(),
+            &["-c", &protocol, "clone", "--quiet", "--mirror", &address, &name],
+        )
+        .await;
+        let clone = sample.scratch().join(&name);
+        succeeds(&clone, &["fsck", "--strict"]).await;
+        let references = client(&clone, &["for-each-ref", "--format=%(refname) %(objectname)"]).await;
+        let references = String::from_utf8(references.stdout).unwrap();
+        assert_eq!(
+            references,
+            sample.git(&["for-each-ref", "--format=%(refname) %(objectname)"])
+        );
+        sample.git(&["update-ref", "refs/heads/later", &sample.id("main~1").to_string()]);
+        succeeds(&clone, &["-c", &protocol, "fetch", "--quiet"]).await;
+        succeeds(&clone, &["rev-parse", "--verify", "--quiet", "refs/heads/later"]).await;
+        sample.git(&["update-ref", "-d", "refs/heads/later"]);
+    }
+}
+
+#[tokio::test]
+async fn push_moves_references_and_tells_which() {
+    let sample = Sample::with_history();
+    let (address, mut outcomes) = serve(&sample.repository, ReceivePolicy::default()).await;
+    let before = sample.id("main");
+    let clone = clone_with_commit(&sample, &address).await;
+    succeeds(
+        &clone,
+        &[
+            "push",
+            "--quiet",
+            "origin",
+            "main",
+            "main:refs/heads/group/new",
+            ":refs/tags/v3",
+        ],
+    )
+    .await;
+    let after = sample.id("main");
+    let mut applied = outcomes.recv().await.unwrap().unwrap();
+    applied.sort_by(|a, b| a.reference.cmp(&b.reference));
+    let names: Vec<_> = applied.iter().map(|command| command.reference.as_str()).collect();
+    assert_eq!(names, ["refs/heads/group/new", "refs/heads/main", "refs/tags/v3"]);
+    assert_eq!((applied[0].old, applied[0].new), (None, Some(after)));
+    assert_eq!((applied[1].old, applied[1].new), (Some(before), Some(after)));
+    assert_eq!(applied[2].new, None);
+    assert!(sample.git(&["tag", "--list", "v3"]).is_empty());
+}
+
+#[tokio::test]
+async fn push_to_refused_reference_changes_nothing_and_says_why() {
+    let sample = Sample::with_history();
+    let reason = "You are not allowed to push code to protected branches on this project.";
+    let refused = vec![("refs/heads/main".to_owned(), reason.to_owned())];
+    let policy = ReceivePolicy {
+        refused,
+        ..ReceivePolicy::default()
+    };
+    let (address, mut outcomes) = serve(&sample.repository, policy).await;
+    let clone = clone_with_commit(&sample, &address).await;
+    let before = sample.git(&["for-each-ref"]);
+    for push in [["push", "origin", "main"], ["push", "origin", ":main"]] {
+        let output = client(&clone, &push).await;
+        assert!(!output.status.success());
+        assert!(
+            said(&output).contains(&format!("remote: {reason}")),
+            "{}",
+            said(&output)
+        );
+        assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
+        assert_eq!(sample.git(&["for-each-ref"]), before);
+    }
+    succeeds(&clone, &["push", "--quiet", "origin", "main:other"]).await;
+}
+
+#[tokio::test]
+async fn rules_hold_when_their_scripts_were_changed_meanwhile() {
+    let sample = Sample::with_history();
+    let refused = vec![("refs/heads/main".to_owned(), "No.".to_owned())];
+    let policy = ReceivePolicy {
+        refused,
+        ..ReceivePolicy::default()
+    };
+    let (address, mut outcomes) = serve(&sample.repository, policy).await;
+    let clone = clone_with_commit(&sample, &address).await;
+    let push = ["push", "origin", "main"];
+    assert!(said(&client(&clone, &push).await).contains("remote: No."));
+    outcomes.recv().await.unwrap().unwrap();
+    let hooks = sample.repository.shared().root().join(".hooks");
+    let version = fs::read_dir(hooks).unwrap().next().unwrap().unwrap().path();
+    let script = version.join("pre-receive");
+    let permissive = |script: &Path| fs::write(script, "#!/bin/sh\nexit 0\n");
+    let lame = |script: &Path| fs::set_permissions(script, Permissions::from_mode(0o644));
+    let gone = |script: &Path| fs::remove_file(script);
+    for change in [permissive, lame, gone] as [fn(&Path) -> std::io::Result<()>; 3] {
+        change(&script).unwrap();
+        assert!(said(&client(&clone, &push).await).contains("remote: No."));
+        assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
+    }
+}
+
+#[tokio::test]
+async fn protected_reference_moves_forward_only() {
+    let sample = Sample::with_history();
+    let reason = "You are not allowed to force push code to a protected branch on this project.";
+    let fast_forward_only = vec![("refs/heads/main".to_owned(), reason.to_owned())];
+    let policy = ReceivePolicy {
+        fast_forward_only,
+        ..ReceivePolicy::default()
+    };
+    let (address, mut outcomes) = serve(&sample.repository, policy).await;
+    let clone = clone_with_commit(&sample, &address).await;
+    succeeds(&clone, &["push", "--quiet", "origin", "main"]).await;
+    assert_eq!(outcomes.recv().await.unwrap().unwrap().len(), 1);
+    let before = sample.id("main");
+    succeeds(&clone, &["commit", "--quiet", "--amend", "-m", "Other"]).await;
+    let output = client(&clone, &["push", "--force", "origin", "main"]).await;
+    assert!(said(&output).contains(reason), "{}", said(&output));
+    assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
+    assert_eq!(sample.id("main"), before);
+    succeeds(&clone, &["push", "--quiet", "--force", "origin", "main:side-33"]).await;
+    assert_eq!(outcomes.recv().await.unwrap().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn only_branches_and_tags_can_be_pushed() {
+    let sample = Sample::with_history();
+    let (address, mut outcomes) = serve(&sample.repository, ReceivePolicy::default()).await;
+    let clone = clone_with_commit(&sample, &address).await;
+    for reference in [
+        "refs/keep-around/x",
+        "refs/merge-requests/1/head",
+        "refs/replace/x",
+    ] {
+        let output = client(&clone, &["push", "origin", &format!("main:{reference}")]).await;
+        assert!(
+            said(&output).contains("Only branches and tags can be pushed"),
+            "{}",
+            said(&output)
+        );
+        assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
+    }
+    assert!(!sample.git(&["for-each-ref"]).contains("keep-around"));
+}
+
+#[tokio::test]
+async fn push_larger_than_allowed_is_refused() {
+    let sample = Sample::with_history();
+    let policy = ReceivePolicy {
+        max_bytes: Some(50_000),
+        ..ReceivePolicy::default()
+    };
+    let (address, mut outcomes) = serve(&sample.repository, policy).await;
+    let clone = clone_with_commit(&sample, &address).await;
+    let noise: String = (0..200_000_u64)
+        .map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        .collect();
+    fs::write(clone.join("noise"), noise).unwrap();
+    succeeds(&clone, &["add", "noise"]).await;
+    succeeds(&clone, &["commit", "--quiet", "-m", "Noise"]).await;
+    let output = client(&clone, &["push", "origin", "main"]).await;
+    assert!(
+        said(&output).contains("exceeds maximum allowed size"),
+        "{}",
+        said(&output)
+    );
+    assert_eq!(outcomes.recv().await.unwrap().unwrap(), []);
+}
+
+#[tokio::test]
+async fn compressed_requests_are_understood() {
+    let sample = Sample::with_history();
+    let request = b"0014command=ls-refs\n0001001bref-prefix refs/heads/m0000";
+    let plain = sample
+        .repository
+        .upload_pack(&request[..], false, Some("version=2"))
+        .await
+        .unwrap();
+    let plain = plain.collect(1 << 20).await.unwrap();
+    assert!(String::from_utf8_lossy(&plain).contains("refs/heads/main"));
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(request).unwrap();
+    let body = Cursor::new(encoder.finish().unwrap());
+    let packed = sample
+        .repository
+        .upload_pack(body, true, Some("version=2"))
+        .await
+        .unwrap();
+    assert_eq!(packed.collect(1 << 20).await.unwrap(), plain);
+}
+
+/// A body that never ends and tells when it is dropped.
+struct Endless(#[expect(dead_code, reason = "held only to be dropped")] mpsc::Sender<()>);
+
+impl AsyncRead for Endless {
+    fn poll_read(
+        self: Pin<&mut Self>,
+        _: &mut std::task::Context<'_>,
+        _: &mut tokio::io::ReadBuf<'_>,
+    ) -> std::task::Poll<std::io::Result<()>> {
+        std::task::Poll::Pending
+    }
+}
+
+/// A body that breaks off where `bytes` end.
+fn broken_off(bytes: Vec<u8>) -> impl AsyncRead + Send + 'static {
+    let broken = futures_util::stream::iter([
+        Ok(Bytes::from(bytes)),
+        Err(std::io::Error::other("connection lost")),
+    ]);
+    tokio_util::io::StreamReader::new(broken)
+}
+
+#[tokio::test]
+async fn push_cut_off_in_the_middle_changes_nothing() {
+    let sample = Sample::with_history();
+    let before = sample.git(&["for-each-ref"]);
+    let main = sample.id("main");
+    let line = format!("{main} {} refs/heads/main\0report-status", "1".repeat(40));
+    let body = format!("{:04x}{line}0000PACK\0\0\0\u{2}\0\0\0\u{9}", line.len() + 4).into_bytes();
+    let push = sample
+        .repository
+        .open_push(broken_off(body), false)
+        .await
+        .unwrap();
+    assert_eq!(push.commands()[0].old, Some(main));
+    let received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let answer = received.outcome.applied().await;
+    assert!(matches!(answer, Err(Error::Io(_))), "{answer:?}");
+    assert_eq!(sample.git(&["for-each-ref"]), before);
+}
+
+/// Clients try out their credentials with a push of nothing before they send a large one.
+#[tokio::test]
+async fn push_of_nothing_is_answered_with_nothing() {
+    let sample = Sample::with_history();
+    let push = sample.repository.open_push(&b"0000"[..], false).await.unwrap();
+    assert!(push.commands().is_empty());
+    let received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    assert!(received.response.collect(1024).await.unwrap().is_empty());
+    assert_eq!(received.outcome.applied().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn push_is_finished_for_a_client_that_left_after_sending_it() {
+    let sample = Sample::with_history();
+    let (main, zero) = (sample.id("main"), "0".repeat(40));
+    let line = format!("{zero} {main} refs/heads/copy\0report-status");
+    let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
+    // A pack of no objects: its header and the SHA-1 of that.
+    let header = b"PACK\0\0\0\x02\0\0\0\0";
+    body.extend_from_slice(header);
+    body.extend(hex::decode("029d08823bd8a8eab510ad6ac75c823cfd3ed31e").unwrap());
+    let push = sample
+        .repository
+        .open_push(Cursor::new(body), false)
+        .await
+        .unwrap();
+    let mut received = push.receive(ReceivePolicy::default(), None).await.unwrap();
+    let first = received.response.next().await.unwrap().unwrap();
+    assert!(!first.is_empty());
+    drop(received.response);
+    let applied = received.outcome.applied().await.unwrap();
+    assert_eq!(
+        applied,
+        [RefCommand {
+            old: None,
+            new: Some(main),
+            reference: "refs/heads/copy".to_owned()
+        }]
+    );
+    assert_eq!(sample.id("refs/heads/copy"), main);
+}
+
+#[tokio::test]
+async fn fetch_ends_when_the_client_goes_away() {
+    let sample = Sample::with_history();
+    let (alive, mut gone) = mpsc::channel(1);
+    let response = sample
+        .repository
+        .upload_pack(Endless(alive), false, None)
+        .await
+        .unwrap();
+    drop(response);
+    assert_eq!(gone.recv().await, None);
+}
+
+#[tokio::test]
+async fn strange_protocol_wishes_are_not_passed_on() {
+    assert!(is_protocol_wish("version=2"));
+    for wish in ["version=2\nx", "a b", "$(x)", &"v".repeat(65)] {
+        assert!(!is_protocol_wish(wish), "{wish}");
+    }
+}

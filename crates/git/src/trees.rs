@@ -1,0 +1,311 @@
+//! Trees: what stands at a path, and listings.
+
+use super::blobs::blob_size;
+use super::refs::Window;
+use super::{Error, Oid, Repository, Result, path};
+
+/// How many entries a recursive listing may visit.
+const MOST_ENTRIES: usize = 1_000_000;
+
+/// What a tree entry is; the order is that of listings (facts, 5: trees, blobs, submodules).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EntryKind {
+    /// A directory.
+    Tree,
+    /// A file or symbolic link.
+    Blob,
+    /// A submodule: a commit of another repository.
+    Commit,
+}
+
+/// One entry of a tree.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreeEntry {
+    /// The id of the object.
+    pub id: Oid,
+    /// The file mode as Git stores it, such as `0o100644`.
+    pub mode: u32,
+    /// What it is.
+    pub kind: EntryKind,
+    /// The path from the root of the tree; bytes that are no UTF-8 are replaced.
+    pub path: String,
+}
+
+impl TreeEntry {
+    /// The last component of the path.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.path.rsplit('/').next().unwrap_or(&self.path)
+    }
+}
+
+/// What a path names in a commit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Located {
+    /// What stands at the path; absent when nothing does.
+    pub entry: Option<TreeEntry>,
+    /// The length of the content in bytes where that is a file, else 0.
+    pub size: u64,
+}
+
+/// A page of a tree listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TreePage {
+    /// The entries of the page.
+    pub entries: Vec<TreeEntry>,
+    /// How many entries all pages hold.
+    pub total: usize,
+}
+
+impl Repository {
+    /// What stands at a path in a commit (the root itself for an empty path), and how long it is; kept.
+    ///
+    /// # Errors
+    /// [`Error::RevisionNotFound`] when the id is no commit's.
+    pub async fn locate(&self, commit: Oid, path: &str) -> Result<Located> {
+        let key = (commit, path.to_owned());
+        if let Some(located) = self.remembered(|history| history.located.get(&key)) {
+            return Ok(located);
+        }
+        self.blocking(move |opened| {
+            let located = opened.with_git2(|repository| {
+                let entry = entry_at(&root(repository, commit)?, &key.1)?;
+                let size = match &entry {
+                    Some(entry) if entry.kind == EntryKind::Blob => blob_size(&repository.odb()?, entry.id)?,
+                    _ => 0,
+                };
+                Ok(Located { entry, size })
+            })?;
+            if located.entry.is_some() {
+                opened.history.located.insert(key, located.clone());
+            }
+            Ok(located)
+        })
+        .await
+    }
+
+    /// Lists the directory at `path` (the root when empty) in a commit: trees, then blobs, then submodules, each
+    /// by name, or by path when `recursive`. A path that names no directory lists nothing.
+    ///
+    /// # Errors
+    /// [`Error::RevisionNotFound`] when the id is no commit's, [`Error::LimitExceeded`] for a recursive listing
+    /// of more than a million entries.
+    pub async fn tree(&self, commit: Oid, path: &str, recursive: bool, window: Window) -> Result<TreePage> {
+        let path = path.to_owned();
+        self.git2(move |repository| {
+            let root = root(repository, commit)?;
+            let Some(entry) = entry_at(&root, &path)?.filter(|entry| entry.kind == EntryKind::Tree) else {
+                return Ok(TreePage {
+                    entries: Vec::new(),
+                    total: 0,
+                });
+            };
+            let mut found = list(repository, entry.id, recursive)?;
+            found.sort_unstable_by(|a, b| (a.kind, &a.path).cmp(&(b.kind, &b.path)));
+            let prefix = path::components(&path).collect::<Vec<_>>().join("/");
+            let entries = window
+                .of(&found)
+                .iter()
+                .map(|entry| entry.placed_below(&prefix))
+                .collect();
+            Ok(TreePage {
+                entries,
+                total: found.len(),
+            })
+        })
+        .await
+    }
+}
+
+/// An entry found by [`list`], its path relative and raw.
+struct Found {
+    kind: EntryKind,
+    path: Vec<u8>,
+    mode: u32,
+    id: Oid,
+}
+
+impl Found {
+    fn placed_below(&self, prefix: &str) -> TreeEntry {
+        let relative = String::from_utf8_lossy(&self.path);
+        let path = if prefix.is_empty() {
+            relative.into_owned()
+        } else {
+            format!("{prefix}/{relative}")
+        };
+        TreeEntry {
+            id: self.id,
+            mode: self.mode,
+            kind: self.kind,
+            path,
+        }
+    }
+}
+
+fn list(repository: &git2::Repository, tree: Oid, recursive: bool) -> Result<Vec<Found>> {
+    let mut found = Vec::new();
+    // A stack of our own: a hostile tree can be deeper than a thread's.
+    let mut pending = vec![(tree, Vec::new())];
+    while let Some((tree, prefix)) = pending.pop() {
+        for entry in repository.find_tree(tree)?.iter() {
+            let kind = kind(entry.filemode_raw());
+            let mut path = Vec::with_capacity(prefix.len() + entry.name_bytes().len());
+            path.extend_from_slice(&prefix);
+            path.extend_from_slice(entry.name_bytes());
+            if recursive && kind == EntryKind::Tree {
+                let mut below = path.clone();
+                below.push(b'/');
+                pending.push((entry.id(), below));
+            }
+            found.push(Found {
+                kind,
+                path,
+                mode: mode(entry.filemode_raw()),
+                id: entry.id(),
+            });
+            if found.len() > MOST_ENTRIES {
+                return Err(Error::LimitExceeded("the tree has too many entries"));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// The root tree of a commit.
+pub(super) fn root(repository: &git2::Repository, commit: Oid) -> Result<git2::Tree<'_>> {
+    let commit = repository
+        .find_commit(commit)
+        .map_err(|error| match error.code() {
+            git2::ErrorCode::NotFound => Error::RevisionNotFound,
+            _ => Error::Git2(error),
+        })?;
+    Ok(commit.tree()?)
+}
+
+/// What stands at a path below a tree; the tree itself for an empty path.
+pub(super) fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<TreeEntry>> {
+    let components: Vec<&str> = path::components(path).collect();
+    if components.is_empty() {
+        let mode = 0o040_000;
+        return Ok(Some(TreeEntry {
+            id: tree.id(),
+            mode,
+            kind: EntryKind::Tree,
+            path: String::new(),
+        }));
+    }
+    // libgit2 takes these for a fault of the caller; to us they are names that no tree holds.
+    if path.contains('\0') || components.contains(&"..") {
+        return Ok(None);
+    }
+    let path = components.join("/");
+    match tree.get_path(std::path::Path::new(&path)) {
+        Ok(entry) => {
+            let raw = entry.filemode_raw();
+            Ok(Some(TreeEntry {
+                id: entry.id(),
+                mode: mode(raw),
+                kind: kind(raw),
+                path,
+            }))
+        }
+        Err(error) if error.code() == git2::ErrorCode::NotFound => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The kind of object behind a file mode.
+pub(super) fn kind(mode: i32) -> EntryKind {
+    match mode & 0o170_000 {
+        0o040_000 => EntryKind::Tree,
+        0o160_000 => EntryKind::Commit,
+        _ => EntryKind::Blob,
+    }
+}
+
+fn mode(raw: i32) -> u32 {
+    u32::try_from(raw).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::EntryKind;
+    use crate::testing::{self, Fixture};
+    use crate::{Error, Oid, Window};
+
+    const ALL: Window = Window {
+        offset: 0,
+        limit: usize::MAX,
+    };
+
+    #[tokio::test]
+    async fn lists_trees_before_blobs_before_submodules() {
+        let fixture = Fixture::new("main").await;
+        let files = [
+            ("b.txt", "1"),
+            ("a.txt", "2"),
+            ("z/q/deep", "3"),
+            ("z/p", "4"),
+            ("a/x", "5"),
+        ];
+        let commit = testing::commit(&fixture.repository, "main", &files).await;
+        let tree = fixture.git(&["ls-tree", &commit.to_string()]) + &format!("160000 commit {commit}\tC\n");
+        let tree = fixture.git_stdin(&["mktree"], tree.as_bytes());
+        let commit = fixture.git(&["commit-tree", "-m", "m", tree.trim()]);
+        let commit = Oid::from_str(commit.trim()).unwrap();
+        let paths = |page: super::TreePage| {
+            page.entries
+                .into_iter()
+                .map(|entry| entry.path)
+                .collect::<Vec<_>>()
+        };
+
+        let page = fixture.repository.tree(commit, "", false, ALL).await.unwrap();
+        assert_eq!(page.total, 5);
+        assert_eq!(page.entries[0].mode, 0o040_000);
+        assert_eq!(page.entries[4].kind, EntryKind::Commit);
+        assert_eq!(paths(page), ["a", "z", "a.txt", "b.txt", "C"]);
+
+        let page = fixture.repository.tree(commit, "", true, ALL).await.unwrap();
+        assert_eq!(
+            paths(page),
+            ["a", "z", "z/q", "a.txt", "a/x", "b.txt", "z/p", "z/q/deep", "C"]
+        );
+        let page = fixture
+            .repository
+            .tree(commit, "/z/", true, Window { offset: 1, limit: 1 })
+            .await
+            .unwrap();
+        assert_eq!((page.total, paths(page)), (3, vec!["z/p".to_owned()]));
+        for nothing in ["nope", "a.txt", "C", "z/../a", "a\0"] {
+            let page = fixture
+                .repository
+                .tree(commit, nothing, false, ALL)
+                .await
+                .unwrap();
+            assert_eq!((page.total, page.entries.len()), (0, 0), "{nothing:?}");
+        }
+        assert!(matches!(
+            fixture.repository.tree(Oid::ZERO_SHA1, "", false, ALL).await,
+            Err(Error::RevisionNotFound)
+        ));
+    }
+
+    #[tokio::test]
+    async fn finds_entries_by_path() {
+        let fixture = Fixture::new("main").await;
+        let commit = testing::commit(&fixture.repository, "main", &[("d/f:[*].txt", "x")]).await;
+        let at = async |path: &str| fixture.repository.locate(commit, path).await.unwrap().entry;
+        let entry = at("./d/f:[*].txt").await.unwrap();
+        assert_eq!(
+            (entry.name(), entry.mode, entry.kind),
+            ("f:[*].txt", 0o100_644, EntryKind::Blob)
+        );
+        assert_eq!(
+            entry.id.to_string(),
+            fixture.git_stdin(&["hash-object", "--stdin"], b"x").trim()
+        );
+        assert!(at("d/f*").await.is_none());
+        assert_eq!(at("").await.unwrap().kind, EntryKind::Tree);
+    }
+}

@@ -1,0 +1,135 @@
+//! Objects to be written together: few as files of their own, many as one pack.
+
+use std::collections::HashSet;
+
+use bytes::Bytes;
+use git2::{ObjectType, OdbLookupFlags};
+
+use super::super::{Oid, Result};
+use super::objects::{NewObject, store_loose, store_pack};
+
+/// From how many new objects on a pack is written: it takes three files however many they are, but is one more
+/// place for readers to look at.
+const PACKED_FROM: usize = 32;
+
+/// Objects that have their id but are not stored yet.
+#[derive(Default)]
+pub(crate) struct ObjectBatch {
+    objects: Vec<NewObject>,
+    ids: HashSet<Oid>,
+    bytes: usize,
+}
+
+impl ObjectBatch {
+    /// Adds an object and answers the id it will have.
+    pub(crate) fn add(&mut self, kind: ObjectType, data: impl Into<Bytes>) -> Result<Oid> {
+        let data = data.into();
+        let id = Oid::hash_object(kind, &data)?;
+        if self.ids.insert(id) {
+            self.bytes += data.len();
+            self.objects.push(NewObject { id, kind, data });
+        }
+        Ok(id)
+    }
+
+    /// How many bytes the objects have.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Stores the objects; they are durable when this returns. What the repository has already is made young
+    /// again, so that no housekeeping takes it for garbage before a reference leads to it.
+    pub(crate) fn flush(&mut self, repository: &git2::Repository) -> Result<()> {
+        let odb = repository.odb()?;
+        self.ids.clear();
+        self.bytes = 0;
+        let mut fresh = Vec::with_capacity(self.objects.len());
+        for object in self.objects.drain(..) {
+            // Not to look at the directory of packs again for each: to store what another has just stored is no harm.
+            if odb.exists_ext(object.id, OdbLookupFlags::NO_REFRESH) {
+                odb.write(object.kind, &object.data)?;
+            } else {
+                fresh.push(object);
+            }
+        }
+        let directory = repository.path().join("objects");
+        match fresh.len() {
+            0 => Ok(()),
+            few if few < PACKED_FROM => store_loose(&directory, &fresh),
+            _ => store_pack(&directory, &fresh),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use git2::ObjectType;
+
+    use super::{ObjectBatch, PACKED_FROM};
+    use crate::testing::Fixture;
+
+    #[tokio::test]
+    async fn stores_few_loose_and_many_in_one_pack() {
+        let fixture = Fixture::new("main").await;
+        let repository = &fixture.repository;
+        for count in [PACKED_FROM - 1, PACKED_FROM, 300] {
+            // Lengths around the borders of the header's groups.
+            let contents: Vec<Bytes> = (0..count)
+                .map(|n| Bytes::from(format!("{count}/{n}").repeat(1 << (n % 15))))
+                .collect();
+            let wanted = contents.clone();
+            let ids = repository
+                .git2(move |git| {
+                    let mut batch = ObjectBatch::default();
+                    let ids: Vec<_> = contents
+                        .iter()
+                        .map(|data| batch.add(ObjectType::Blob, data.clone()).unwrap())
+                        .collect();
+                    assert_eq!(batch.add(ObjectType::Blob, contents[0].clone()).unwrap(), ids[0]);
+                    assert_eq!(batch.objects.len(), count);
+                    batch.flush(git)?;
+                    assert_eq!((batch.objects.len(), batch.bytes()), (0, 0));
+                    Ok(ids)
+                })
+                .await
+                .unwrap();
+            for (id, content) in ids.into_iter().zip(wanted) {
+                assert_eq!(repository.blob(id, u64::MAX).await.unwrap().data, content);
+            }
+        }
+        let packs = fixture.git(&["count-objects", "-v"]);
+        assert!(packs.contains("packs: 2\n"), "{packs}");
+        assert!(
+            packs.starts_with(&format!("count: {}\n", PACKED_FROM - 1)),
+            "{packs}"
+        );
+        fixture.fsck();
+        let left = std::fs::read_dir(fixture.path().join("objects")).unwrap();
+        let names = left.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        assert_eq!(names.filter(|name| name.starts_with("tmp")).count(), 0);
+    }
+
+    #[tokio::test]
+    async fn stores_nothing_twice() {
+        let fixture = Fixture::new("main").await;
+        for _ in 0..2 {
+            fixture
+                .repository
+                .git2(|git| {
+                    let mut batch = ObjectBatch::default();
+                    for number in 0..PACKED_FROM {
+                        batch.add(ObjectType::Blob, number.to_string())?;
+                    }
+                    batch.flush(git)
+                })
+                .await
+                .unwrap();
+        }
+        let counted = fixture.git(&["count-objects", "-v"]);
+        assert!(
+            counted.starts_with("count: 0\n") && counted.contains("packs: 1\n"),
+            "{counted}"
+        );
+    }
+}

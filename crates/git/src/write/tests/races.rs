@@ -1,0 +1,127 @@
+//! Writers that meet: in one process, in several, and with pushes.
+
+use super::super::{Base, CommitRequest, CommitResult, ObjectBatch, build, publish};
+use super::{commit, create, listing, request};
+use crate::testing::{self, Fixture};
+use crate::{Error, Result, Store, Window};
+
+/// The last part of a commit, on a base that was found before.
+fn finish(git: &git2::Repository, request: &CommitRequest, base: &Base) -> Result<CommitResult> {
+    let mut batch = ObjectBatch::default();
+    let commit = build(git, request, base, &[], &mut batch)?;
+    batch.flush(git)?;
+    publish(git, &request.branch, base.old, base.parent, commit)
+}
+
+#[tokio::test]
+async fn loses_to_a_push_that_was_faster_and_leaves_its_work() {
+    let fixture = Fixture::new("main").await;
+    let repository = fixture.repository.clone();
+    let first = testing::commit(&repository, "main", &[("a", "1")]).await;
+    let base = repository
+        .git2(|git| Base::find(git, &request("main", vec![])))
+        .await
+        .unwrap();
+    let pushed = testing::commit(&repository, "main", &[("a", "2")]).await;
+    let lost = repository
+        .git2(move |git| {
+            let request = CommitRequest {
+                allow_empty: true,
+                ..request("main", vec![])
+            };
+            finish(git, &request, &base)
+        })
+        .await;
+    assert!(matches!(lost, Err(Error::StaleReference)));
+    assert_eq!(fixture.git(&["rev-parse", "main"]).trim(), pushed.to_string());
+
+    let base = Base {
+        parent: Some(pushed),
+        old: Some(pushed),
+    };
+    fixture.git(&["update-ref", "-d", "refs/heads/main"]);
+    let lost = repository
+        .git2(move |git| {
+            let request = CommitRequest {
+                allow_empty: true,
+                ..request("main", vec![])
+            };
+            finish(git, &request, &base)
+        })
+        .await;
+    assert!(matches!(lost, Err(Error::StaleReference)));
+    assert_eq!(fixture.git(&["for-each-ref"]), "");
+
+    let base = repository
+        .git2(|git| Base::find(git, &request("main", vec![])))
+        .await
+        .unwrap();
+    fixture.git(&["update-ref", "refs/heads/main", &first.to_string()]);
+    let lost = repository
+        .git2(move |git| {
+            let request = CommitRequest {
+                allow_empty: true,
+                ..request("main", vec![])
+            };
+            finish(git, &request, &base)
+        })
+        .await;
+    assert!(matches!(lost, Err(Error::StaleReference)));
+    fixture.fsck();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn three_hundred_at_once_all_succeed() {
+    let fixture = Fixture::new("main").await;
+    testing::commit(&fixture.repository, "main", &[("start", "")]).await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..300 {
+        let repository = fixture.repository.clone();
+        tasks.spawn(async move {
+            let path = format!("d{}/f{number}", number % 7);
+            commit(&repository, vec![create(&path, &number.to_string())])
+                .await
+                .unwrap()
+                .commit
+        });
+    }
+    let commits = tasks.join_all().await;
+    let history = fixture.git(&["rev-list", "main"]);
+    assert_eq!(history.lines().count(), 301);
+    assert!(commits.iter().all(|commit| history.contains(&commit.to_string())));
+    let window = Window { offset: 0, limit: 0 };
+    let tip = fixture.repository.branch("main").await.unwrap().commit;
+    assert_eq!(
+        fixture
+            .repository
+            .tree(tip, "", true, window)
+            .await
+            .unwrap()
+            .total,
+        300 + 7 + 1
+    );
+    fixture.fsck();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn several_processes_lose_no_commit() {
+    let fixture = Fixture::new("main").await;
+    let mut tasks = tokio::task::JoinSet::new();
+    for process in 0..3 {
+        // A store of its own shares nothing with the others but the files, as another process would.
+        let repository = Store::new(fixture.root.path(), 2)
+            .unwrap()
+            .repository(&fixture.id);
+        for number in 0..20 {
+            let repository = repository.clone();
+            tasks.spawn(async move {
+                let path = format!("p{process}/f{number}");
+                commit(&repository, vec![create(&path, &path)]).await.unwrap();
+            });
+        }
+    }
+    tasks.join_all().await;
+    assert_eq!(fixture.git(&["rev-list", "--count", "main"]).trim(), "60");
+    assert_eq!(listing(&fixture).len(), 60);
+    fixture.fsck();
+}

@@ -1,0 +1,148 @@
+//! The tables as SeaORM models, one file each, with the finders that carry scope: what is looked up by a
+//! caller's words (a path, a digest, a name) is looked up here, so that no service spells the rule again.
+//!
+//! Instants are `DateTime<Utc>` and days `NaiveDate`; both databases keep them in an order that sorts right.
+
+pub mod access;
+mod access_level;
+pub mod access_tokens;
+pub mod award_emoji;
+pub mod badges;
+pub mod board_labels;
+pub mod board_lists;
+pub mod boards;
+pub mod by_row;
+pub mod ci_jobs;
+pub mod ci_variables;
+pub mod closing_merge_requests;
+pub mod cluster_platforms;
+pub mod clusters;
+pub mod code_analyses;
+pub mod commit_comments;
+pub mod custom_attributes;
+pub mod deploy_keys;
+pub mod deployment_merge_requests;
+pub mod deployments;
+pub mod environments;
+pub mod epic_issues;
+pub mod epic_labels;
+pub mod epics;
+pub mod events;
+pub mod feature_flag_scopes;
+pub mod feature_flag_strategies;
+pub mod feature_flag_user_lists;
+pub mod feature_flags;
+pub mod feature_gate_targets;
+pub mod feature_gates;
+pub mod few;
+pub mod freeze_periods;
+pub mod group_exports;
+pub mod group_imports;
+pub mod group_shares;
+pub mod hook_deliveries;
+pub mod iid_counters;
+pub mod imported_groups;
+pub mod issuables;
+pub mod issue_assignees;
+pub mod issue_labels;
+pub mod issues;
+pub mod job_tokens;
+pub mod jobs;
+pub mod label_priorities;
+pub mod labels;
+pub mod members;
+pub mod merge_request_assignees;
+pub mod merge_request_labels;
+pub mod merge_requests;
+pub mod metrics_annotations;
+pub mod milestones;
+pub mod namespace_ancestors;
+pub mod namespaces;
+pub mod notes;
+pub mod oauth_applications;
+pub mod oauth_grants;
+pub mod oauth_tokens;
+pub mod pipeline_schedule_variables;
+pub mod pipeline_schedules;
+pub mod pipeline_triggers;
+pub mod pipeline_variables;
+pub mod pipelines;
+pub mod project_bots;
+pub mod project_deploy_keys;
+pub mod project_hooks;
+pub mod project_languages;
+pub mod project_shares;
+pub mod project_stars;
+pub mod project_texts;
+pub mod project_topics;
+pub mod project_uploads;
+pub mod projects;
+pub mod protected_branches;
+pub mod ref_updates;
+pub mod registry_blobs;
+pub mod registry_manifest_contents;
+pub mod registry_manifest_references;
+pub mod registry_manifests;
+pub mod registry_pieces;
+pub mod registry_repositories;
+pub mod registry_repository_blobs;
+pub mod registry_tags;
+pub mod registry_uploads;
+pub mod saml_providers;
+pub mod scim_identities;
+pub mod scim_tokens;
+mod scope;
+pub mod sessions;
+pub mod settings;
+pub mod sign_in_failures;
+pub mod snippet_contents;
+pub mod snippets;
+pub mod spent_actions;
+pub mod starred_dashboards;
+pub mod subscriptions;
+pub mod taken_emails;
+pub mod taken_fingerprints;
+pub mod timelogs;
+pub mod todos;
+pub mod user_emails;
+pub mod user_identities;
+pub mod user_keys;
+pub mod user_statuses;
+pub mod users;
+mod visibility;
+pub mod vulnerabilities;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use access_level::AccessLevel;
+pub use scope::Scope;
+pub use visibility::Visibility;
+
+use chrono::{DateTime, NaiveDate, SubsecRound, Utc};
+use sea_orm::sea_query::{Condition, Expr, ExprTrait, IntoColumnRef};
+
+/// The present instant, in the microseconds that both databases keep: what is written is what is read back.
+pub fn now() -> DateTime<Utc> {
+    Utc::now().trunc_subsecs(6)
+}
+
+/// Whether a membership or share, whose last day this column holds, still counts: from that day on it grants nothing.
+pub fn unexpired(column: impl IntoColumnRef + Clone, today: NaiveDate) -> Condition {
+    Condition::any()
+        .add(Expr::col(column.clone()).is_null())
+        .add(Expr::col(column).gt(today))
+}
+
+/// The form in which names, paths and addresses are compared without regard to case; it fills the `*_key`
+/// columns.
+pub fn fold(text: &str) -> String {
+    text.to_lowercase()
+}
+
+/// The id in a reference that consists of digits only: such a reference is never a name (specification 2.0).
+/// Digits beyond the range of ids name nothing and give 0, which is no row's id.
+pub fn numeric_id(reference: &str) -> Option<i64> {
+    let digits = !reference.is_empty() && reference.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| reference.parse().unwrap_or(0))
+}

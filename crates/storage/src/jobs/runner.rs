@@ -1,0 +1,242 @@
+//! Running jobs.
+
+use std::{future::Future, panic::AssertUnwindSafe, pin::pin, time::Duration};
+
+use chrono::TimeDelta;
+use futures_util::FutureExt;
+use rand::RngExt;
+use sea_orm::DbErr;
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tracing::Instrument;
+
+use super::{Attempt, Failure, Registry, queue};
+use crate::database::Database;
+use crate::entities;
+use crate::entities::jobs::Model;
+
+/// How a runner behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// How many jobs run at a time.
+    pub concurrency: usize,
+    /// How long a claim lasts without renewal, at least a millisecond; it is renewed three times in that time.
+    pub lease: Duration,
+    /// How often to look for jobs that come from elsewhere or become due. Those enqueued in this process are
+    /// begun at once.
+    pub poll: Duration,
+    /// The wait after the first failure; each further one doubles it.
+    pub backoff: Duration,
+    /// The longest wait after a failure.
+    pub longest_backoff: Duration,
+    /// How long a shutdown waits for what runs; what is not done by then is given back.
+    pub drain: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            concurrency: 4,
+            lease: Duration::from_secs(60),
+            poll: Duration::from_secs(1),
+            backoff: Duration::from_secs(5),
+            longest_backoff: Duration::from_secs(60 * 60),
+            drain: Duration::from_secs(20),
+        }
+    }
+}
+
+impl Options {
+    /// The wait after the given number of attempts: doubled each time up to the longest, and then at random between
+    /// half of that and the whole, so that what failed together does not come back together.
+    #[must_use]
+    pub fn wait_after(&self, attempts: i32) -> Duration {
+        let doublings = u32::try_from(attempts - 1).unwrap_or(0).min(31);
+        let whole = self
+            .backoff
+            .saturating_mul(1 << doublings)
+            .min(self.longest_backoff);
+        whole.mul_f64(rand::rng().random_range(0.5..=1.0))
+    }
+}
+
+/// Claims jobs and runs them, until it is told to stop.
+#[derive(Debug)]
+pub struct Runner {
+    db: Database,
+    registry: Registry,
+    options: Options,
+    id: String,
+}
+
+impl Runner {
+    /// A runner with an id of its own.
+    pub fn new(db: Database, registry: Registry, options: Options) -> Self {
+        Self {
+            db,
+            registry,
+            options,
+            id: hex::encode(rand::random::<[u8; 16]>()),
+        }
+    }
+
+    /// Runs jobs until `shutdown` is ready, then waits for those that run, at most [`Options::drain`]. Faults of
+    /// the database are logged and waited out.
+    pub async fn run(self, shutdown: impl Future<Output = ()>) {
+        let mut shutdown = pin!(shutdown);
+        let kinds = self.registry.kinds();
+        let mut running = JoinSet::new();
+        let mut commits = self.db.commits();
+        loop {
+            while running.try_join_next().is_some() {}
+            // A stop is noticed between claims too, however many jobs are due.
+            if shutdown.as_mut().now_or_never().is_some() {
+                break;
+            }
+            let full = running.len() >= self.options.concurrency.max(1);
+            if !full && let Some(job) = self.next(&kinds).await {
+                running.spawn(self.execution(job));
+                continue;
+            }
+            tokio::select! {
+                () = &mut shutdown => break,
+                Some(_) = running.join_next() => {}
+                () = commits.with_work(), if !full => {}
+                () = sleep(self.options.poll), if !full => {}
+            }
+        }
+        self.drain(running).await;
+    }
+
+    /// The next job, if one is due.
+    async fn next(&self, kinds: &[&str]) -> Option<Model> {
+        let now = entities::now();
+        let claimed = async {
+            match queue::claim(self.db.write(), kinds, &self.id, now, lease(&self.options)).await? {
+                None => {
+                    let lost = queue::bury_lost(self.db.write(), now).await?;
+                    if lost > 0 {
+                        tracing::error!(lost, "gave up jobs whose runner was lost");
+                    }
+                    Ok(None)
+                }
+                job => Ok::<_, DbErr>(job),
+            }
+        };
+        claimed.await.unwrap_or_else(|error| {
+            tracing::error!(%error, "cannot look for jobs");
+            None
+        })
+    }
+
+    fn execution(&self, job: Model) -> impl Future<Output = ()> + Send + 'static {
+        let span = tracing::info_span!("job", kind = job.kind, id = job.id, attempt = job.attempts);
+        let execution = Execution {
+            db: self.db.clone(),
+            registry: self.registry.clone(),
+            options: self.options.clone(),
+            job,
+        };
+        execution.run().instrument(span)
+    }
+
+    async fn drain(&self, mut running: JoinSet<()>) {
+        let all_done = async { while running.join_next().await.is_some() {} };
+        if timeout(self.options.drain, all_done).await.is_ok() {
+            return;
+        }
+        tracing::warn!(jobs = running.len(), "giving back jobs that did not end in time");
+        running.shutdown().await;
+        if let Err(error) = queue::release_all(self.db.write(), &self.id).await {
+            tracing::error!(%error, "cannot give jobs back; they are begun again when their leases end");
+        }
+    }
+}
+
+/// One attempt at one job.
+struct Execution {
+    db: Database,
+    registry: Registry,
+    options: Options,
+    job: Model,
+}
+
+impl Execution {
+    async fn run(self) {
+        let outcome = tokio::select! {
+            outcome = self.work() => outcome,
+            () = self.keep_lease() => {
+                tracing::warn!("lost the claim on the job; another runner has it");
+                return;
+            }
+        };
+        let settled = match outcome {
+            Ok(()) => queue::complete(self.db.write(), &self.job).await,
+            Err(failure) => self.fail(failure).await,
+        };
+        if let Err(error) = settled {
+            tracing::error!(%error, "cannot settle the job; it is begun again when its lease ends");
+        }
+    }
+
+    async fn work(&self) -> Result<(), Failure> {
+        let attempt = Attempt {
+            number: self.job.attempts,
+            of: self.job.max_attempts,
+        };
+        let Some(registered) = self.registry.get(&self.job.kind) else {
+            return Err(Failure::passing("no handler"));
+        };
+        let work = AssertUnwindSafe(async { (registered.work)(&self.job.payload, attempt).await });
+        match timeout(registered.timeout, work.catch_unwind()).await {
+            Ok(Ok(outcome)) => outcome,
+            Ok(Err(panic)) => Err(Failure::passing(format!("panicked: {}", panic_text(&*panic)))),
+            Err(_) => Err(Failure::passing(format!(
+                "took longer than {:?}",
+                registered.timeout
+            ))),
+        }
+    }
+
+    /// Renews the lease as long as it can; ends when the claim is lost.
+    async fn keep_lease(&self) {
+        let mut ends = entities::now() + lease(&self.options);
+        loop {
+            sleep(self.options.lease / 3).await;
+            let now = entities::now();
+            match queue::renew(self.db.write(), &self.job, now, lease(&self.options)).await {
+                Ok(true) => ends = now + lease(&self.options),
+                Ok(false) => return,
+                Err(error) if entities::now() < ends => {
+                    tracing::warn!(%error, "cannot renew the claim on the job");
+                }
+                Err(_) => return,
+            }
+        }
+    }
+
+    async fn fail(&self, failure: Failure) -> Result<(), DbErr> {
+        let now = entities::now();
+        let reason = failure.reason.as_str();
+        if failure.permanent || self.job.attempts >= self.job.max_attempts {
+            tracing::error!(reason, "the job failed and is given up");
+            return queue::bury(self.db.write(), &self.job, now, reason).await;
+        }
+        let wait = self.options.wait_after(self.job.attempts);
+        tracing::warn!(reason, ?wait, "the job failed and is tried again");
+        let run_at = now + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
+        queue::retry(self.db.write(), &self.job, run_at, reason).await
+    }
+}
+
+fn lease(options: &Options) -> TimeDelta {
+    TimeDelta::from_std(options.lease).unwrap_or(TimeDelta::MAX)
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
