@@ -15,17 +15,11 @@ use crate::api::operation::{
     Access, Errors, Field, FilePart, Flag, Minimum, On, Operation, Paging, Parameter, Place, Shape, Tier,
 };
 use crate::api::reply::{Empty, Json, Reply};
-use crate::api::types::{Download, Map, MaybeUndefined, Page, PageRequest, Timestamp, WithHeaders};
+use crate::api::types::{Map, MaybeUndefined, Timestamp, WithHeaders};
 use crate::error::Result;
 use crate::services::access;
+use crate::services::kernel::download::Download;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::uploads::UploadedFile;
-
-/// What the contract has against the body of an operation, by its id; nothing where it takes none.
-pub fn body_faults(id: &str, attributes: Attributes<String, Value>) -> Vec<String> {
-    let operation = OPERATIONS.iter().find(|operation| operation.id == id);
-    operation.map_or_else(Vec::new, |operation| {
-        crate::api::parameters::faults_of_body(operation, attributes)
-    })
-}
 
 include!(concat!(env!("OUT_DIR"), "/contract.rs"));

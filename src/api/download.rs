@@ -11,7 +11,7 @@ use poem::{Body, Response};
 use crate::api::answers::WholeBody;
 use crate::api::reply::set_headers;
 use crate::api::revalidation::none_match;
-use crate::api::types::{Content, Download};
+use crate::services::kernel::download::{Content, Download};
 
 /// Characters that `filename*` may hold unescaped (RFC 5987).
 const ATTR_CHAR: &AsciiSet = &NON_ALPHANUMERIC

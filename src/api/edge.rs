@@ -21,7 +21,6 @@ use crate::api::parameters::{self, Sent};
 use crate::api::reply::{Reply, Success};
 use crate::api::revalidation;
 use crate::api::spool;
-use crate::api::types::PageRequest;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::{Admission, Rule};
@@ -211,7 +210,7 @@ impl<H> Edge<H> {
             let bytes = exchange.read_body(limit).await?;
             parameters::body(exchange.request(), bytes).await?
         };
-        let value = parameters::check(
+        let (value, page) = parameters::check(
             operation,
             Sent {
                 path,
@@ -220,12 +219,8 @@ impl<H> Edge<H> {
                 headers: exchange.headers(),
             },
         )?;
-        if let Some(page) = value
-            .get("page")
-            .filter(|_| operation.paging != super::operation::Paging::None)
-        {
-            let page = PageRequest::parse_from_json(Some(page.clone()));
-            exchange.set_page(page.map_err(|error| Error::internal(error.into_message()))?);
+        if let Some(page) = page {
+            exchange.set_page(page);
         }
         Ok(value)
     }

@@ -11,9 +11,9 @@ use tokio::io::AsyncReadExt;
 
 use crate::api::answers::Memorable;
 use crate::api::operation::Operation;
-use crate::api::types::PageRequest;
 use crate::error::{Error, Result};
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::PageRequest;
 use crate::services::uploads::UploadedFile;
 
 /// The request as the router hands it over.

@@ -5,7 +5,7 @@
 
 use percent_encoding::percent_decode_str;
 
-use crate::api::types::{PageRequest, Rest};
+use crate::services::kernel::page::{PageRequest, Rest};
 
 /// Query parameters that are never repeated in a link.
 const SECRET: [&str; 4] = ["private_token", "access_token", "job_token", "token"];

@@ -11,8 +11,10 @@ use crate::api::download;
 use crate::api::exchange::Exchange;
 use crate::api::paging;
 use crate::api::revalidation;
-use crate::api::types::{Download, Page, WithHeaders};
+use crate::api::types::WithHeaders;
 use crate::error::{Error, Result};
+use crate::services::kernel::download::Download;
+use crate::services::kernel::page::Page;
 
 /// A success that can be sent.
 pub trait Success: Sized {

@@ -1,10 +1,12 @@
 //! Settings of the instance.
 
-use crate::api::contract::{ApplicationSettings, ApplicationSettingsApi, UpdateApplicationSettingsRequest};
+use crate::api::contract::{
+    ApplicationSettings, ApplicationSettingsApi, ApplicationSettingsUpdate, UpdateApplicationSettingsRequest,
+};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::InstanceAccess;
-use crate::services::settings;
+use crate::services::settings::{self, SettingsUpdate};
 use crate::views::application_settings::application_settings;
 
 impl ApplicationSettingsApi for App {
@@ -18,7 +20,25 @@ impl ApplicationSettingsApi for App {
         _: InstanceAccess,
         request: UpdateApplicationSettingsRequest,
     ) -> Result<ApplicationSettings> {
-        let settings = settings::update(&self.backend, request.body).await?;
+        let settings = settings::update(&self.backend, update(request.body)).await?;
         Ok(application_settings(settings, self.backend.instance.plan))
+    }
+}
+
+fn update(body: ApplicationSettingsUpdate) -> SettingsUpdate {
+    let levels = body.restricted_visibility_levels;
+    SettingsUpdate {
+        allow_local_requests_from_hooks_and_services: body.allow_local_requests_from_hooks_and_services,
+        default_group_visibility: body.default_group_visibility.map(Into::into),
+        default_project_visibility: body.default_project_visibility.map(Into::into),
+        default_projects_limit: body.default_projects_limit,
+        deletion_adjourned_period: body.deletion_adjourned_period,
+        impersonation_enabled: body.impersonation_enabled,
+        max_attachment_size: body.max_attachment_size,
+        password_authentication_enabled_for_git: body.password_authentication_enabled_for_git,
+        restricted_visibility_levels: levels.map(|levels| levels.into_iter().map(Into::into).collect()),
+        signup_enabled: body.signup_enabled,
+        user_default_external: body.user_default_external,
+        user_oauth_applications: body.user_oauth_applications,
     }
 }

@@ -2,22 +2,18 @@
 
 use crate::api::contract::{
     Application, ApplicationsApi, CreateApplicationRequest, DeleteApplicationRequest,
-    ListApplicationsRequest, RenewApplicationSecretRequest,
+    RenewApplicationSecretRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::InstanceAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::oauth::applications::{self, NewApplication};
 use crate::views::application::application;
 
 impl ApplicationsApi for App {
-    async fn list_applications(
-        &self,
-        _: InstanceAccess,
-        request: ListApplicationsRequest,
-    ) -> Result<Page<Application>> {
-        let page = applications::list(&self.backend, &request.page).await?;
+    async fn list_applications(&self, _: InstanceAccess, page: PageRequest) -> Result<Page<Application>> {
+        let page = applications::list(&self.backend, &page).await?;
         Ok(page.map(|row| application(row, None)))
     }
 

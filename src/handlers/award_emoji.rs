@@ -14,11 +14,11 @@ use crate::api::contract::{
     ListIssueNoteAwardEmojiRequest, ListMergeRequestAwardEmojiRequest, ListMergeRequestNoteAwardEmojiRequest,
     ListSnippetAwardEmojiRequest, ListSnippetNoteAwardEmojiRequest,
 };
-use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::award_emoji::{self, Key};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::places::Place;
 use crate::services::{epics, notes};
 use crate::views::award_emoji::award;
@@ -68,9 +68,10 @@ impl AwardEmojiApi for App {
         &self,
         access: ProjectAccess,
         request: ListIssueAwardEmojiRequest,
+        page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = key(notes::Key::Issue(request.issue_iid), None);
-        self.awards(access, key, request.page).await
+        self.awards(access, key, page).await
     }
 
     async fn create_issue_award_emoji(
@@ -105,9 +106,10 @@ impl AwardEmojiApi for App {
         &self,
         access: ProjectAccess,
         request: ListIssueNoteAwardEmojiRequest,
+        page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = key(notes::Key::Issue(request.issue_iid), Some(request.note_id));
-        self.awards(access, key, request.page).await
+        self.awards(access, key, page).await
     }
 
     async fn create_issue_note_award_emoji(
@@ -142,9 +144,10 @@ impl AwardEmojiApi for App {
         &self,
         access: ProjectAccess,
         request: ListMergeRequestAwardEmojiRequest,
+        page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = key(notes::Key::MergeRequest(request.merge_request_iid), None);
-        self.awards(access, key, request.page).await
+        self.awards(access, key, page).await
     }
 
     async fn create_merge_request_award_emoji(
@@ -179,12 +182,13 @@ impl AwardEmojiApi for App {
         &self,
         access: ProjectAccess,
         request: ListMergeRequestNoteAwardEmojiRequest,
+        page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = key(
             notes::Key::MergeRequest(request.merge_request_iid),
             Some(request.note_id),
         );
-        self.awards(access, key, request.page).await
+        self.awards(access, key, page).await
     }
 
     async fn create_merge_request_note_award_emoji(
@@ -228,9 +232,10 @@ impl AwardEmojiApi for App {
         &self,
         access: ProjectAccess,
         request: ListSnippetAwardEmojiRequest,
+        page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = key(notes::Key::Snippet(request.snippet_id), None);
-        self.awards(access, key, request.page).await
+        self.awards(access, key, page).await
     }
 
     async fn create_snippet_award_emoji(
@@ -265,9 +270,10 @@ impl AwardEmojiApi for App {
         &self,
         access: ProjectAccess,
         request: ListSnippetNoteAwardEmojiRequest,
+        page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = key(notes::Key::Snippet(request.snippet_id), Some(request.note_id));
-        self.awards(access, key, request.page).await
+        self.awards(access, key, page).await
     }
 
     async fn create_snippet_note_award_emoji(
@@ -302,9 +308,10 @@ impl AwardEmojiApi for App {
         &self,
         access: GroupAccess,
         request: ListEpicAwardEmojiRequest,
+        page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = self.epic_key(&access, request.epic_iid, None).await?;
-        self.awards(access, key, request.page).await
+        self.awards(access, key, page).await
     }
 
     async fn create_epic_award_emoji(
@@ -339,11 +346,12 @@ impl AwardEmojiApi for App {
         &self,
         access: GroupAccess,
         request: ListEpicNoteAwardEmojiRequest,
+        page: PageRequest,
     ) -> Result<Page<AwardEmoji>> {
         let key = self
             .epic_key(&access, request.epic_iid, Some(request.note_id))
             .await?;
-        self.awards(access, key, request.page).await
+        self.awards(access, key, page).await
     }
 
     async fn create_epic_note_award_emoji(

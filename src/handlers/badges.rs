@@ -6,11 +6,12 @@ use crate::api::contract::{
     GetProjectBadgeRequest, ListGroupBadgesRequest, ListProjectBadgesRequest, PreviewGroupBadgeRequest,
     PreviewProjectBadgeRequest, UpdateGroupBadgeRequest, UpdateProjectBadgeRequest,
 };
-use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::badges::{self, Change};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::places::Place;
 use crate::views::badge::{badge, preview};
 
@@ -48,7 +49,7 @@ impl App {
 
     async fn update_badge(&self, place: impl Into<Place>, id: i64, body: BadgeUpdate) -> Result<Badge> {
         let change = Change {
-            name: body.name,
+            name: body.name.into_patch(),
             link_url: body.link_url,
             image_url: body.image_url,
         };
@@ -67,8 +68,9 @@ impl BadgesApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectBadgesRequest,
+        page: PageRequest,
     ) -> Result<Page<Badge>> {
-        self.badges(access, request.name, request.page).await
+        self.badges(access, request.name, page).await
     }
 
     async fn create_project_badge(
@@ -117,8 +119,9 @@ impl BadgesApi for App {
         &self,
         access: GroupAccess,
         request: ListGroupBadgesRequest,
+        page: PageRequest,
     ) -> Result<Page<Badge>> {
-        self.badges(access, request.name, request.page).await
+        self.badges(access, request.name, page).await
     }
 
     async fn create_group_badge(

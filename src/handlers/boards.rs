@@ -5,16 +5,17 @@ use crate::api::contract::{
     CreateGroupBoardRequest, CreateProjectBoardListRequest, CreateProjectBoardRequest,
     DeleteGroupBoardListRequest, DeleteGroupBoardRequest, DeleteProjectBoardListRequest,
     DeleteProjectBoardRequest, GetGroupBoardListRequest, GetGroupBoardRequest, GetProjectBoardListRequest,
-    GetProjectBoardRequest, ListGroupBoardListsRequest, ListGroupBoardsRequest, ListProjectBoardListsRequest,
-    ListProjectBoardsRequest, MoveGroupBoardListRequest, MoveProjectBoardListRequest,
-    UpdateGroupBoardRequest, UpdateProjectBoardRequest,
+    GetProjectBoardRequest, ListGroupBoardListsRequest, ListProjectBoardListsRequest,
+    MoveGroupBoardListRequest, MoveProjectBoardListRequest, UpdateGroupBoardRequest,
+    UpdateProjectBoardRequest,
 };
-use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::{Error, Result};
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::boards::lists::{self, Subject};
 use crate::services::boards::{self, Change, List, Row};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::places::Place;
 use crate::views::board::{board, list};
 
@@ -61,10 +62,10 @@ impl App {
             name: body.name,
             hide_backlog_list: body.hide_backlog_list,
             hide_closed_list: body.hide_closed_list,
-            milestone_id: body.milestone_id,
-            assignee_id: body.assignee_id,
+            milestone_id: body.milestone_id.into_patch(),
+            assignee_id: body.assignee_id.into_patch(),
             labels: body.labels,
-            weight: body.weight,
+            weight: body.weight.into_patch(),
         };
         let changed = boards::update(&self.backend, &place.into(), id, change).await?;
         Ok(self.board(changed))
@@ -102,12 +103,8 @@ impl App {
 }
 
 impl BoardsApi for App {
-    async fn list_project_boards(
-        &self,
-        access: ProjectAccess,
-        request: ListProjectBoardsRequest,
-    ) -> Result<Page<Board>> {
-        self.boards(access, request.page).await
+    async fn list_project_boards(&self, access: ProjectAccess, page: PageRequest) -> Result<Page<Board>> {
+        self.boards(access, page).await
     }
 
     async fn create_project_board(
@@ -148,8 +145,9 @@ impl BoardsApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectBoardListsRequest,
+        page: PageRequest,
     ) -> Result<Page<BoardList>> {
-        self.board_lists(access, request.board_id, request.page).await
+        self.board_lists(access, request.board_id, page).await
     }
 
     async fn create_project_board_list(
@@ -196,12 +194,8 @@ impl BoardsApi for App {
         .await
     }
 
-    async fn list_group_boards(
-        &self,
-        access: GroupAccess,
-        request: ListGroupBoardsRequest,
-    ) -> Result<Page<Board>> {
-        self.boards(access, request.page).await
+    async fn list_group_boards(&self, access: GroupAccess, page: PageRequest) -> Result<Page<Board>> {
+        self.boards(access, page).await
     }
 
     async fn create_group_board(
@@ -234,8 +228,9 @@ impl BoardsApi for App {
         &self,
         access: GroupAccess,
         request: ListGroupBoardListsRequest,
+        page: PageRequest,
     ) -> Result<Page<BoardList>> {
-        self.board_lists(access, request.board_id, request.page).await
+        self.board_lists(access, request.board_id, page).await
     }
 
     async fn create_group_board_list(

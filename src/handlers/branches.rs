@@ -4,11 +4,11 @@ use crate::api::contract::{
     Branch, BranchesApi, CheckBranchRequest, CreateBranchRequest, DeleteBranchRequest, GetBranchRequest,
     ListBranchesRequest, Message, ProtectBranchRequest, UnprotectBranchRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::branches::{self, Protection};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views;
 
 impl BranchesApi for App {
@@ -16,9 +16,10 @@ impl BranchesApi for App {
         &self,
         access: ProjectAccess,
         request: ListBranchesRequest,
+        page: PageRequest,
     ) -> Result<Page<Branch>> {
         let search = request.search.as_deref();
-        let page = branches::list(&self.backend, &access, search, &request.page).await?;
+        let page = branches::list(&self.backend, &access, search, &page).await?;
         let url = self.project_url(&access);
         Ok(page.map(|details| views::branch::branch(details, &url)))
     }

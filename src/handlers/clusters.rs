@@ -1,22 +1,18 @@
 //! Clusters of projects.
 
 use crate::api::contract::{
-    Cluster, ClustersApi, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest, ListClustersRequest,
+    Cluster, ClustersApi, CreateClusterRequest, DeleteClusterRequest, GetClusterRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::clusters::{self, NewCluster};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::cluster::cluster;
 
 impl ClustersApi for App {
-    async fn list_clusters(
-        &self,
-        access: ProjectAccess,
-        request: ListClustersRequest,
-    ) -> Result<Page<Cluster>> {
-        let page = clusters::list(&self.backend, &access, &request.page).await?;
+    async fn list_clusters(&self, access: ProjectAccess, page: PageRequest) -> Result<Page<Cluster>> {
+        let page = clusters::list(&self.backend, &access, &page).await?;
         Ok(page.map(|row| cluster(&self.backend.instance.base_url, row)))
     }
 

@@ -3,11 +3,11 @@
 use crate::api::contract::{
     CommitStatus, CommitStatusesApi, CreateCommitStatusRequest, ListCommitStatusesRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::commit_statuses::{self, Filter, Report};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::pipeline::{commit_status, reported};
 
 impl CommitStatusesApi for App {
@@ -15,6 +15,7 @@ impl CommitStatusesApi for App {
         &self,
         access: ProjectAccess,
         request: ListCommitStatusesRequest,
+        page: PageRequest,
     ) -> Result<Page<CommitStatus>> {
         let filter = Filter {
             ref_name: request.r#ref,
@@ -23,7 +24,7 @@ impl CommitStatusesApi for App {
             pipeline_id: request.pipeline_id,
             all: request.all,
         };
-        let (backend, page) = (&self.backend, &request.page);
+        let (backend, page) = (&self.backend, &page);
         let page = commit_statuses::list(backend, &access, &request.sha, filter, page).await?;
         Ok(page.map(|row| commit_status(&backend.instance.base_url, row)))
     }

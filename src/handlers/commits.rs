@@ -6,7 +6,7 @@ use crate::api::contract::{
     FileEncoding, GetCommitRequest, ListCommitCommentsRequest, ListCommitDiffsRequest, ListCommitRefsRequest,
     ListCommitsRequest, RevertCommitRequest,
 };
-use crate::api::types::{MaybeUndefined, Page};
+use crate::api::types::MaybeUndefined;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
@@ -16,11 +16,17 @@ use crate::services::commits::content;
 use crate::services::commits::creation::{self, ActionKind, NewAction, NewCommit, StartPoint};
 use crate::services::commits::listing::{self, Listed, Order, Query, RefKind};
 use crate::services::commits::transplanting::{self, Direction};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::pipelines;
 use crate::views::commit as view;
 
 impl CommitsApi for App {
-    async fn list_commits(&self, access: ProjectAccess, request: ListCommitsRequest) -> Result<Page<Commit>> {
+    async fn list_commits(
+        &self,
+        access: ProjectAccess,
+        request: ListCommitsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Commit>> {
         let query = Query {
             revision: request.ref_name,
             since: request.since.map(|time| time.to_utc()),
@@ -34,7 +40,7 @@ impl CommitsApi for App {
             },
             with_stats: request.with_stats,
         };
-        let page = listing::list(&self.backend, &access, query, &request.page).await?;
+        let page = listing::list(&self.backend, &access, query, &page).await?;
         let shas = page.items.iter().map(|found| found.commit.id.to_string());
         let last = pipelines::newest_of_commits(&self.backend, &access, shas.collect()).await?;
         let url = self.project_url(&access);
@@ -76,13 +82,14 @@ impl CommitsApi for App {
         &self,
         access: ProjectAccess,
         request: ListCommitRefsRequest,
+        page: PageRequest,
     ) -> Result<Page<CommitRef>> {
         let only = match request.r#type {
             Some(CommitRefFilter::Branch) => Some(RefKind::Branch),
             Some(CommitRefFilter::Tag) => Some(RefKind::Tag),
             Some(CommitRefFilter::All) | None => None,
         };
-        let page = listing::refs(&self.backend, &access, &request.sha, only, &request.page).await?;
+        let page = listing::refs(&self.backend, &access, &request.sha, only, &page).await?;
         Ok(page.map(view::reference))
     }
 
@@ -104,8 +111,9 @@ impl CommitsApi for App {
         &self,
         access: ProjectAccess,
         request: ListCommitDiffsRequest,
+        page: PageRequest,
     ) -> Result<Page<Diff>> {
-        let page = listing::diff(&self.backend, &access, &request.sha, &request.page).await?;
+        let page = listing::diff(&self.backend, &access, &request.sha, &page).await?;
         Ok(page.map(view::diff))
     }
 
@@ -113,8 +121,9 @@ impl CommitsApi for App {
         &self,
         access: ProjectAccess,
         request: ListCommitCommentsRequest,
+        page: PageRequest,
     ) -> Result<Page<CommitComment>> {
-        let page = comments::list(&self.backend, &access, &request.sha, &request.page).await?;
+        let page = comments::list(&self.backend, &access, &request.sha, &page).await?;
         Ok(page.map(|written| view::comment(written, &self.backend.instance.base_url)))
     }
 

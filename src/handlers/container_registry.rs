@@ -6,10 +6,10 @@ use crate::api::contract::{
     ListGroupRegistryRepositoriesRequest, ListRegistryRepositoriesRequest, ListRegistryTagsRequest, Message,
     RegistryRepository, RegistryTag, RegistryTagDetails,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::registry::cleaning::{self, Asked};
 use crate::services::registry::deleting::{delete_repository, delete_tag};
 use crate::services::registry::listing::{self, With};
@@ -27,12 +27,13 @@ impl ContainerRegistryApi for App {
         &self,
         access: ProjectAccess,
         request: ListRegistryRepositoriesRequest,
+        page: PageRequest,
     ) -> Result<Page<RegistryRepository>> {
         let with = With {
             tags: request.tags,
             tags_count: request.tags_count,
         };
-        let page = listing::of_project(&self.backend, &access, request.name, with, &request.page).await?;
+        let page = listing::of_project(&self.backend, &access, request.name, with, &page).await?;
         Ok(page.map(|row| repository(&self.backend.instance.base_url, row)))
     }
 
@@ -40,12 +41,13 @@ impl ContainerRegistryApi for App {
         &self,
         access: GroupAccess,
         request: ListGroupRegistryRepositoriesRequest,
+        page: PageRequest,
     ) -> Result<Page<RegistryRepository>> {
         let with = With {
             tags: request.tags,
             tags_count: request.tags_count,
         };
-        let page = listing::of_group(&self.backend, &access, request.name, with, &request.page).await?;
+        let page = listing::of_group(&self.backend, &access, request.name, with, &page).await?;
         Ok(page.map(|row| repository(&self.backend.instance.base_url, row)))
     }
 
@@ -75,8 +77,9 @@ impl ContainerRegistryApi for App {
         &self,
         access: ProjectAccess,
         request: ListRegistryTagsRequest,
+        page: PageRequest,
     ) -> Result<Page<RegistryTag>> {
-        let (id, wanted) = (request.repository_id, request.page);
+        let (id, wanted) = (request.repository_id, page);
         let (path, page) = listing::list_tags(&self.backend, &access, id, &wanted).await?;
         Ok(page.map(|row| tag(&self.backend.instance.base_url, &path, row.name)))
     }

@@ -3,15 +3,14 @@
 use crate::api::contract::{
     CustomAttribute, CustomAttributesApi, DeleteGroupCustomAttributeRequest,
     DeleteProjectCustomAttributeRequest, DeleteUserCustomAttributeRequest, GetGroupCustomAttributeRequest,
-    GetProjectCustomAttributeRequest, GetUserCustomAttributeRequest, ListGroupCustomAttributesRequest,
-    ListProjectCustomAttributesRequest, ListUserCustomAttributesRequest, SetGroupCustomAttributeRequest,
+    GetProjectCustomAttributeRequest, GetUserCustomAttributeRequest, SetGroupCustomAttributeRequest,
     SetProjectCustomAttributeRequest, SetUserCustomAttributeRequest,
 };
-use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{GroupAccess, ProjectAccess, UserAccess};
 use crate::services::custom_attributes::{self as attributes, Owner};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::custom_attribute::custom_attribute;
 
 impl App {
@@ -35,10 +34,9 @@ impl CustomAttributesApi for App {
     async fn list_project_custom_attributes(
         &self,
         access: ProjectAccess,
-        request: ListProjectCustomAttributesRequest,
+        page: PageRequest,
     ) -> Result<Page<CustomAttribute>> {
-        self.attributes(Owner::Project(access.project.id), &request.page)
-            .await
+        self.attributes(Owner::Project(access.project.id), &page).await
     }
 
     async fn get_project_custom_attribute(
@@ -70,10 +68,9 @@ impl CustomAttributesApi for App {
     async fn list_group_custom_attributes(
         &self,
         access: GroupAccess,
-        request: ListGroupCustomAttributesRequest,
+        page: PageRequest,
     ) -> Result<Page<CustomAttribute>> {
-        self.attributes(Owner::Group(access.group.id), &request.page)
-            .await
+        self.attributes(Owner::Group(access.group.id), &page).await
     }
 
     async fn get_group_custom_attribute(
@@ -104,9 +101,9 @@ impl CustomAttributesApi for App {
     async fn list_user_custom_attributes(
         &self,
         access: UserAccess,
-        request: ListUserCustomAttributesRequest,
+        page: PageRequest,
     ) -> Result<Page<CustomAttribute>> {
-        self.attributes(Owner::User(access.user.id), &request.page).await
+        self.attributes(Owner::User(access.user.id), &page).await
     }
 
     async fn get_user_custom_attribute(

@@ -2,32 +2,27 @@
 
 use crate::api::contract::{
     CreateDeployKeyRequest, DeleteDeployKeyRequest, DeployKey, DeployKeysApi, EnableDeployKeyRequest,
-    GetDeployKeyRequest, ListDeployKeysRequest, ListProjectDeployKeysRequest, ProjectDeployKey,
-    UpdateDeployKeyRequest,
+    GetDeployKeyRequest, ProjectDeployKey, UpdateDeployKeyRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, ProjectAccess};
 use crate::services::deploy_keys;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::deploy_key::{deploy_key, project_deploy_key};
 
 impl DeployKeysApi for App {
-    async fn list_deploy_keys(
-        &self,
-        _: InstanceAccess,
-        request: ListDeployKeysRequest,
-    ) -> Result<Page<DeployKey>> {
-        let page = deploy_keys::list_all(&self.backend, &request.page).await?;
+    async fn list_deploy_keys(&self, _: InstanceAccess, page: PageRequest) -> Result<Page<DeployKey>> {
+        let page = deploy_keys::list_all(&self.backend, &page).await?;
         Ok(page.map(deploy_key))
     }
 
     async fn list_project_deploy_keys(
         &self,
         access: ProjectAccess,
-        request: ListProjectDeployKeysRequest,
+        page: PageRequest,
     ) -> Result<Page<ProjectDeployKey>> {
-        let page = deploy_keys::list(&self.backend, &access, &request.page).await?;
+        let page = deploy_keys::list(&self.backend, &access, &page).await?;
         Ok(page.map(project_deploy_key))
     }
 

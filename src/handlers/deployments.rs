@@ -4,11 +4,11 @@ use crate::api::contract::{
     CreateDeploymentRequest, Deployment, DeploymentOrder, DeploymentsApi, GetDeploymentRequest,
     ListDeploymentsRequest, SortDirection, UpdateDeploymentRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::deployments::{self, Filter, NewDeployment, Order};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::deployment::deployment;
 
 fn order(order: Option<DeploymentOrder>) -> Order {
@@ -26,6 +26,7 @@ impl DeploymentsApi for App {
         &self,
         access: ProjectAccess,
         request: ListDeploymentsRequest,
+        page: PageRequest,
     ) -> Result<Page<Deployment>> {
         let filter = Filter {
             environment: request.environment,
@@ -35,7 +36,7 @@ impl DeploymentsApi for App {
             order: order(request.order_by),
             descending: matches!(request.sort, Some(SortDirection::Desc)),
         };
-        let page = deployments::list(&self.backend, &access, filter, &request.page).await?;
+        let page = deployments::list(&self.backend, &access, filter, &page).await?;
         let path = self.path_of(&access);
         Ok(page.map(|row| deployment(self.at(&path), row)))
     }

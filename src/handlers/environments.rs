@@ -4,11 +4,12 @@ use crate::api::contract::{
     CreateEnvironmentRequest, DeleteEnvironmentRequest, Environment, EnvironmentsApi, GetEnvironmentRequest,
     ListEnvironmentsRequest, StopEnvironmentRequest, UpdateEnvironmentRequest,
 };
-use crate::api::types::{MaybeUndefined, Page};
+use crate::api::types::MaybeUndefined;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::environments::{self, Change, Filter};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::environment::{detail, environment, listed};
 use crate::views::project::simple;
 
@@ -17,13 +18,14 @@ impl EnvironmentsApi for App {
         &self,
         access: ProjectAccess,
         request: ListEnvironmentsRequest,
+        page: PageRequest,
     ) -> Result<Page<Environment>> {
         let filter = Filter {
             name: request.name,
             search: request.search,
             state: request.states.map(Into::into),
         };
-        let wanted = request.page;
+        let wanted = page;
         let (page, project) = environments::list(&self.backend, &access, filter, &wanted).await?;
         let project = project.map(|row| simple(&self.backend.instance, &row));
         Ok(page.map(|row| listed(row, project.clone())))

@@ -4,11 +4,11 @@ use crate::api::contract::{
     AddEpicIssueRequest, EpicIssueLink, EpicIssuesApi, Issue, ListEpicIssuesRequest, MoveEpicIssueRequest,
     RemoveEpicIssueRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::GroupAccess;
 use crate::services::epics::issues::{self, Neighbours};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::epic::{gathered, link};
 
 impl EpicIssuesApi for App {
@@ -16,8 +16,9 @@ impl EpicIssuesApi for App {
         &self,
         access: GroupAccess,
         request: ListEpicIssuesRequest,
+        page: PageRequest,
     ) -> Result<Page<Issue>> {
-        let page = issues::list(&self.backend, &access.into(), request.epic_iid, &request.page).await?;
+        let page = issues::list(&self.backend, &access.into(), request.epic_iid, &page).await?;
         Ok(page.map(|found| gathered(&self.backend.instance, found)))
     }
 

@@ -4,12 +4,14 @@ use crate::api::contract::{
     CreateEpicRequest, DeleteEpicRequest, Epic, EpicOrder, EpicsApi, GetEpicRequest, IssueStateEvent,
     ListEpicsRequest, SortDirection, UpdateEpicRequest,
 };
-use crate::api::types::{Page, Timestamp};
+use crate::api::types::Timestamp;
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::GroupAccess;
 use crate::services::epics::{self, Change, Filter, Labelling, NewEpic, Order, Row};
 use crate::services::issues::StateEvent;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::epic::{Parts, epic};
 use crate::views::issue::only;
 
@@ -50,12 +52,16 @@ impl App {
 }
 
 impl EpicsApi for App {
-    async fn list_epics(&self, access: GroupAccess, request: ListEpicsRequest) -> Result<Page<Epic>> {
+    async fn list_epics(
+        &self,
+        access: GroupAccess,
+        request: ListEpicsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Epic>> {
         let parts = Parts {
             group_id: access.group.id,
             labels_details: request.with_labels_details,
         };
-        let page = request.page;
         let page = epics::list(&self.backend, &access.into(), &filter(request), &page).await?;
         Ok(page.map(|row| epic(&self.backend.instance.base_url, row, parts)))
     }
@@ -84,16 +90,16 @@ impl EpicsApi for App {
         let body = request.body;
         let change = Change {
             title: body.title,
-            description: body.description,
+            description: body.description.into_patch(),
             labels: Labelling {
-                all: body.labels,
+                all: body.labels.into_patch(),
                 add: body.add_labels.unwrap_or_default(),
                 remove: body.remove_labels.unwrap_or_default(),
             },
-            start_date: body.start_date,
-            due_date: body.due_date,
+            start_date: body.start_date.into_patch(),
+            due_date: body.due_date.into_patch(),
             confidential: body.confidential,
-            parent_id: body.parent_id,
+            parent_id: body.parent_id.into_patch(),
             state_event: body.state_event.map(|event| match event {
                 IssueStateEvent::Close => StateEvent::Close,
                 IssueStateEvent::Reopen => StateEvent::Reopen,

@@ -4,22 +4,27 @@ use crate::api::contract::{
     Event, EventAction, EventTargetType, EventsApi, ListEventsRequest, ListProjectEventsRequest,
     ListUserEventsRequest, SortDirection,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, ProjectAccess, UserAccess};
 use crate::services::events::listing::{self, Filter, Happened};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views;
 
 impl EventsApi for App {
-    async fn list_events(&self, access: InstanceAccess, request: ListEventsRequest) -> Result<Page<Event>> {
+    async fn list_events(
+        &self,
+        access: InstanceAccess,
+        request: ListEventsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Event>> {
         let filter = Filter {
             before: request.before,
             after: request.after,
             ..filter(request.action, request.target_type, request.sort)
         };
         let everybody = request.scope.is_some();
-        let page = listing::own(&self.backend, &access.caller, everybody, filter, &request.page).await?;
+        let page = listing::own(&self.backend, &access.caller, everybody, filter, &page).await?;
         Ok(self.events(page))
     }
 
@@ -27,13 +32,14 @@ impl EventsApi for App {
         &self,
         access: UserAccess,
         request: ListUserEventsRequest,
+        page: PageRequest,
     ) -> Result<Page<Event>> {
         let filter = Filter {
             before: request.before,
             after: request.after,
             ..filter(request.action, request.target_type, request.sort)
         };
-        let page = listing::of_user(&self.backend, &access, filter, &request.page).await?;
+        let page = listing::of_user(&self.backend, &access, filter, &page).await?;
         Ok(self.events(page))
     }
 
@@ -41,13 +47,14 @@ impl EventsApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectEventsRequest,
+        page: PageRequest,
     ) -> Result<Page<Event>> {
         let filter = Filter {
             before: request.before,
             after: request.after,
             ..filter(request.action, request.target_type, request.sort)
         };
-        let page = listing::of_project(&self.backend, &access, filter, &request.page).await?;
+        let page = listing::of_project(&self.backend, &access, filter, &page).await?;
         Ok(self.events(page))
     }
 }

@@ -2,23 +2,22 @@
 
 use crate::api::contract::{
     CreateFeatureFlagUserListRequest, DeleteFeatureFlagUserListRequest, FeatureFlagUserList,
-    FeatureFlagUserListsApi, GetFeatureFlagUserListRequest, ListFeatureFlagUserListsRequest,
-    UpdateFeatureFlagUserListRequest,
+    FeatureFlagUserListsApi, GetFeatureFlagUserListRequest, UpdateFeatureFlagUserListRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::feature_flag_user_lists::{self as lists, Change};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::feature_flag::user_list;
 
 impl FeatureFlagUserListsApi for App {
     async fn list_feature_flag_user_lists(
         &self,
         access: ProjectAccess,
-        request: ListFeatureFlagUserListsRequest,
+        page: PageRequest,
     ) -> Result<Page<FeatureFlagUserList>> {
-        let page = lists::list(&self.backend, &access, &request.page).await?;
+        let page = lists::list(&self.backend, &access, &page).await?;
         Ok(page.map(user_list))
     }
 

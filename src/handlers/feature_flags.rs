@@ -5,11 +5,12 @@ use crate::api::contract::{
     FeatureFlagScopeCreate, FeatureFlagScopeUpdate, FeatureFlagStrategyCreate, FeatureFlagStrategyUpdate,
     FeatureFlagsApi, GetFeatureFlagRequest, ListFeatureFlagsRequest, UpdateFeatureFlagRequest,
 };
-use crate::api::types::{Map, MaybeUndefined, Page};
+use crate::api::types::{Map, MaybeUndefined};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::feature_flags::{self, Change, NewFlag, ScopeChange, StrategyChange};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::feature_flag::feature_flag;
 
 impl FeatureFlagsApi for App {
@@ -17,12 +18,13 @@ impl FeatureFlagsApi for App {
         &self,
         access: ProjectAccess,
         request: ListFeatureFlagsRequest,
+        page: PageRequest,
     ) -> Result<Page<FeatureFlag>> {
         let active = request.scope.map(|scope| match scope {
             FeatureFlagFilter::Enabled => true,
             FeatureFlagFilter::Disabled => false,
         });
-        let page = feature_flags::list(&self.backend, &access, active, &request.page).await?;
+        let page = feature_flags::list(&self.backend, &access, active, &page).await?;
         Ok(page.map(feature_flag))
     }
 

@@ -1,23 +1,18 @@
 //! Feature gates.
 
 use crate::api::contract::{
-    DeleteFeatureGateRequest, FeatureGate, FeatureGateShare, FeatureGatesApi, ListFeatureGatesRequest,
-    SetFeatureGateRequest,
+    DeleteFeatureGateRequest, FeatureGate, FeatureGateShare, FeatureGatesApi, SetFeatureGateRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::InstanceAccess;
 use crate::services::feature_gates::{self, Setting, Share, Targets, Wish};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::feature_gate::feature_gate;
 
 impl FeatureGatesApi for App {
-    async fn list_feature_gates(
-        &self,
-        _: InstanceAccess,
-        request: ListFeatureGatesRequest,
-    ) -> Result<Page<FeatureGate>> {
-        let page = feature_gates::list(&self.backend, &request.page).await?;
+    async fn list_feature_gates(&self, _: InstanceAccess, page: PageRequest) -> Result<Page<FeatureGate>> {
+        let page = feature_gates::list(&self.backend, &page).await?;
         Ok(page.map(feature_gate))
     }
 

@@ -2,22 +2,22 @@
 
 use crate::api::contract::{
     CreateFreezePeriodRequest, DeleteFreezePeriodRequest, FreezePeriod, FreezePeriodsApi,
-    GetFreezePeriodRequest, ListFreezePeriodsRequest, UpdateFreezePeriodRequest,
+    GetFreezePeriodRequest, UpdateFreezePeriodRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::freeze_periods::{self, Change};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::freeze_period::freeze_period;
 
 impl FreezePeriodsApi for App {
     async fn list_freeze_periods(
         &self,
         access: ProjectAccess,
-        request: ListFreezePeriodsRequest,
+        page: PageRequest,
     ) -> Result<Page<FreezePeriod>> {
-        let page = freeze_periods::list(&self.backend, &access, &request.page).await?;
+        let page = freeze_periods::list(&self.backend, &access, &page).await?;
         Ok(page.map(freeze_period))
     }
 

@@ -5,27 +5,29 @@ use crate::api::contract::{
     ListAllGroupMembersRequest, ListGroupMembersRequest, Member, OverrideGroupMemberRequest,
     RemoveGroupMemberRequest, StopOverridingGroupMemberRequest, UpdateGroupMemberRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::handlers::members::filter;
 use crate::services::access::GroupAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 
 impl GroupMembersApi for App {
     async fn list_group_members(
         &self,
         access: GroupAccess,
         request: ListGroupMembersRequest,
+        page: PageRequest,
     ) -> Result<Page<Member>> {
-        self.members(access, filter!(request), request.page).await
+        self.members(access, filter!(request), page).await
     }
 
     async fn list_all_group_members(
         &self,
         access: GroupAccess,
         request: ListAllGroupMembersRequest,
+        page: PageRequest,
     ) -> Result<Page<Member>> {
-        self.all_members(access, filter!(request), request.page).await
+        self.all_members(access, filter!(request), page).await
     }
 
     async fn get_group_member(&self, access: GroupAccess, request: GetGroupMemberRequest) -> Result<Member> {

@@ -3,12 +3,12 @@
 use crate::api::contract::{
     DownloadGroupExportRequest, GroupImport, GroupTransfersApi, ImportGroupRequest, Message,
 };
-use crate::api::types::Download;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{GroupAccess, InstanceAccess};
 use crate::services::group_transfers::exports;
 use crate::services::group_transfers::imports::{self, NewImport};
+use crate::services::kernel::download::Download;
 use crate::services::uploads::UploadedFile;
 use crate::views::group_import::group_import;
 

@@ -6,13 +6,14 @@ use crate::api::contract::{
     ListSubgroupsRequest, Message, Project, ShareGroupRequest, SortDirection, TransferGroupRequest,
     TransferProjectToGroupRequest, UnshareGroupRequest, UpdateGroupRequest,
 };
-use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::{GroupAccess, InstanceAccess};
 use crate::services::authentication::Caller;
 use crate::services::avatars;
 use crate::services::groups::{self, Change, Filter, NewGroup, Order, Settings, Within};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::projects::{self, OfGroup};
 use crate::services::uploads::UploadedFile;
 use crate::views::group::{detail, group};
@@ -51,9 +52,9 @@ macro_rules! settings {
             two_factor_grace_period: $body.two_factor_grace_period,
             project_creation_level: $body.project_creation_level.map(Into::into),
             subgroup_creation_level: $body.subgroup_creation_level.map(Into::into),
-            auto_devops_enabled: $body.auto_devops_enabled,
-            emails_disabled: $body.emails_disabled,
-            mentions_disabled: $body.mentions_disabled,
+            auto_devops_enabled: $body.auto_devops_enabled.into_patch(),
+            emails_disabled: $body.emails_disabled.into_patch(),
+            mentions_disabled: $body.mentions_disabled.into_patch(),
             lfs_enabled: $body.lfs_enabled,
             default_branch_protection: $body.default_branch_protection,
             request_access_enabled: $body.request_access_enabled,
@@ -89,53 +90,58 @@ impl App {
 }
 
 impl GroupsApi for App {
-    async fn list_groups(&self, access: InstanceAccess, request: ListGroupsRequest) -> Result<Page<Group>> {
+    async fn list_groups(
+        &self,
+        access: InstanceAccess,
+        request: ListGroupsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Group>> {
         let filter = Filter {
             top_level_only: request.top_level_only,
             ..filter!(request, Within::Everything)
         };
         let attributes = request.with_custom_attributes;
-        self.groups(&access.caller, filter, request.page, attributes)
-            .await
+        self.groups(&access.caller, filter, page, attributes).await
     }
 
     async fn list_subgroups(
         &self,
         access: GroupAccess,
         request: ListSubgroupsRequest,
+        page: PageRequest,
     ) -> Result<Page<Group>> {
         let filter = filter!(request, Within::Parent(access.group.id));
         let attributes = request.with_custom_attributes;
-        self.groups(&access.caller, filter, request.page, attributes)
-            .await
+        self.groups(&access.caller, filter, page, attributes).await
     }
 
     async fn list_descendant_groups(
         &self,
         access: GroupAccess,
         request: ListDescendantGroupsRequest,
+        page: PageRequest,
     ) -> Result<Page<Group>> {
         let filter = filter!(request, Within::Ancestor(access.group.id));
         let attributes = request.with_custom_attributes;
-        self.groups(&access.caller, filter, request.page, attributes)
-            .await
+        self.groups(&access.caller, filter, page, attributes).await
     }
 
     async fn list_descendants(
         &self,
         access: GroupAccess,
         request: ListDescendantsRequest,
+        page: PageRequest,
     ) -> Result<Page<Group>> {
         let filter = filter!(request, Within::Ancestor(access.group.id));
         let attributes = request.with_custom_attributes;
-        self.groups(&access.caller, filter, request.page, attributes)
-            .await
+        self.groups(&access.caller, filter, page, attributes).await
     }
 
     async fn list_group_projects(
         &self,
         access: GroupAccess,
         request: ListGroupProjectsRequest,
+        page: PageRequest,
     ) -> Result<Page<Project>> {
         let filter = projects::Filter {
             of_group: Some(OfGroup {
@@ -160,7 +166,7 @@ impl GroupsApi for App {
             custom_attributes: request.with_custom_attributes,
             ..Parts::default()
         };
-        let mut page = projects::list(&self.backend, &access.caller, &filter, &request.page).await?;
+        let mut page = projects::list(&self.backend, &access.caller, &filter, &page).await?;
         if parts.custom_attributes {
             projects::add_custom_attributes(&self.backend, &access.caller, &mut page.items).await?;
         }
@@ -215,7 +221,7 @@ impl GroupsApi for App {
             name: body.name,
             path: body.path,
             visibility: body.visibility.map(Into::into),
-            file_template_project_id: body.file_template_project_id,
+            file_template_project_id: body.file_template_project_id.into_patch(),
         };
         let mut changed = groups::edit(&self.backend, access, change).await?;
         if pictured {

@@ -4,11 +4,11 @@ use crate::api::contract::{
     CreateImpersonationTokenRequest, GetImpersonationTokenRequest, ImpersonationToken,
     ImpersonationTokensApi, ListImpersonationTokensRequest, RevokeImpersonationTokenRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::UserAccess;
 use crate::services::access_tokens::{self, Kind, NewToken};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views;
 
 impl ImpersonationTokensApi for App {
@@ -16,10 +16,10 @@ impl ImpersonationTokensApi for App {
         &self,
         access: UserAccess,
         request: ListImpersonationTokensRequest,
+        page: PageRequest,
     ) -> Result<Page<ImpersonationToken>> {
-        let state = request.state.into();
-        let page =
-            access_tokens::impersonation_list(&self.backend, access.user.id, state, &request.page).await?;
+        let state = views::access_tokens::token_activity(request.state);
+        let page = access_tokens::impersonation_list(&self.backend, access.user.id, state, &page).await?;
         Ok(page.map(|token| views::access_tokens::impersonation(token, None)))
     }
 

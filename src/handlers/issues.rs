@@ -8,16 +8,18 @@ use crate::api::contract::{
     ResetIssueSpentTimeRequest, ResetIssueTimeEstimateRequest, SetIssueTimeEstimateRequest,
     SubscribeToIssueRequest, TimeStats, UnsubscribeFromIssueRequest, UpdateIssueRequest, UserReference,
 };
-use crate::api::types::{MaybeUndefined, Page, PageRequest, Timestamp};
+use crate::api::types::Timestamp;
 use crate::app::App;
-
 use crate::error::Result;
 use crate::handlers::issuables::shared;
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use crate::services::authentication::Caller;
 use crate::services::issuables::times::Change as TimesChange;
 use crate::services::issuables::{self, Place, Scope, assignees};
 use crate::services::issues::{self, Change, Filter, Metadata, NewIssue, Order, StateEvent, times};
+use crate::services::kernel::page::{Page, PageRequest};
+use crate::services::kernel::patch::Patch;
 use crate::services::{milestones, places};
 use crate::views::issue::{Parts, issue, only, time_stats};
 use crate::views::users::reference;
@@ -102,12 +104,17 @@ impl App {
 }
 
 impl IssuesApi for App {
-    async fn list_issues(&self, access: InstanceAccess, request: ListIssuesRequest) -> Result<Page<Issue>> {
+    async fn list_issues(
+        &self,
+        access: InstanceAccess,
+        request: ListIssuesRequest,
+        page: PageRequest,
+    ) -> Result<Page<Issue>> {
         let mut filter = filter!(request);
         filter.shared.non_archived = request.non_archived;
         filter.shared.scope.get_or_insert(Scope::CreatedByMe);
         let details = request.with_labels_details;
-        self.issues(&access.caller, Place::Everywhere, filter, request.page, details)
+        self.issues(&access.caller, Place::Everywhere, filter, page, details)
             .await
     }
 
@@ -115,59 +122,42 @@ impl IssuesApi for App {
         &self,
         access: GroupAccess,
         request: ListGroupIssuesRequest,
+        page: PageRequest,
     ) -> Result<Page<Issue>> {
         let mut filter = filter!(request);
         filter.shared.non_archived = request.non_archived;
         let place = Place::Group(access.group.id);
-        self.issues(
-            &access.caller,
-            place,
-            filter,
-            request.page,
-            request.with_labels_details,
-        )
-        .await
+        self.issues(&access.caller, place, filter, page, request.with_labels_details)
+            .await
     }
 
     async fn list_project_issues(
         &self,
         access: ProjectAccess,
         request: ListProjectIssuesRequest,
+        page: PageRequest,
     ) -> Result<Page<Issue>> {
         let place = Place::Project(access.project.id);
         let filter = filter!(request);
-        self.issues(
-            &access.caller,
-            place,
-            filter,
-            request.page,
-            request.with_labels_details,
-        )
-        .await
+        self.issues(&access.caller, place, filter, page, request.with_labels_details)
+            .await
     }
 
     async fn create_issue(&self, access: ProjectAccess, request: CreateIssueRequest) -> Result<Issue> {
         let body = request.body;
-        let one = |value: Option<i64>| value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value);
-        let all = body
-            .assignee_ids
-            .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value);
+        let all = Patch::set_if_some(body.assignee_ids);
         let new = NewIssue {
             metadata: Metadata {
                 shared: issuables::Metadata {
                     discussion_locked: body.discussion_locked,
-                    assignee_ids: assignees(all, one(body.assignee_id)),
-                    milestone_id: one(body.milestone_id),
-                    labels: body
-                        .labels
-                        .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
+                    assignee_ids: assignees(all, Patch::set_if_some(body.assignee_id)),
+                    milestone_id: Patch::set_if_some(body.milestone_id),
+                    labels: Patch::set_if_some(body.labels),
                     ..issuables::Metadata::default()
                 },
                 confidential: body.confidential,
-                due_date: body
-                    .due_date
-                    .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
-                weight: one(body.weight),
+                due_date: Patch::set_if_some(body.due_date),
+                weight: Patch::set_if_some(body.weight),
             },
             title: body.title,
             description: body.description,
@@ -188,18 +178,18 @@ impl IssuesApi for App {
             metadata: Metadata {
                 shared: issuables::Metadata {
                     discussion_locked: body.discussion_locked,
-                    assignee_ids: assignees(body.assignee_ids, body.assignee_id),
-                    milestone_id: body.milestone_id,
-                    labels: body.labels,
+                    assignee_ids: assignees(body.assignee_ids.into_patch(), body.assignee_id.into_patch()),
+                    milestone_id: body.milestone_id.into_patch(),
+                    labels: body.labels.into_patch(),
                     add_labels: body.add_labels.unwrap_or_default(),
                     remove_labels: body.remove_labels.unwrap_or_default(),
                 },
                 confidential: body.confidential,
-                due_date: body.due_date,
-                weight: body.weight,
+                due_date: body.due_date.into_patch(),
+                weight: body.weight.into_patch(),
             },
             title: body.title,
-            description: body.description,
+            description: body.description.into_patch(),
             state_event: body.state_event.map(|event| match event {
                 IssueStateEvent::Close => StateEvent::Close,
                 IssueStateEvent::Reopen => StateEvent::Reopen,
@@ -289,8 +279,9 @@ impl IssuesApi for App {
         &self,
         access: ProjectAccess,
         request: ListIssueParticipantsRequest,
+        page: PageRequest,
     ) -> Result<Page<UserReference>> {
-        let page = issues::participants(&self.backend, &access, request.issue_iid, &request.page).await?;
+        let page = issues::participants(&self.backend, &access, request.issue_iid, &page).await?;
         Ok(page.map(|user| reference(&self.backend.instance.base_url, &user)))
     }
 
@@ -298,8 +289,9 @@ impl IssuesApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectMilestoneIssuesRequest,
+        page: PageRequest,
     ) -> Result<Page<Issue>> {
-        self.milestone_issues(access.into(), request.milestone_id, request.page)
+        self.milestone_issues(access.into(), request.milestone_id, page)
             .await
     }
 
@@ -307,8 +299,9 @@ impl IssuesApi for App {
         &self,
         access: GroupAccess,
         request: ListGroupMilestoneIssuesRequest,
+        page: PageRequest,
     ) -> Result<Page<Issue>> {
-        self.milestone_issues(access.into(), request.milestone_id, request.page)
+        self.milestone_issues(access.into(), request.milestone_id, page)
             .await
     }
 }

@@ -9,10 +9,12 @@ use crate::api::contract::{
     UpdateGroupLabelByNameRequest, UpdateGroupLabelRequest, UpdateProjectLabelByNameRequest,
     UpdateProjectLabelRequest,
 };
-use crate::api::types::{MaybeUndefined, Page, PageRequest};
 use crate::app::App;
 use crate::error::{Error, Result};
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::{GroupAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
+use crate::services::kernel::patch::Patch;
 use crate::services::labels::{self, Change, Filter, NewLabel, Row};
 use crate::services::places::Place;
 use crate::views::label::{group_label, project_label};
@@ -34,7 +36,7 @@ macro_rules! change {
         Change {
             title: $body.new_name,
             color: $body.color,
-            description: $body.description,
+            description: $body.description.into_patch(),
             priority: $priority,
         }
     };
@@ -79,8 +81,9 @@ impl LabelsApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectLabelsRequest,
+        page: PageRequest,
     ) -> Result<Page<ProjectLabel>> {
-        let page = self.labels(access, filter!(request), request.page).await?;
+        let page = self.labels(access, filter!(request), page).await?;
         Ok(page.map(project_label))
     }
 
@@ -107,7 +110,7 @@ impl LabelsApi for App {
     ) -> Result<ProjectLabel> {
         let body = request.body;
         let name = named(body.name, body.label_id)?;
-        let change = change!(body, body.priority);
+        let change = change!(body, body.priority.into_patch());
         Ok(project_label(self.update_label(access, &name, change).await?))
     }
 
@@ -134,7 +137,7 @@ impl LabelsApi for App {
         access: ProjectAccess,
         request: UpdateProjectLabelRequest,
     ) -> Result<ProjectLabel> {
-        let change = change!(request.body, request.body.priority);
+        let change = change!(request.body, request.body.priority.into_patch());
         Ok(project_label(
             self.update_label(access, &request.label_id, change).await?,
         ))
@@ -180,8 +183,9 @@ impl LabelsApi for App {
         &self,
         access: GroupAccess,
         request: ListGroupLabelsRequest,
+        page: PageRequest,
     ) -> Result<Page<GroupLabel>> {
-        let page = self.labels(access, filter!(request), request.page).await?;
+        let page = self.labels(access, filter!(request), page).await?;
         Ok(page.map(group_label))
     }
 
@@ -208,7 +212,7 @@ impl LabelsApi for App {
     ) -> Result<GroupLabel> {
         let body = request.body;
         let name = named(body.name, body.label_id)?;
-        let change = change!(body, MaybeUndefined::Undefined);
+        let change = change!(body, Patch::Keep);
         Ok(group_label(self.update_label(access, &name, change).await?))
     }
 
@@ -235,7 +239,7 @@ impl LabelsApi for App {
         access: GroupAccess,
         request: UpdateGroupLabelRequest,
     ) -> Result<GroupLabel> {
-        let change = change!(request.body, MaybeUndefined::Undefined);
+        let change = change!(request.body, Patch::Keep);
         Ok(group_label(
             self.update_label(access, &request.label_id, change).await?,
         ))

@@ -1,9 +1,10 @@
 //! What members of groups and of projects have in common, which is everything but the names of the operations.
 
 use crate::api::contract::{Member, MemberCreate, MemberUpdate};
-use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::patch::IntoPatch;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::members::{self, MemberFilter, Membership, Place};
 use crate::views::member::member;
 
@@ -65,7 +66,7 @@ impl App {
         user_id: i64,
         change: MemberUpdate,
     ) -> Result<Member> {
-        let (level, ends) = (change.access_level, change.expires_at);
+        let (level, ends) = (change.access_level, change.expires_at.into_patch());
         let changed = members::edit(&self.backend, &place.into(), user_id, level, ends).await?;
         Ok(self.member(changed))
     }

@@ -12,14 +12,16 @@ use crate::api::contract::{
     SetMergeRequestTimeEstimateRequest, SubscribeToMergeRequestRequest, TimeStats,
     UnsubscribeFromMergeRequestRequest, UpdateMergeRequestRequest, UserReference, Wip,
 };
-use crate::api::types::{MaybeUndefined, Page, PageRequest};
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::handlers::issuables::shared;
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
 use crate::services::authentication::Caller;
 use crate::services::issuables::times::Change as TimesChange;
 use crate::services::issuables::{self, Place, Scope, assignees};
+use crate::services::kernel::page::{Page, PageRequest};
+use crate::services::kernel::patch::Patch;
 use crate::services::merge_requests::{
     self, Change, Filter, NewMergeRequest, Order, Row, StateEvent, Wanted, closing, subscriptions, times,
 };
@@ -153,12 +155,13 @@ impl MergeRequestsApi for App {
         &self,
         access: InstanceAccess,
         request: ListMergeRequestsRequest,
+        page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
         let mut filter = filter!(request);
         filter.shared.non_archived = request.non_archived;
         filter.shared.scope.get_or_insert(Scope::CreatedByMe);
         let shown = Shown::new(true, request.with_labels_details, request.view);
-        self.merge_requests(&access.caller, Place::Everywhere, filter, request.page, shown)
+        self.merge_requests(&access.caller, Place::Everywhere, filter, page, shown)
             .await
     }
 
@@ -166,12 +169,13 @@ impl MergeRequestsApi for App {
         &self,
         access: GroupAccess,
         request: ListGroupMergeRequestsRequest,
+        page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
         let mut filter = filter!(request);
         filter.shared.non_archived = request.non_archived;
         let shown = Shown::new(true, request.with_labels_details, request.view);
         let place = Place::Group(access.group.id);
-        self.merge_requests(&access.caller, place, filter, request.page, shown)
+        self.merge_requests(&access.caller, place, filter, page, shown)
             .await
     }
 
@@ -179,11 +183,12 @@ impl MergeRequestsApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectMergeRequestsRequest,
+        page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
         let filter = filter!(request);
         let shown = Shown::new(false, request.with_labels_details, request.view);
         let place = Place::Project(access.project.id);
-        self.merge_requests(&access.caller, place, filter, request.page, shown)
+        self.merge_requests(&access.caller, place, filter, page, shown)
             .await
     }
 
@@ -193,10 +198,7 @@ impl MergeRequestsApi for App {
         request: CreateMergeRequestRequest,
     ) -> Result<MergeRequest> {
         let body = request.body;
-        let one = |value: Option<i64>| value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value);
-        let all = body
-            .assignee_ids
-            .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value);
+        let all = Patch::set_if_some(body.assignee_ids);
         refuse_reviewers(&body.reviewer_ids.unwrap_or_default())?;
         let new = NewMergeRequest {
             source_branch: body.source_branch,
@@ -206,11 +208,9 @@ impl MergeRequestsApi for App {
             description: body.description,
             metadata: issuables::Metadata {
                 discussion_locked: body.discussion_locked,
-                assignee_ids: assignees(all, one(body.assignee_id)),
-                milestone_id: one(body.milestone_id),
-                labels: body
-                    .labels
-                    .map_or(MaybeUndefined::Undefined, MaybeUndefined::Value),
+                assignee_ids: assignees(all, Patch::set_if_some(body.assignee_id)),
+                milestone_id: Patch::set_if_some(body.milestone_id),
+                labels: Patch::set_if_some(body.labels),
                 ..issuables::Metadata::default()
             },
             remove_source_branch: body.remove_source_branch,
@@ -245,14 +245,14 @@ impl MergeRequestsApi for App {
         let change = Change {
             metadata: issuables::Metadata {
                 discussion_locked: body.discussion_locked,
-                assignee_ids: assignees(body.assignee_ids, body.assignee_id),
-                milestone_id: body.milestone_id,
-                labels: body.labels,
+                assignee_ids: assignees(body.assignee_ids.into_patch(), body.assignee_id.into_patch()),
+                milestone_id: body.milestone_id.into_patch(),
+                labels: body.labels.into_patch(),
                 add_labels: body.add_labels.unwrap_or_default(),
                 remove_labels: body.remove_labels.unwrap_or_default(),
             },
             title: body.title,
-            description: body.description,
+            description: body.description.into_patch(),
             target_branch: body.target_branch,
             state_event: body.state_event.map(|event| match event {
                 IssueStateEvent::Close => StateEvent::Close,
@@ -305,9 +305,10 @@ impl MergeRequestsApi for App {
         &self,
         access: ProjectAccess,
         request: ListMergeRequestParticipantsRequest,
+        page: PageRequest,
     ) -> Result<Page<UserReference>> {
         let iid = request.merge_request_iid;
-        let page = subscriptions::participants(&self.backend, &access, iid, &request.page).await?;
+        let page = subscriptions::participants(&self.backend, &access, iid, &page).await?;
         Ok(page.map(|user| reference(&self.backend.instance.base_url, &user)))
     }
 
@@ -315,9 +316,10 @@ impl MergeRequestsApi for App {
         &self,
         access: ProjectAccess,
         request: ListMergeRequestClosesIssuesRequest,
+        page: PageRequest,
     ) -> Result<Page<Issue>> {
         let iid = request.merge_request_iid;
-        let page = closing::closes(&self.backend, &access, iid, &request.page).await?;
+        let page = closing::closes(&self.backend, &access, iid, &page).await?;
         Ok(page.map(|row| {
             let parts = Parts {
                 elsewhere: row.issue.project_id != access.project.id,
@@ -380,8 +382,9 @@ impl MergeRequestsApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectMilestoneMergeRequestsRequest,
+        page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        self.milestone_merge_requests(access.into(), request.milestone_id, request.page)
+        self.milestone_merge_requests(access.into(), request.milestone_id, page)
             .await
     }
 
@@ -389,8 +392,9 @@ impl MergeRequestsApi for App {
         &self,
         access: GroupAccess,
         request: ListGroupMilestoneMergeRequestsRequest,
+        page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        self.milestone_merge_requests(access.into(), request.milestone_id, request.page)
+        self.milestone_merge_requests(access.into(), request.milestone_id, page)
             .await
     }
 
@@ -398,13 +402,14 @@ impl MergeRequestsApi for App {
         &self,
         access: ProjectAccess,
         request: ListDeploymentMergeRequestsRequest,
+        page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
         let deployment = deployments::find(&self.backend, &access, request.deployment_id).await?;
         let mut filter = filter!(request);
         filter.deployment_id = Some(deployment.id);
         let shown = Shown::new(false, request.with_labels_details, request.view);
         let place = Place::Project(access.project.id);
-        self.merge_requests(&access.caller, place, filter, request.page, shown)
+        self.merge_requests(&access.caller, place, filter, page, shown)
             .await
     }
 
@@ -412,8 +417,9 @@ impl MergeRequestsApi for App {
         &self,
         access: ProjectAccess,
         request: ListIssueClosingMergeRequestsRequest,
+        page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let page = closing::closing(&self.backend, &access, request.issue_iid, &request.page).await?;
+        let page = closing::closing(&self.backend, &access, request.issue_iid, &page).await?;
         Ok(page.map(|row| self.merge_request(row, &access)))
     }
 
@@ -421,8 +427,9 @@ impl MergeRequestsApi for App {
         &self,
         access: ProjectAccess,
         request: ListIssueRelatedMergeRequestsRequest,
+        page: PageRequest,
     ) -> Result<Page<MergeRequest>> {
-        let page = closing::related(&self.backend, &access, request.issue_iid, &request.page).await?;
+        let page = closing::related(&self.backend, &access, request.issue_iid, &page).await?;
         Ok(page.map(|row| self.merge_request(row, &access)))
     }
 }

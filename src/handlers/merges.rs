@@ -4,10 +4,10 @@ use crate::api::contract::{
     AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit, GetMergeRequestChangesRequest,
     ListMergeRequestCommitsRequest, MergeRequest, MergeRequestRebase, MergesApi, RebaseMergeRequestRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::merge_requests::{self, Acceptance};
 use crate::views::commit;
 use crate::views::merge_request::with_changes;
@@ -27,9 +27,10 @@ impl MergesApi for App {
         &self,
         access: ProjectAccess,
         request: ListMergeRequestCommitsRequest,
+        page: PageRequest,
     ) -> Result<Page<Commit>> {
         let iid = request.merge_request_iid;
-        let page = merge_requests::commits(&self.backend, &access, iid, &request.page).await?;
+        let page = merge_requests::commits(&self.backend, &access, iid, &page).await?;
         let url = self.project_url(&access);
         Ok(page.map(|one| commit::listed(one, &url)))
     }

@@ -7,10 +7,11 @@ use crate::api::contract::{
     MilestoneStateEvent, MilestoneUpdate, MilestonesApi, PromoteProjectMilestoneRequest,
     UpdateGroupMilestoneRequest, UpdateProjectMilestoneRequest,
 };
-use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::{GroupAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::milestones::{self, Change, Filter, NewMilestone, Row, StateEvent};
 use crate::services::places::Place;
 use crate::views::milestone::milestone;
@@ -62,9 +63,9 @@ impl App {
     ) -> Result<Milestone> {
         let change = Change {
             title: body.title,
-            description: body.description,
-            start_date: body.start_date,
-            due_date: body.due_date,
+            description: body.description.into_patch(),
+            start_date: body.start_date.into_patch(),
+            due_date: body.due_date.into_patch(),
             state_event: body.state_event.map(|event| match event {
                 MilestoneStateEvent::Close => StateEvent::Close,
                 MilestoneStateEvent::Activate => StateEvent::Activate,
@@ -80,8 +81,9 @@ impl MilestonesApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectMilestonesRequest,
+        page: PageRequest,
     ) -> Result<Page<Milestone>> {
-        self.milestones(access, filter!(request), request.page).await
+        self.milestones(access, filter!(request), page).await
     }
 
     async fn create_project_milestone(
@@ -132,8 +134,9 @@ impl MilestonesApi for App {
         &self,
         access: GroupAccess,
         request: ListGroupMilestonesRequest,
+        page: PageRequest,
     ) -> Result<Page<Milestone>> {
-        self.milestones(access, filter!(request), request.page).await
+        self.milestones(access, filter!(request), page).await
     }
 
     async fn create_group_milestone(

@@ -37,6 +37,7 @@ mod metrics_dashboards;
 mod milestones;
 mod namespaces;
 mod notes;
+mod patch;
 mod personal_access_tokens;
 mod pipeline_schedules;
 mod pipeline_triggers;

@@ -1,10 +1,10 @@
 //! Namespaces: groups and the personal ones of users.
 
 use crate::api::contract::{GetNamespaceRequest, ListNamespacesRequest, NamespacesApi, ProjectNamespace};
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::InstanceAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::namespaces::{self, Filter};
 use crate::views::namespace::namespace;
 
@@ -13,13 +13,14 @@ impl NamespacesApi for App {
         &self,
         access: InstanceAccess,
         request: ListNamespacesRequest,
+        page: PageRequest,
     ) -> Result<Page<ProjectNamespace>> {
         let filter = Filter {
             search: request.search,
             owned_only: request.owned_only,
             top_level_only: request.top_level_only,
         };
-        let page = namespaces::list(&self.backend, &access.caller, &filter, &request.page).await?;
+        let page = namespaces::list(&self.backend, &access.caller, &filter, &page).await?;
         let base = &self.backend.instance.base_url;
         Ok(page.map(|found| namespace(base, &found.namespace, found.owner.as_ref())))
     }

@@ -8,10 +8,11 @@ use crate::api::contract::{
     ListSnippetNotesRequest, Note, NoteInDetail, NoteOrder, NotesApi, SortDirection, UpdateEpicNoteRequest,
     UpdateIssueNoteRequest, UpdateMergeRequestNoteRequest, UpdateSnippetNoteRequest,
 };
-use crate::api::types::{Page, PageRequest, Timestamp};
+use crate::api::types::Timestamp;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{GroupAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::notes::{self, Filter, Key, NewNote};
 use crate::services::places::Place;
 use crate::views::note::{created, in_detail, note};
@@ -71,9 +72,10 @@ impl NotesApi for App {
         &self,
         access: ProjectAccess,
         request: ListIssueNotesRequest,
+        page: PageRequest,
     ) -> Result<Page<Note>> {
         let filter = filter(request.order_by, request.sort);
-        self.notes(access, Key::Issue(request.issue_iid), filter, request.page)
+        self.notes(access, Key::Issue(request.issue_iid), filter, page)
             .await
     }
 
@@ -124,15 +126,11 @@ impl NotesApi for App {
         &self,
         access: ProjectAccess,
         request: ListMergeRequestNotesRequest,
+        page: PageRequest,
     ) -> Result<Page<Note>> {
         let filter = filter(request.order_by, request.sort);
-        self.notes(
-            access,
-            Key::MergeRequest(request.merge_request_iid),
-            filter,
-            request.page,
-        )
-        .await
+        self.notes(access, Key::MergeRequest(request.merge_request_iid), filter, page)
+            .await
     }
 
     async fn create_merge_request_note(
@@ -195,9 +193,10 @@ impl NotesApi for App {
         &self,
         access: ProjectAccess,
         request: ListSnippetNotesRequest,
+        page: PageRequest,
     ) -> Result<Page<Note>> {
         let filter = filter(request.order_by, request.sort);
-        self.notes(access, Key::Snippet(request.snippet_id), filter, request.page)
+        self.notes(access, Key::Snippet(request.snippet_id), filter, page)
             .await
     }
 
@@ -257,10 +256,10 @@ impl NotesApi for App {
         &self,
         access: GroupAccess,
         request: ListEpicNotesRequest,
+        page: PageRequest,
     ) -> Result<Page<Note>> {
         let filter = filter(request.order_by, request.sort);
-        self.notes(access, Key::Epic(request.epic_id), filter, request.page)
-            .await
+        self.notes(access, Key::Epic(request.epic_id), filter, page).await
     }
 
     async fn create_epic_note(

@@ -4,11 +4,11 @@ use crate::api::contract::{
     CreatePersonalAccessTokenRequest, ListPersonalAccessTokensRequest, PersonalAccessToken,
     PersonalAccessTokensApi, RevokePersonalAccessTokenRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, UserAccess};
 use crate::services::access_tokens::{self, Kind, NewToken};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views;
 
 impl PersonalAccessTokensApi for App {
@@ -16,10 +16,13 @@ impl PersonalAccessTokensApi for App {
         &self,
         access: InstanceAccess,
         request: ListPersonalAccessTokensRequest,
+        page: PageRequest,
     ) -> Result<Page<PersonalAccessToken>> {
-        let (user, state) = (request.user_id, request.state.into());
-        let page =
-            access_tokens::personal_list(&self.backend, &access.caller, user, state, &request.page).await?;
+        let (user, state) = (
+            request.user_id,
+            views::access_tokens::token_activity(request.state),
+        );
+        let page = access_tokens::personal_list(&self.backend, &access.caller, user, state, &page).await?;
         Ok(page.map(|token| views::access_tokens::personal(token, None)))
     }
 

@@ -8,11 +8,11 @@ use crate::api::contract::{
     TakeOwnershipOfPipelineScheduleRequest, UpdatePipelineScheduleRequest,
     UpdatePipelineScheduleVariableRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::handlers::pipelines::given;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::pipeline_schedules::{self as schedules, Change, Detail};
 use crate::views::pipeline::variable;
 use crate::views::pipeline_schedule::{detail, pipeline_schedule};
@@ -28,11 +28,12 @@ impl PipelineSchedulesApi for App {
         &self,
         access: ProjectAccess,
         request: ListPipelineSchedulesRequest,
+        page: PageRequest,
     ) -> Result<Page<PipelineSchedule>> {
         let active = request
             .scope
             .map(|scope| matches!(scope, PipelineScheduleScope::Active));
-        let page = schedules::list(&self.backend, &access, active, &request.page).await?;
+        let page = schedules::list(&self.backend, &access, active, &page).await?;
         Ok(page.map(|row| pipeline_schedule(&self.backend.instance.base_url, row)))
     }
 

@@ -1,14 +1,14 @@
 //! Triggers: tokens by which systems outside start pipelines of projects.
 
 use crate::api::contract::{
-    CreatePipelineTriggerRequest, DeletePipelineTriggerRequest, GetPipelineTriggerRequest,
-    ListPipelineTriggersRequest, Pipeline, PipelineTrigger, PipelineTriggersApi, TriggerPipelineOfRefRequest,
-    TriggerPipelineRequest, TriggerVariables, UpdatePipelineTriggerRequest,
+    CreatePipelineTriggerRequest, DeletePipelineTriggerRequest, GetPipelineTriggerRequest, Pipeline,
+    PipelineTrigger, PipelineTriggersApi, TriggerPipelineOfRefRequest, TriggerPipelineRequest,
+    TriggerVariables, UpdatePipelineTriggerRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::pipeline_triggers;
 use crate::views::pipeline::pipeline;
 use crate::views::pipeline_trigger::pipeline_trigger;
@@ -35,9 +35,9 @@ impl PipelineTriggersApi for App {
     async fn list_pipeline_triggers(
         &self,
         access: ProjectAccess,
-        request: ListPipelineTriggersRequest,
+        page: PageRequest,
     ) -> Result<Page<PipelineTrigger>> {
-        let page = pipeline_triggers::list(&self.backend, &access, &request.page).await?;
+        let page = pipeline_triggers::list(&self.backend, &access, &page).await?;
         Ok(page.map(|row| self.trigger(row)))
     }
 

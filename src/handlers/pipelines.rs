@@ -6,10 +6,10 @@ use crate::api::contract::{
     PipelineScope, PipelineVariable, PipelineVariableCreate, PipelinesApi, RetryPipelineRequest,
     SortDirection,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::links;
 use crate::services::pipelines::{self, Filter, Order, Scope, Variable};
 use crate::views::pipeline::{At, pipeline, reference, variable};
@@ -65,8 +65,9 @@ impl PipelinesApi for App {
         &self,
         access: ProjectAccess,
         request: ListPipelinesRequest,
+        page: PageRequest,
     ) -> Result<Page<PipelineReference>> {
-        let wanted = request.page;
+        let wanted = page;
         let page = pipelines::list(&self.backend, &access, filter(request), &wanted).await?;
         let path = self.path_of(&access);
         Ok(page.map(|row| reference(self.at(&path), &row)))
@@ -102,8 +103,9 @@ impl PipelinesApi for App {
         &self,
         access: ProjectAccess,
         request: ListPipelineVariablesRequest,
+        page: PageRequest,
     ) -> Result<Page<PipelineVariable>> {
-        let (id, page) = (request.pipeline_id, request.page);
+        let (id, page) = (request.pipeline_id, page);
         let page = pipelines::list_variables(&self.backend, &access, id, &page).await?;
         Ok(page.map(variable))
     }

@@ -4,10 +4,10 @@ use crate::api::contract::{
     CreateProjectAccessTokenRequest, GetProjectAccessTokenRequest, ListProjectAccessTokensRequest,
     ProjectAccessToken, ProjectAccessTokensApi, RevokeProjectAccessTokenRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::project_access_tokens::{self as tokens, NewProjectToken};
 use crate::views;
 
@@ -16,9 +16,10 @@ impl ProjectAccessTokensApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectAccessTokensRequest,
+        page: PageRequest,
     ) -> Result<Page<ProjectAccessToken>> {
-        let state = request.state.into();
-        let page = tokens::list(&self.backend, access.project.id, state, &request.page).await?;
+        let state = views::access_tokens::token_activity(request.state);
+        let page = tokens::list(&self.backend, access.project.id, state, &page).await?;
         Ok(page.map(|token| views::access_tokens::project(token, None)))
     }
 

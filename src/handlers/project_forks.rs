@@ -4,11 +4,12 @@ use crate::api::contract::{
     CreateForkRelationRequest, ForkProjectRequest, ListProjectForksRequest, Project, ProjectForksApi,
     SortDirection,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::patch::IntoPatch;
 use crate::handlers::projects::{filter, order, parts};
 use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::projects::Filter;
 use crate::services::projects::forks::{self, NewFork};
 use crate::views::project::Parts;
@@ -21,7 +22,7 @@ impl ProjectForksApi for App {
             namespace: namespace.or(body.namespace_path).or(body.namespace),
             name: body.name,
             path: body.path,
-            description: body.description,
+            description: body.description.into_patch(),
             visibility: body.visibility.map(Into::into),
         };
         let fork = forks::fork(&self.backend, &access, new).await?;
@@ -32,6 +33,7 @@ impl ProjectForksApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectForksRequest,
+        page: PageRequest,
     ) -> Result<Page<Project>> {
         let parts = parts!(request);
         let filter = Filter {
@@ -42,7 +44,7 @@ impl ProjectForksApi for App {
             caller: access.caller,
             gate: None,
         };
-        self.projects(access, filter, request.page, parts).await
+        self.projects(access, filter, page, parts).await
     }
 
     async fn create_fork_relation(

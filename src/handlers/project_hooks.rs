@@ -2,14 +2,15 @@
 
 use crate::api::contract::{
     CreateProjectHookRequest, DeleteProjectHookRequest, GetProjectHookDeliveryRequest, GetProjectHookRequest,
-    HookDelivery, HookTrigger, ListProjectHookDeliveriesRequest, ListProjectHooksRequest, ProjectHook,
-    ProjectHooksApi, ResendProjectHookDeliveryRequest, TestProjectHookRequest, UpdateProjectHookRequest,
+    HookDelivery, HookTrigger, ListProjectHookDeliveriesRequest, ProjectHook, ProjectHooksApi,
+    ResendProjectHookDeliveryRequest, TestProjectHookRequest, UpdateProjectHookRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::ProjectAccess;
 use crate::services::hooks::{self, Settings, log, trial};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::project_hooks as view;
 
 /// The settings in a body; those of a new hook and of a changed one have the same names.
@@ -18,9 +19,9 @@ macro_rules! settings {
         let body = $body;
         Settings {
             url: body.url,
-            token: body.token.map_value(Into::into),
+            token: body.token.into_patch().map(Into::into),
             push_events: body.push_events,
-            push_events_branch_filter: body.push_events_branch_filter,
+            push_events_branch_filter: body.push_events_branch_filter.into_patch(),
             tag_push_events: body.tag_push_events,
             issues_events: body.issues_events,
             confidential_issues_events: body.confidential_issues_events,
@@ -39,11 +40,9 @@ impl ProjectHooksApi for App {
     async fn list_project_hooks(
         &self,
         access: ProjectAccess,
-        request: ListProjectHooksRequest,
+        page: PageRequest,
     ) -> Result<Page<ProjectHook>> {
-        Ok(hooks::list(&self.backend, &access, &request.page)
-            .await?
-            .map(view::hook))
+        Ok(hooks::list(&self.backend, &access, &page).await?.map(view::hook))
     }
 
     async fn create_project_hook(
@@ -106,9 +105,10 @@ impl ProjectHooksApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectHookDeliveriesRequest,
+        page: PageRequest,
     ) -> Result<Page<HookDelivery>> {
         let state = request.state.map(Into::into);
-        let page = log::list(&self.backend, &access, request.hook_id, state, &request.page).await?;
+        let page = log::list(&self.backend, &access, request.hook_id, state, &page).await?;
         Ok(page.map(|delivery| view::delivery(delivery, false)))
     }
 

@@ -5,27 +5,29 @@ use crate::api::contract::{
     ListAllProjectMembersRequest, ListProjectMembersRequest, Member, ProjectMembersApi,
     RemoveProjectMemberRequest, UpdateProjectMemberRequest,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::handlers::members::filter;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 
 impl ProjectMembersApi for App {
     async fn list_project_members(
         &self,
         access: ProjectAccess,
         request: ListProjectMembersRequest,
+        page: PageRequest,
     ) -> Result<Page<Member>> {
-        self.members(access, filter!(request), request.page).await
+        self.members(access, filter!(request), page).await
     }
 
     async fn list_all_project_members(
         &self,
         access: ProjectAccess,
         request: ListAllProjectMembersRequest,
+        page: PageRequest,
     ) -> Result<Page<Member>> {
-        self.all_members(access, filter!(request), request.page).await
+        self.all_members(access, filter!(request), page).await
     }
 
     async fn get_project_member(

@@ -2,23 +2,19 @@
 
 use crate::api::contract::{
     CreateProjectSnippetRequest, DeleteProjectSnippetRequest, GetProjectSnippetRequest,
-    GetRawProjectSnippetRequest, ListProjectSnippetsRequest, ProjectSnippetsApi, Snippet,
-    UpdateProjectSnippetRequest,
+    GetRawProjectSnippetRequest, ProjectSnippetsApi, Snippet, UpdateProjectSnippetRequest,
 };
-use crate::api::types::{Download, Page};
 use crate::app::App;
 use crate::error::Result;
 use crate::handlers::snippets::{change, files};
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::download::Download;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::snippets::{self, Home, NewSnippet};
 
 impl ProjectSnippetsApi for App {
-    async fn list_project_snippets(
-        &self,
-        access: ProjectAccess,
-        request: ListProjectSnippetsRequest,
-    ) -> Result<Page<Snippet>> {
-        let page = snippets::list_of_project(&self.backend, &access, &request.page).await?;
+    async fn list_project_snippets(&self, access: ProjectAccess, page: PageRequest) -> Result<Page<Snippet>> {
+        let page = snippets::list_of_project(&self.backend, &access, &page).await?;
         Ok(page.map(|row| self.snippet(row)))
     }
 

@@ -1,10 +1,10 @@
 //! Stars of projects.
 
 use crate::api::contract::{ListProjectStarrersRequest, Project, ProjectStarsApi, Starrer};
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::projects::stars;
 use crate::views::users::starrer;
 
@@ -23,9 +23,10 @@ impl ProjectStarsApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectStarrersRequest,
+        page: PageRequest,
     ) -> Result<Page<Starrer>> {
         let search = request.search.as_deref();
-        let page = stars::starrers(&self.backend, &access, search, &request.page).await?;
+        let page = stars::starrers(&self.backend, &access, search, &page).await?;
         Ok(page.map(|found| starrer(&self.backend.instance.base_url, &found)))
     }
 }

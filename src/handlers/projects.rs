@@ -5,11 +5,13 @@ use crate::api::contract::{
     ListUserProjectsRequest, Message, Project, ProjectOrder, ProjectsApi, SortDirection,
     TransferProjectRequest, UpdateProjectRequest,
 };
-use crate::api::types::{Page, PageRequest, Timestamp};
+use crate::api::types::Timestamp;
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::{InstanceAccess, ProjectAccess, UserAccess};
 use crate::services::code_analysis;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::projects::{self, Change, Filter, NewProject, Order, Settings};
 use crate::services::uploads::UploadedFile;
 use crate::views::project::{Parts, languages, project};
@@ -18,7 +20,7 @@ use crate::views::project::{Parts, languages, project};
 macro_rules! settings {
     ($body:expr) => {
         Settings {
-            description: $body.description,
+            description: $body.description.into_patch(),
             tag_list: $body.tag_list,
             issues_enabled: $body.issues_enabled,
             merge_requests_enabled: $body.merge_requests_enabled,
@@ -42,14 +44,14 @@ macro_rules! settings {
             resolve_outdated_diff_discussions: $body.resolve_outdated_diff_discussions,
             shared_runners_enabled: $body.shared_runners_enabled,
             public_jobs: $body.public_jobs,
-            ci_default_git_depth: $body.ci_default_git_depth,
-            ci_config_path: $body.ci_config_path,
+            ci_default_git_depth: $body.ci_default_git_depth.into_patch(),
+            ci_config_path: $body.ci_config_path.into_patch(),
             only_allow_merge_if_pipeline_succeeds: $body.only_allow_merge_if_pipeline_succeeds,
             only_allow_merge_if_all_discussions_are_resolved: $body
                 .only_allow_merge_if_all_discussions_are_resolved,
             remove_source_branch_after_merge: $body.remove_source_branch_after_merge,
             autoclose_referenced_issues: $body.autoclose_referenced_issues,
-            suggestion_commit_message: $body.suggestion_commit_message,
+            suggestion_commit_message: $body.suggestion_commit_message.into_patch(),
             auto_devops_enabled: $body.auto_devops_enabled,
             auto_devops_deploy_strategy: $body.auto_devops_deploy_strategy.map(Into::into),
             approvals_before_merge: $body.approvals_before_merge,
@@ -57,7 +59,9 @@ macro_rules! settings {
             mirror_trigger_builds: $body.mirror_trigger_builds,
             only_mirror_protected_branches: $body.only_mirror_protected_branches,
             mirror_overwrites_diverged_branches: $body.mirror_overwrites_diverged_branches,
-            external_authorization_classification_label: $body.external_authorization_classification_label,
+            external_authorization_classification_label: $body
+                .external_authorization_classification_label
+                .into_patch(),
             repository_storage: $body.repository_storage,
         }
     };
@@ -143,6 +147,7 @@ impl ProjectsApi for App {
         &self,
         access: InstanceAccess,
         request: ListProjectsRequest,
+        page: PageRequest,
     ) -> Result<Page<Project>> {
         let parts = parts!(request);
         let filter = Filter {
@@ -152,13 +157,14 @@ impl ProjectsApi for App {
             last_activity_before: request.last_activity_before.map(Timestamp::to_utc),
             ..filter!(request)
         };
-        self.projects(access, filter, request.page, parts).await
+        self.projects(access, filter, page, parts).await
     }
 
     async fn list_user_projects(
         &self,
         access: UserAccess,
         request: ListUserProjectsRequest,
+        page: PageRequest,
     ) -> Result<Page<Project>> {
         let parts = parts!(request);
         let filter = Filter {
@@ -171,7 +177,7 @@ impl ProjectsApi for App {
             caller: access.caller,
             gate: None,
         };
-        self.projects(access, filter, request.page, parts).await
+        self.projects(access, filter, page, parts).await
     }
 
     async fn create_project(&self, access: InstanceAccess, request: CreateProjectRequest) -> Result<Project> {

@@ -7,22 +7,28 @@ use crate::api::contract::{
     GetArchiveByFormatRequest, GetArchiveRequest, GetBlobRequest, GetMergeBaseRequest, GetRawBlobRequest,
     ListContributorsRequest, ListTreeRequest, RepositoriesApi, SortDirection, TreeEntry,
 };
-use crate::api::types::{Content, Download, Page};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::download::{Content, Download};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::raw;
 use crate::services::repositories::{self, TreeListing};
 use crate::views;
 
 impl RepositoriesApi for App {
-    async fn list_tree(&self, access: ProjectAccess, request: ListTreeRequest) -> Result<Page<TreeEntry>> {
+    async fn list_tree(
+        &self,
+        access: ProjectAccess,
+        request: ListTreeRequest,
+        page: PageRequest,
+    ) -> Result<Page<TreeEntry>> {
         let listing = TreeListing {
             revision: request.r#ref,
             path: request.path,
             recursive: request.recursive,
         };
-        let page = repositories::tree(&self.backend, &access, listing, &request.page).await?;
+        let page = repositories::tree(&self.backend, &access, listing, &page).await?;
         Ok(page.map(views::tree::entry))
     }
 
@@ -77,6 +83,7 @@ impl RepositoriesApi for App {
         &self,
         access: ProjectAccess,
         request: ListContributorsRequest,
+        page: PageRequest,
     ) -> Result<Page<Contributor>> {
         let order = match request.order_by {
             Some(ContributorOrder::Name) => repositories::ContributorOrder::Name,
@@ -84,8 +91,7 @@ impl RepositoriesApi for App {
             Some(ContributorOrder::Commits) | None => repositories::ContributorOrder::Commits,
         };
         let descending = matches!(request.sort, Some(SortDirection::Desc));
-        let page =
-            repositories::contributors(&self.backend, &access, order, descending, &request.page).await?;
+        let page = repositories::contributors(&self.backend, &access, order, descending, &page).await?;
         Ok(page.map(views::contributor::contributor))
     }
 

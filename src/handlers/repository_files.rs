@@ -6,13 +6,14 @@ use crate::api::contract::{
     GetRawFileMetadataRequest, GetRawFileRequest, RepositoryFile, RepositoryFilesApi, UpdateFileRequest,
 };
 use crate::api::download::disposition;
-use crate::api::types::{Download, WithHeaders};
+use crate::api::types::WithHeaders;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::committing::AuthorOverride;
 use crate::services::commits::content;
 use crate::services::files::{self, Change, Write};
+use crate::services::kernel::download::Download;
 use crate::views::file as view;
 
 /// Commits a change of one file. The bodies of the three operations have these fields in common, but no type.

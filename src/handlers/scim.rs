@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::error::{Error, Result};
 use crate::services::access::ScimAccess;
 use crate::services::scim::{self, NewAccount};
-use crate::views::scim::{Place, account, discovery, replacement};
+use crate::views::scim::{Place, account, discovery, operation, replacement};
 
 impl App {
     fn provisioning(&self, access: &ScimAccess) -> Place {
@@ -50,7 +50,8 @@ impl ScimApi for App {
     }
 
     async fn update_scim_user(&self, access: ScimAccess, request: UpdateScimUserRequest) -> Result<()> {
-        scim::update(&self.backend, &access, &request.id, request.body.operations).await?;
+        let operations = request.body.operations.into_iter().map(operation).collect();
+        scim::update(&self.backend, &access, &request.id, operations).await?;
         Ok(())
     }
 

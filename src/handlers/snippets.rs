@@ -1,14 +1,16 @@
 //! Snippets of users.
 
 use crate::api::contract::{
-    CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest,
-    ListPublicSnippetsRequest, ListSnippetsRequest, Snippet, SnippetFileAction, SnippetFileCreate,
-    SnippetFileUpdate, SnippetUpdate, SnippetsApi, UpdateSnippetRequest,
+    CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest, Snippet,
+    SnippetFileAction, SnippetFileCreate, SnippetFileUpdate, SnippetUpdate, SnippetsApi,
+    UpdateSnippetRequest,
 };
-use crate::api::types::{Content, Download, Page};
 use crate::app::App;
 use crate::error::Result;
+use crate::handlers::patch::IntoPatch;
 use crate::services::access::InstanceAccess;
+use crate::services::kernel::download::{Content, Download};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::snippets::{self, Change, FileAction, FileChange, Home, NewFile, NewSnippet, Row};
 use crate::views::snippet::snippet;
 
@@ -19,7 +21,7 @@ pub(super) fn change(body: SnippetUpdate) -> Change {
         file_name: body.file_name,
         content: body.content,
         files: body.files.into_iter().flatten().map(file_change).collect(),
-        description: body.description,
+        description: body.description.into_patch(),
         visibility: body.visibility.map(Into::into),
     }
 }
@@ -73,21 +75,13 @@ impl App {
 }
 
 impl SnippetsApi for App {
-    async fn list_snippets(
-        &self,
-        access: InstanceAccess,
-        request: ListSnippetsRequest,
-    ) -> Result<Page<Snippet>> {
-        let page = snippets::list_own(&self.backend, &access.caller, &request.page).await?;
+    async fn list_snippets(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<Snippet>> {
+        let page = snippets::list_own(&self.backend, &access.caller, &page).await?;
         Ok(page.map(|row| self.snippet(row)))
     }
 
-    async fn list_public_snippets(
-        &self,
-        access: InstanceAccess,
-        request: ListPublicSnippetsRequest,
-    ) -> Result<Page<Snippet>> {
-        let page = snippets::list_public(&self.backend, &access.caller, &request.page).await?;
+    async fn list_public_snippets(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<Snippet>> {
+        let page = snippets::list_public(&self.backend, &access.caller, &page).await?;
         Ok(page.map(|row| self.snippet(row)))
     }
 

@@ -3,15 +3,20 @@
 use crate::api::contract::{
     CreateTagRequest, DeleteTagRequest, GetTagRequest, ListTagsRequest, SortDirection, Tag, TagOrder, TagsApi,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::tags::{self, Listing, NewTag};
 use crate::views;
 
 impl TagsApi for App {
-    async fn list_tags(&self, access: ProjectAccess, request: ListTagsRequest) -> Result<Page<Tag>> {
+    async fn list_tags(
+        &self,
+        access: ProjectAccess,
+        request: ListTagsRequest,
+        page: PageRequest,
+    ) -> Result<Page<Tag>> {
         let listing = Listing {
             search: request.search,
             order: match request.order_by {
@@ -20,7 +25,7 @@ impl TagsApi for App {
             },
             descending: !matches!(request.sort, Some(SortDirection::Asc)),
         };
-        let page = tags::list(&self.backend, &access, listing, &request.page).await?;
+        let page = tags::list(&self.backend, &access, listing, &page).await?;
         let url = self.project_url(&access);
         Ok(page.map(|details| views::tag::tag(details, &url)))
     }

@@ -2,14 +2,13 @@
 
 use crate::api::contract::{
     GetCiTemplateRequest, GetDockerfileTemplateRequest, GetGitignoreTemplateRequest,
-    GetLicenseTemplateRequest, GetProjectTemplateRequest, LicenseTemplate, ListCiTemplatesRequest,
-    ListDockerfileTemplatesRequest, ListGitignoreTemplatesRequest, ListLicenseTemplatesRequest,
+    GetLicenseTemplateRequest, GetProjectTemplateRequest, LicenseTemplate, ListLicenseTemplatesRequest,
     ListProjectTemplatesRequest, Template, TemplateEntry, TemplateType, TemplatesApi,
 };
-use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::templates::{self, Kind, Said};
 use crate::views::template::{entry, license, template};
 
@@ -38,9 +37,10 @@ impl TemplatesApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectTemplatesRequest,
+        page: PageRequest,
     ) -> Result<Page<TemplateEntry>> {
         let kind = kind(request.r#type);
-        let page = templates::list(&self.backend, &access, kind, &request.page).await?;
+        let page = templates::list(&self.backend, &access, kind, &page).await?;
         Ok(page.map(entry))
     }
 
@@ -61,9 +61,9 @@ impl TemplatesApi for App {
     async fn list_dockerfile_templates(
         &self,
         _: InstanceAccess,
-        request: ListDockerfileTemplatesRequest,
+        page: PageRequest,
     ) -> Result<Page<TemplateEntry>> {
-        Ok(files(Kind::Dockerfiles, &request.page))
+        Ok(files(Kind::Dockerfiles, &page))
     }
 
     async fn get_dockerfile_template(
@@ -77,9 +77,9 @@ impl TemplatesApi for App {
     async fn list_gitignore_templates(
         &self,
         _: InstanceAccess,
-        request: ListGitignoreTemplatesRequest,
+        page: PageRequest,
     ) -> Result<Page<TemplateEntry>> {
-        Ok(files(Kind::Gitignores, &request.page))
+        Ok(files(Kind::Gitignores, &page))
     }
 
     async fn get_gitignore_template(
@@ -90,12 +90,8 @@ impl TemplatesApi for App {
         file(&access, Kind::Gitignores, &request.key)
     }
 
-    async fn list_ci_templates(
-        &self,
-        _: InstanceAccess,
-        request: ListCiTemplatesRequest,
-    ) -> Result<Page<TemplateEntry>> {
-        Ok(files(Kind::CiFiles, &request.page))
+    async fn list_ci_templates(&self, _: InstanceAccess, page: PageRequest) -> Result<Page<TemplateEntry>> {
+        Ok(files(Kind::CiFiles, &page))
     }
 
     async fn get_ci_template(
@@ -110,8 +106,9 @@ impl TemplatesApi for App {
         &self,
         _: InstanceAccess,
         request: ListLicenseTemplatesRequest,
+        page: PageRequest,
     ) -> Result<Page<LicenseTemplate>> {
-        Ok(templates::list_licenses(request.popular, &request.page).map(license))
+        Ok(templates::list_licenses(request.popular, &page).map(license))
     }
 
     async fn get_license_template(

@@ -4,10 +4,10 @@ use crate::api::contract::{
     CreateIssueTodoRequest, CreateMergeRequestTodoRequest, FinishTodoRequest, ListTodosRequest, Todo,
     TodoTargetType, TodosApi,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::notes::Key;
 use crate::services::places::Place;
 use crate::services::todos::{self, Filter, Subject};
@@ -22,7 +22,12 @@ impl App {
 }
 
 impl TodosApi for App {
-    async fn list_todos(&self, access: InstanceAccess, request: ListTodosRequest) -> Result<Page<Todo>> {
+    async fn list_todos(
+        &self,
+        access: InstanceAccess,
+        request: ListTodosRequest,
+        page: PageRequest,
+    ) -> Result<Page<Todo>> {
         let filter = Filter {
             action: request.action.map(Into::into),
             author_id: request.author_id,
@@ -35,7 +40,7 @@ impl TodosApi for App {
                 TodoTargetType::Epic => Subject::Epic,
             }),
         };
-        let page = todos::list(&self.backend, &access.caller, &filter, &request.page).await?;
+        let page = todos::list(&self.backend, &access.caller, &filter, &page).await?;
         Ok(page.map(|row| todo(&self.backend.instance, row)))
     }
 

@@ -2,25 +2,19 @@
 
 use crate::api::contract::{
     CreateOwnEmailRequest, CreateUserEmailRequest, DeleteOwnEmailRequest, DeleteUserEmailRequest,
-    GetOwnEmailRequest, ListOwnEmailsRequest, ListUserEmailsRequest, UserEmail, UserEmailsApi,
+    GetOwnEmailRequest, UserEmail, UserEmailsApi,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, UserAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::users::emails;
 use crate::views::account::email;
 
 impl UserEmailsApi for App {
-    async fn list_own_emails(
-        &self,
-        access: InstanceAccess,
-        request: ListOwnEmailsRequest,
-    ) -> Result<Page<UserEmail>> {
+    async fn list_own_emails(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<UserEmail>> {
         let user = access.caller.signed_in()?;
-        Ok(emails::list(&self.backend, user.id, &request.page)
-            .await?
-            .map(email))
+        Ok(emails::list(&self.backend, user.id, &page).await?.map(email))
     }
 
     async fn create_own_email(
@@ -46,12 +40,8 @@ impl UserEmailsApi for App {
         emails::remove(&self.backend, user.id, request.email_id, since.as_deref()).await
     }
 
-    async fn list_user_emails(
-        &self,
-        access: UserAccess,
-        request: ListUserEmailsRequest,
-    ) -> Result<Page<UserEmail>> {
-        let page = emails::list(&self.backend, access.user.id, &request.page).await?;
+    async fn list_user_emails(&self, access: UserAccess, page: PageRequest) -> Result<Page<UserEmail>> {
+        let page = emails::list(&self.backend, access.user.id, &page).await?;
         Ok(page.map(email))
     }
 

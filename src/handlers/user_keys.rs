@@ -2,23 +2,19 @@
 
 use crate::api::contract::{
     CreateOwnKeyRequest, CreateUserKeyRequest, DeleteOwnKeyRequest, DeleteUserKeyRequest, GetOwnKeyRequest,
-    GetUserKeyRequest, ListOwnKeysRequest, ListUserKeysRequest, UserKey, UserKeysApi,
+    GetUserKeyRequest, UserKey, UserKeysApi,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, UserAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::users::keys;
 use crate::views::account::key;
 
 impl UserKeysApi for App {
-    async fn list_own_keys(
-        &self,
-        access: InstanceAccess,
-        request: ListOwnKeysRequest,
-    ) -> Result<Page<UserKey>> {
+    async fn list_own_keys(&self, access: InstanceAccess, page: PageRequest) -> Result<Page<UserKey>> {
         let user = access.caller.signed_in()?;
-        Ok(keys::list(&self.backend, user.id, &request.page).await?.map(key))
+        Ok(keys::list(&self.backend, user.id, &page).await?.map(key))
     }
 
     async fn create_own_key(&self, access: InstanceAccess, request: CreateOwnKeyRequest) -> Result<UserKey> {
@@ -38,12 +34,8 @@ impl UserKeysApi for App {
         keys::remove(&self.backend, user.id, request.key_id, since.as_deref()).await
     }
 
-    async fn list_user_keys(
-        &self,
-        access: UserAccess,
-        request: ListUserKeysRequest,
-    ) -> Result<Page<UserKey>> {
-        let page = keys::list(&self.backend, access.user.id, &request.page).await?;
+    async fn list_user_keys(&self, access: UserAccess, page: PageRequest) -> Result<Page<UserKey>> {
+        let page = keys::list(&self.backend, access.user.id, &page).await?;
         Ok(page.map(key))
     }
 

@@ -5,11 +5,11 @@ use crate::api::contract::{
     MembershipSource, SortDirection, TwoFactorFilter, UpdateUserRequest, User, UserCreate, UserMembership,
     UserOrder, UserUpdate, UsersApi,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, UserAccess};
 use crate::services::avatars;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::preconditions;
 use crate::services::uploads::UploadedFile;
 use crate::services::users::listing::{self, Filter, Sorting};
@@ -28,8 +28,12 @@ impl UsersApi for App {
         ))
     }
 
-    async fn list_users(&self, access: InstanceAccess, request: ListUsersRequest) -> Result<Page<User>> {
-        let page = request.page;
+    async fn list_users(
+        &self,
+        access: InstanceAccess,
+        request: ListUsersRequest,
+        page: PageRequest,
+    ) -> Result<Page<User>> {
         let found = listing::list(&self.backend, &access.caller, filter(request), &page).await?;
         Ok(found.map(|profile| views::users::user(profile, &self.backend.instance.base_url)))
     }
@@ -94,13 +98,14 @@ impl UsersApi for App {
         &self,
         access: UserAccess,
         request: ListUserMembershipsRequest,
+        page: PageRequest,
     ) -> Result<Page<UserMembership>> {
         let wanted = match request.r#type {
             None => Wanted::Any,
             Some(MembershipSource::Project) => Wanted::Projects,
             Some(MembershipSource::Namespace) => Wanted::Groups,
         };
-        let page = memberships::list(&self.backend, access.user.id, wanted, &request.page).await?;
+        let page = memberships::list(&self.backend, access.user.id, wanted, &page).await?;
         Ok(page.map(views::account::membership))
     }
 

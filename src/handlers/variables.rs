@@ -4,14 +4,13 @@ use crate::api::contract::{
     CreateGroupVariableRequest, CreateInstanceVariableRequest, CreateProjectVariableRequest,
     DeleteGroupVariableRequest, DeleteInstanceVariableRequest, DeleteProjectVariableRequest,
     GetGroupVariableRequest, GetInstanceVariableRequest, GetProjectVariableRequest, InstanceVariable,
-    ListGroupVariablesRequest, ListInstanceVariablesRequest, ListProjectVariablesRequest,
     UpdateGroupVariableRequest, UpdateInstanceVariableRequest, UpdateProjectVariableRequest, Variable,
     VariableCreate, VariableFilter, VariableUpdate, VariablesApi,
 };
-use crate::api::types::{Page, PageRequest};
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::variables::{self, Change, Holder, Name};
 use crate::views::variable::{instance_variable, variable};
 
@@ -76,9 +75,9 @@ impl VariablesApi for App {
     async fn list_instance_variables(
         &self,
         access: InstanceAccess,
-        request: ListInstanceVariablesRequest,
+        page: PageRequest,
     ) -> Result<Page<InstanceVariable>> {
-        let page = variables::list(&self.backend, access.into(), &request.page).await?;
+        let page = variables::list(&self.backend, access.into(), &page).await?;
         Ok(page.map(instance_variable))
     }
 
@@ -138,9 +137,9 @@ impl VariablesApi for App {
     async fn list_project_variables(
         &self,
         access: ProjectAccess,
-        request: ListProjectVariablesRequest,
+        page: PageRequest,
     ) -> Result<Page<Variable>> {
-        self.variables(access, request.page).await
+        self.variables(access, page).await
     }
 
     async fn create_project_variable(
@@ -177,12 +176,8 @@ impl VariablesApi for App {
         variables::delete(&self.backend, access.into(), &name, since.as_deref()).await
     }
 
-    async fn list_group_variables(
-        &self,
-        access: GroupAccess,
-        request: ListGroupVariablesRequest,
-    ) -> Result<Page<Variable>> {
-        self.variables(access, request.page).await
+    async fn list_group_variables(&self, access: GroupAccess, page: PageRequest) -> Result<Page<Variable>> {
+        self.variables(access, page).await
     }
 
     async fn create_group_variable(

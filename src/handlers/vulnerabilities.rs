@@ -5,10 +5,10 @@ use crate::api::contract::{
     ListProjectVulnerabilitiesRequest, ResolveVulnerabilityRequest, VulnerabilitiesApi, Vulnerability,
     VulnerabilityReportOutcome, VulnerabilityState,
 };
-use crate::api::types::Page;
 use crate::app::App;
 use crate::error::Result;
 use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::uploads::UploadedFile;
 use crate::services::vulnerabilities::{self, Filter, reports};
 use crate::views::vulnerability::{outcome, vulnerability};
@@ -65,13 +65,14 @@ impl VulnerabilitiesApi for App {
         &self,
         access: ProjectAccess,
         request: ListProjectVulnerabilitiesRequest,
+        page: PageRequest,
     ) -> Result<Page<Vulnerability>> {
         let filter = Filter {
             state: request.state.map(Into::into),
             severity: request.severity.map(Into::into),
             report_type: request.report_type.map(Into::into),
         };
-        let page = vulnerabilities::list(&self.backend, &access, filter, &request.page).await?;
+        let page = vulnerabilities::list(&self.backend, &access, filter, &page).await?;
         Ok(page.map(vulnerability))
     }
 

@@ -4,6 +4,7 @@ pub mod demo;
 
 use std::future::Future;
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use git::Store;
@@ -13,6 +14,7 @@ use tokio::net::{TcpListener, TcpSocket};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::api::parameters::ContractValidator;
 use crate::app;
 use crate::config::{Options, Settings};
 use crate::integrations::object_storage::{self, ObjectStorage};
@@ -115,6 +117,7 @@ pub async fn open(
     };
     let webhooks = webhooks::Client::new(settings.allow_local_webhooks)?;
     Ok(Backend::new(Parts {
+        record_validator: Arc::new(ContractValidator),
         database,
         repositories,
         objects,

@@ -6,8 +6,7 @@ use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QueryOrder, Select,
 };
 
-use crate::api::contract::TokenState;
-use crate::api::types::{Page, PageRequest};
+use crate::services::kernel::page::{Page, PageRequest};
 pub use storage::entities::access_tokens::Kind;
 use storage::entities::access_tokens::{self, Column, Entity, Model};
 use storage::entities::now;
@@ -104,16 +103,6 @@ pub enum Activity {
     Active,
     /// Those that were revoked or have expired.
     Inactive,
-}
-
-impl From<Option<TokenState>> for Activity {
-    fn from(state: Option<TokenState>) -> Self {
-        match state {
-            None | Some(TokenState::All) => Self::Any,
-            Some(TokenState::Active) => Self::Active,
-            Some(TokenState::Inactive) => Self::Inactive,
-        }
-    }
 }
 
 /// A page of a user's impersonation tokens, in the order they were made.

@@ -2,9 +2,9 @@
 
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
-use crate::api::types::{Content, Download};
 use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::kernel::download::{Content, Download};
 use crate::services::uploads::{self, UploadedFile};
 
 /// The largest picture, in bytes.

@@ -6,12 +6,12 @@ use sea_orm::{
 use storage::entities::{AccessLevel, now, projects, protected_branches};
 use storage::jobs;
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::jobs::delete_merged_branches::DeleteMergedBranches;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::preconditions;
 use crate::services::push_rules::{self, PushRules};
 use crate::services::references::{Moved, moving};

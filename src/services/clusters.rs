@@ -14,10 +14,10 @@ use storage::entities::cluster_platforms::Authorization;
 use storage::entities::clusters::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{now, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::projects;
 use crate::services::{Backend, links, preconditions, variables};

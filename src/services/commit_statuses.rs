@@ -10,9 +10,9 @@ use storage::entities::ci_jobs::{self, ActiveModel, Column, EXTERNAL, Entity, Mo
 use storage::entities::pipelines::{self, Source};
 use storage::entities::{now, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::pipelines::progress::{job_changed, settle};
 use crate::services::pipelines::{

@@ -7,7 +7,7 @@ use sea_orm::{
 };
 use storage::database::Violation;
 
-use crate::api::types::{Page, PageRequest};
+use crate::services::kernel::page::{Page, PageRequest};
 pub use storage::entities::custom_attributes::Owner;
 use storage::entities::custom_attributes::{self, Column, Model};
 use storage::entities::now;

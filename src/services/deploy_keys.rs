@@ -10,11 +10,11 @@ use storage::entities::access::projects_with_level;
 use storage::entities::taken_fingerprints::{self, Holder};
 use storage::entities::{AccessLevel, deploy_keys as keys, now, project_deploy_keys as places, projects};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{bounded_count, page_of};
 use crate::services::preconditions;
 use crate::services::ssh_keys::{PublicKey, malformed};

@@ -13,9 +13,9 @@ use storage::database::Violation;
 use storage::entities::environments::{self, ActiveModel, Column, Entity, Model, State};
 use storage::entities::{fold, now};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains_in, page_of};
 use crate::services::pipelines::{refuse_maker, refuse_reader};
 use crate::services::{Backend, deployments, links, preconditions, projects, variables};

@@ -12,10 +12,10 @@ use storage::entities::feature_flag_user_lists::{self, ActiveModel, Column, Enti
 use storage::entities::iid_counters::{self, Subject};
 use storage::entities::{Scope, feature_flag_strategies, now};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions;
 use crate::services::projects;

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use git::{Action, ActionError, Commit, CommitRequest, EntryKind, Oid, Repository, Start, TreePath};
 
-use crate::api::types::Content;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing, committing::AuthorOverride};
+use crate::services::kernel::download::Content;
 use crate::services::raw;
 use crate::services::repositories::LARGEST_IN_JSON;
 

@@ -11,11 +11,11 @@ use sea_orm::{
 use storage::entities::freeze_periods::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{now, projects};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::cron::{self, Expression, Recurrence};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions;
 

@@ -4,8 +4,8 @@ use chrono::{DateTime, DurationRound, TimeDelta, Utc};
 use sea_orm::sea_query::{Asterisk, BinOper, Expr, Func, LikeExpr, Query, SelectStatement};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, QuerySelect, QueryTrait, Select};
 
-use crate::api::types::{MAX_COUNTED, Page, PageRequest};
 use crate::error::Result;
+use crate::services::kernel::page::{MAX_COUNTED, Page, PageRequest};
 
 /// The character that takes wildcards their meaning.
 const ESCAPE: char = '!';

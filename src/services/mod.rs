@@ -39,6 +39,7 @@ pub mod imports;
 pub mod issuables;
 pub mod issues;
 pub mod job_tokens;
+pub mod kernel;
 pub mod labels;
 pub mod links;
 pub mod listing;
@@ -115,6 +116,8 @@ pub struct Parts {
     pub webhooks: webhooks::Client,
     /// What the instance is.
     pub instance: Instance,
+    /// Checks records of imported archives.
+    pub record_validator: Arc<dyn group_transfers::RecordValidator>,
     /// What is remembered of the database.
     pub memory: memory::Memory,
     /// Moves of references and parts of blobs that are under way, also those that nobody waits for any more.

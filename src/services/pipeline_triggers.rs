@@ -11,12 +11,12 @@ use storage::entities::pipeline_triggers::{ActiveModel, Column, Entity, Model};
 use storage::entities::pipelines::Source;
 use storage::entities::{now, projects, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::secrets::{self, Secret, Token};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::{Caller, refuse_shut_out};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::links;
 use crate::services::listing::bounded_count;
 use crate::services::pipelines::{self, NewPipeline, NewVariable};

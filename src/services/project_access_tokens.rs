@@ -11,12 +11,12 @@ use sea_orm::{
 use storage::entities::access_tokens::{Column, Entity, Kind, Model};
 use storage::entities::{AccessLevel, fold, members, now, project_bots, taken_emails, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::access_tokens::{Activity, NewToken, checked_scopes, paged, prepare};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::preconditions::unmodified_since;
 use crate::services::users::deletion::delete_bots;
 

@@ -9,8 +9,8 @@ use git::BlobStream;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::io::ReaderStream;
 
-use crate::api::types::Content;
 use crate::error::{Error, Result};
+use crate::services::kernel::download::Content;
 
 /// How much of a content tells whether it is text, in bytes; as much as Git looks at.
 const SNIFFED: usize = 8_000;

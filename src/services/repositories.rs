@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits;
+use crate::services::kernel::page::{Page, PageRequest};
 pub use git::{ArchiveFormat, ContributorOrder};
 
 /// The largest blob, in bytes, that is sent within JSON; larger ones are there as raw bytes.

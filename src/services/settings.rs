@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use storage::entities::{Visibility, settings};
 
-use crate::api::contract::ApplicationSettingsUpdate;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
@@ -36,6 +35,35 @@ pub struct Settings {
     pub restricted_visibility_levels: Vec<Visibility>,
     /// New users are external.
     pub user_default_external: bool,
+}
+
+/// Changes to the settings. `None` keeps a setting.
+#[derive(Debug, Clone, Default)]
+pub struct SettingsUpdate {
+    /// Whether webhooks may reach loopback and private addresses.
+    pub allow_local_requests_from_hooks_and_services: Option<bool>,
+    /// Default visibility of groups.
+    pub default_group_visibility: Option<Visibility>,
+    /// Default visibility of projects.
+    pub default_project_visibility: Option<Visibility>,
+    /// Maximum number of personal projects of new users.
+    pub default_projects_limit: Option<i64>,
+    /// Days between the removal and the deletion of a project or group.
+    pub deletion_adjourned_period: Option<i64>,
+    /// Whether impersonation tokens are accepted.
+    pub impersonation_enabled: Option<bool>,
+    /// Maximum size of an uploaded file, in units of 1,048,576 bytes.
+    pub max_attachment_size: Option<i64>,
+    /// Whether passwords are accepted for Git over HTTP.
+    pub password_authentication_enabled_for_git: Option<bool>,
+    /// Visibilities that only administrators may choose.
+    pub restricted_visibility_levels: Option<Vec<Visibility>>,
+    /// Must be [`SIGNUP_ENABLED`].
+    pub signup_enabled: Option<bool>,
+    /// Whether new users are external.
+    pub user_default_external: Option<bool>,
+    /// Must be [`USER_OAUTH_APPLICATIONS`].
+    pub user_oauth_applications: Option<bool>,
 }
 
 impl Default for Settings {
@@ -71,7 +99,7 @@ impl Settings {
     #[must_use]
     pub fn visibility_fault(&self, caller: &Caller, visibility: Visibility) -> Option<String> {
         let restricted = !caller.is_admin() && self.restricted_visibility_levels.contains(&visibility);
-        let word = crate::api::contract::Visibility::from(visibility).as_str();
+        let word = visibility.as_str();
         restricted.then(|| format!("{word} has been restricted by your administrator"))
     }
 
@@ -119,7 +147,7 @@ pub async fn read(backend: &Backend) -> Result<Settings> {
 ///
 /// # Errors
 /// 400 when nothing was sent, and for settings that this server cannot offer.
-pub async fn update(backend: &Backend, change: ApplicationSettingsUpdate) -> Result<Settings> {
+pub async fn update(backend: &Backend, change: SettingsUpdate) -> Result<Settings> {
     let fixed = [
         ("signup_enabled", change.signup_enabled, SIGNUP_ENABLED),
         (
@@ -152,10 +180,8 @@ pub async fn update(backend: &Backend, change: ApplicationSettingsUpdate) -> Res
 }
 
 /// What was sent as it is stored.
-fn rows(change: ApplicationSettingsUpdate) -> Result<Vec<(&'static str, Value)>> {
-    let visibility = |sent: Option<crate::api::contract::Visibility>| sent.map(Visibility::from);
-    let levels = change.restricted_visibility_levels.map(|levels| {
-        let mut levels: Vec<Visibility> = levels.into_iter().map(Visibility::from).collect();
+fn rows(change: SettingsUpdate) -> Result<Vec<(&'static str, Value)>> {
+    let levels = change.restricted_visibility_levels.map(|mut levels| {
         levels.sort_unstable();
         levels.dedup();
         levels
@@ -167,8 +193,8 @@ fn rows(change: ApplicationSettingsUpdate) -> Result<Vec<(&'static str, Value)>>
     }
     let rows = rows! {
         allow_local_requests_from_hooks_and_services: change.allow_local_requests_from_hooks_and_services,
-        default_group_visibility: visibility(change.default_group_visibility),
-        default_project_visibility: visibility(change.default_project_visibility),
+        default_group_visibility: change.default_group_visibility,
+        default_project_visibility: change.default_project_visibility,
         default_projects_limit: change.default_projects_limit,
         deletion_adjourned_period: change.deletion_adjourned_period,
         impersonation_enabled: change.impersonation_enabled,

@@ -1,10 +1,10 @@
 //! Tags of a project's repository.
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::{self, committing};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::preconditions;
 use crate::services::references::{Moved, moving};
 use crate::services::repositories;

@@ -9,7 +9,6 @@ use sea_orm::{ColumnTrait, EntityTrait, QueryFilter, QueryOrder};
 use storage::entities::access::{code_readable_projects, visible_projects};
 use storage::entities::{namespace_ancestors, namespaces, now, projects};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 pub use crate::integrations::templates::licenses::License;
 use crate::integrations::templates::licenses::{self, Meant};
@@ -17,6 +16,7 @@ use crate::integrations::templates::{CI_FILES, DOCKERFILES, File, GITIGNORES};
 use crate::policy::Tier;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::{Backend, commits};
 
 /// How many entries of a folder are looked at.

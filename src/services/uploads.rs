@@ -12,9 +12,9 @@ use storage::entities::now;
 use storage::entities::project_uploads::{self, ActiveModel, Column, Entity, Model};
 use tokio::fs::File;
 
-use crate::api::types::{Content, Download};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::download::{Content, Download};
 use crate::services::{Backend, settings};
 
 /// The longest name, in bytes; what most file systems take.

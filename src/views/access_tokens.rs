@@ -3,7 +3,8 @@
 use storage::entities::access_tokens::Model;
 use storage::entities::now;
 
-use crate::api::contract::{ImpersonationToken, PersonalAccessToken, ProjectAccessToken, TokenScope};
+use crate::api::contract::{self, ImpersonationToken, PersonalAccessToken, ProjectAccessToken, TokenScope};
+use crate::services::access_tokens::Activity;
 use crate::services::project_access_tokens::ProjectToken;
 
 /// The scopes; a word that the interface does not know cannot have been stored.
@@ -72,5 +73,15 @@ pub fn project(token: ProjectToken, secret: Option<String>) -> ProjectAccessToke
         last_used_at: token.last_used_at.map(Into::into),
         access_level: access_level.map_or(0, |level| i64::from(i32::from(level))),
         token: secret,
+    }
+}
+
+/// Converts the filter on the state of tokens.
+#[must_use]
+pub fn token_activity(state: Option<contract::TokenState>) -> Activity {
+    match state {
+        None | Some(contract::TokenState::All) => Activity::Any,
+        Some(contract::TokenState::Active) => Activity::Active,
+        Some(contract::TokenState::Inactive) => Activity::Inactive,
     }
 }

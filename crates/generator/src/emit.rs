@@ -255,9 +255,7 @@ fn request_parameters(operation: &Operation) -> impl Iterator<Item = &Parameter>
 }
 
 fn has_request(operation: &Operation) -> bool {
-    operation.page != Paging::None
-        || operation.body.is_some()
-        || request_parameters(operation).next().is_some()
+    operation.body.is_some() || request_parameters(operation).next().is_some()
 }
 
 fn request(operation: &Operation) -> TokenStream {
@@ -276,12 +274,6 @@ fn request(operation: &Operation) -> TokenStream {
         };
         quote!(#docs #[oai(rename = #name)] pub #ident: #ty,)
     });
-    let page = (operation.page != Paging::None).then(|| {
-        quote!(
-            /// Which part of the list is wanted.
-            pub page: PageRequest,
-        )
-    });
     let body = operation.body.as_ref().map(|body| {
         let schema = format_ident!("{}", body.schema.to_upper_camel_case());
         quote!(
@@ -293,7 +285,7 @@ fn request(operation: &Operation) -> TokenStream {
         #[doc = #title]
         #[derive(Debug, Clone, Object)]
         #[oai(write_only_all)]
-        pub struct #ident { #(#fields)* #page #body }
+        pub struct #ident { #(#fields)* #body }
     }
 }
 
@@ -341,8 +333,9 @@ fn method(operation: &Operation) -> TokenStream {
         Some(true) => quote!(, file: UploadedFile),
         Some(false) => quote!(, file: Option<UploadedFile>),
     };
+    let page = (operation.page != Paging::None).then(|| quote!(, page: PageRequest));
     let (answer, _) = success(&operation.success, operation.page);
-    quote!(#docs fn #name(&self, access: #context #request #file) -> impl Future<Output = Result<#answer>> + Send;)
+    quote!(#docs fn #name(&self, access: #context #request #page #file) -> impl Future<Output = Result<#answer>> + Send;)
 }
 
 fn route(operation: &Operation) -> TokenStream {
@@ -360,8 +353,9 @@ fn route(operation: &Operation) -> TokenStream {
     } else {
         (quote!(NoRequest), quote!(_), quote!())
     };
+    let page = (operation.page != Paging::None).then(|| quote!(, exchange.page().unwrap_or_default()));
     let call = match takes_file(operation) {
-        None => quote!(self.0.handler().#name(access #argument).await),
+        None => quote!(self.0.handler().#name(access #argument #page).await),
         Some(true) => quote! {
             match exchange.required_file() {
                 Ok(file) => self.0.handler().#name(access #argument, file).await,

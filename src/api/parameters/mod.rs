@@ -12,9 +12,12 @@ use poem::http::HeaderMap;
 use poem::{FromRequest, Request, RequestBody};
 use serde_json::{Map, Value, json};
 
+use crate::api::contract;
 use crate::api::form::essence;
 use crate::api::operation::{Operation, Paging, Parameter, Place, Shape};
 use crate::error::{Error, Result};
+use crate::services::group_transfers::RecordValidator;
+use crate::services::kernel::page::PageRequest;
 use coerce::{Faults, Slot};
 
 /// Entries per page when the caller names no number (specification 8).
@@ -155,11 +158,12 @@ fn rules(parameter: &'static Parameter) -> Slot<'static> {
     }
 }
 
-/// Checks what was sent against the contract and gives the value that the generated request type parses.
+/// Checks the parameters of a request against the contract. Returns the value that the generated request type parses, and
+/// the requested page if the operation has pages.
 ///
 /// # Errors
 /// [`Error::InvalidParameters`] with every fault, in declared order.
-pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
+pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<(Value, Option<PageRequest>)> {
     let Sent {
         path,
         query,
@@ -189,9 +193,7 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
             request.insert(parameter.name.to_owned(), value);
         }
     }
-    if operation.paging != Paging::None {
-        request.insert("page".to_owned(), page(operation, &mut attributes, &mut faults));
-    }
+    let page = (operation.paging != Paging::None).then(|| page(operation, &mut attributes, &mut faults));
     if let Some(Shape::Object(fields)) = operation.body {
         alternatives(operation, &attributes, &mut faults);
         let body = coerce::fields(fields, &mut attributes, None, &mut faults);
@@ -199,20 +201,27 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<Value> {
     }
     let faults = faults.into_vec();
     if faults.is_empty() {
-        Ok(Value::Object(request))
+        Ok((Value::Object(request), page))
     } else {
         Err(Error::InvalidParameters(faults))
     }
 }
 
-/// What the contract has against the attributes of a body, those alone: for what is made like that by other ways than a request.
-#[must_use]
-pub fn faults_of_body(operation: &Operation, mut attributes: Map<String, Value>) -> Vec<String> {
-    let mut faults = Faults::default();
-    if let Some(Shape::Object(fields)) = operation.body {
-        coerce::fields(fields, &mut attributes, None, &mut faults);
+/// Checks records of imported archives against the contract.
+#[derive(Debug)]
+pub struct ContractValidator;
+
+impl RecordValidator for ContractValidator {
+    fn body_faults(&self, operation_id: &str, mut attributes: Map<String, Value>) -> Vec<String> {
+        let operation = contract::OPERATIONS
+            .iter()
+            .find(|operation| operation.id == operation_id);
+        let mut faults = Faults::default();
+        if let Some(Shape::Object(fields)) = operation.and_then(|operation| operation.body) {
+            coerce::fields(fields, &mut attributes, None, &mut faults);
+        }
+        faults.into_vec()
     }
-    faults.into_vec()
 }
 
 /// Of each list of alternatives exactly one must be sent.
@@ -233,8 +242,8 @@ fn alternatives(operation: &Operation, attributes: &Map<String, Value>, faults: 
     }
 }
 
-/// The page that is asked for, clamped as the facts say: below one means the default, above 100 means 100.
-fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut Faults) -> Value {
+/// Reads the requested page. A size below 1 becomes the default, a size above the maximum becomes the maximum.
+fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut Faults) -> PageRequest {
     static PAGINATION: Slot = Slot {
         name: "pagination",
         required: false,
@@ -267,5 +276,9 @@ fn page(operation: &Operation, attributes: &mut Map<String, Value>, faults: &mut
     let asked = attributes.remove("pagination");
     let keyset = operation.paging == Paging::Keyset
         && coerce::slot(&PAGINATION, asked, faults).is_some_and(|way| way == "keyset");
-    json!({ "number": page, "size": size, "keyset": keyset })
+    PageRequest {
+        number: page,
+        size,
+        keyset,
+    }
 }

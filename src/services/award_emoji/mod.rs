@@ -17,9 +17,9 @@ pub use removal::remove_all_of;
 use storage::entities::award_emoji::{ActiveModel, Column, Entity, Model};
 use storage::entities::{notes, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::notes::system::Parent;
 use crate::services::notes::{self as notes_service, Noteable};

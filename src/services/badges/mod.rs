@@ -12,8 +12,9 @@ use storage::database::Violation;
 use storage::entities::badges::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{Scope, namespaces, now, projects};
 
-use crate::api::types::{MaybeUndefined, Page, PageRequest};
 use crate::error::{Error, Result};
+use crate::services::kernel::page::{Page, PageRequest};
+use crate::services::kernel::patch::Patch;
 use crate::services::listing::page_of;
 use crate::services::places::Place;
 use crate::services::{Backend, links, preconditions};
@@ -36,7 +37,7 @@ pub struct Row {
 #[derive(Debug, Clone)]
 pub struct Change {
     /// What it is called.
-    pub name: MaybeUndefined<String>,
+    pub name: Patch<String>,
     /// Where it leads to.
     pub link_url: Option<String>,
     /// Where the picture is.
@@ -160,7 +161,7 @@ async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<(
 /// # Errors
 /// 404, 403 for a badge of a group above, and 400 for what is no address and when nothing is to change.
 pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
-    if change.name.is_undefined() && change.link_url.is_none() && change.image_url.is_none() {
+    if change.name.is_keep() && change.link_url.is_none() && change.image_url.is_none() {
         return Err(Error::nothing_sent(&["link_url", "image_url", "name"]));
     }
     for (attribute, url) in [("link_url", &change.link_url), ("image_url", &change.image_url)] {
@@ -169,8 +170,8 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
     }
     let transaction = backend.database.transaction(async |transaction| {
         let mut row = lock_own(transaction, place, id).await?.into_active_model();
-        if !change.name.is_undefined() {
-            row.name = Set(change.name.take().filter(|name| !name.is_empty()));
+        if !change.name.is_keep() {
+            row.name = Set(change.name.into_value().filter(|name| !name.is_empty()));
         }
         if let Some(url) = change.link_url {
             row.link_url = Set(url);

@@ -9,8 +9,8 @@ use storage::entities::boards::{self, ActiveModel, Entity};
 use storage::entities::{Scope, access, board_labels, milestones, namespaces, now, projects, users};
 
 use super::{Row, admit_to_premium, lock, row};
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
+use crate::services::kernel::patch::Patch;
 use crate::services::labels::named;
 use crate::services::places::Place;
 use crate::services::{Backend, preconditions};
@@ -31,19 +31,19 @@ pub struct Change {
     /// Whether closed issues are left out.
     pub hide_closed_list: Option<bool>,
     /// The milestone that its issues belong to.
-    pub milestone_id: MaybeUndefined<i64>,
+    pub milestone_id: Patch<i64>,
     /// The user that its issues are assigned to.
-    pub assignee_id: MaybeUndefined<i64>,
+    pub assignee_id: Patch<i64>,
     /// Titles of the labels that its issues carry, separated by commas.
     pub labels: Option<String>,
     /// The weight that its issues have.
-    pub weight: MaybeUndefined<i64>,
+    pub weight: Patch<i64>,
 }
 
 impl Change {
     /// Whether the issues of the board are narrowed otherwise than before.
     fn narrows(&self) -> bool {
-        !(self.milestone_id.is_undefined() && self.assignee_id.is_undefined() && self.weight.is_undefined())
+        !(self.milestone_id.is_keep() && self.assignee_id.is_keep() && self.weight.is_keep())
             || self.labels.is_some()
     }
 }
@@ -132,18 +132,18 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
             if let Some(hide) = change.hide_closed_list {
                 changed.hide_closed_list = Set(hide);
             }
-            if !change.milestone_id.is_undefined() {
-                let milestone = change.milestone_id.take();
+            if !change.milestone_id.is_keep() {
+                let milestone = change.milestone_id.into_value();
                 check_milestone(transaction, place, milestone).await?;
                 changed.milestone_id = Set(milestone);
             }
-            if !change.assignee_id.is_undefined() {
-                let assignee = change.assignee_id.take();
+            if !change.assignee_id.is_keep() {
+                let assignee = change.assignee_id.into_value();
                 check_member(transaction, place, assignee).await?;
                 changed.assignee_id = Set(assignee);
             }
-            if !change.weight.is_undefined() {
-                let weight = change.weight.take().map(i32::try_from).transpose();
+            if !change.weight.is_keep() {
+                let weight = change.weight.into_value().map(i32::try_from).transpose();
                 changed.weight = Set(weight.map_err(|_| Error::parameter("weight is invalid"))?);
             }
             if let Some(titles) = &change.labels {

@@ -9,8 +9,8 @@ use storage::entities::{labels, now};
 
 use super::changes::{check_member, check_milestone, refused};
 use super::{List, admit_to_premium, lock, read as read_board, row};
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::places::Place;
 use crate::services::{Backend, preconditions};
 

@@ -12,9 +12,9 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use storage::entities::boards::{self, Column, Model};
 use storage::entities::{board_labels, board_lists, labels, milestones, namespaces, projects, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::places::Place;
 use crate::services::{Backend, milestones as of_milestones};

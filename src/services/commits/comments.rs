@@ -1,12 +1,12 @@
 //! Comments on commits and on the lines they change (specification 4.2).
 
+use git::{LineSide, Oid, Repository};
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect, QueryTrait,
 };
 use storage::entities::commit_comments;
 
-use crate::api::types::{Page, PageRequest};
-use git::{LineSide, Oid, Repository};
+use crate::services::kernel::page::{Page, PageRequest};
 pub use storage::entities::commit_comments::LineType;
 use storage::entities::project_hooks::Kind;
 use storage::entities::{now, users};

@@ -2,8 +2,8 @@
 
 use chrono::{DateTime, Utc};
 
-use crate::api::types::{MAX_COUNTED, Page, PageRequest};
 use crate::error::Result;
+use crate::services::kernel::page::{MAX_COUNTED, Page, PageRequest};
 pub use git::Order;
 use git::{Commit, DiffEntry, ListCommits, Oid, Repository, Selection, Stats};
 

@@ -6,9 +6,9 @@ use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder};
 use storage::entities::deployments::{self, Column, Status};
 
 use super::{Row, decorate};
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{no_later, page_of};
 use crate::services::pipelines::refuse_reader;
 use crate::services::{Backend, environments};

@@ -11,10 +11,10 @@ use storage::entities::todos::Target;
 
 use super::labelling::Labelling;
 use super::{Row, find, lock, of_one, parents};
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::issues::StateEvent;
+use crate::services::kernel::patch::Patch;
 use crate::services::milestones::check_days;
 use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
@@ -48,17 +48,17 @@ pub struct Change {
     /// What it is about.
     pub title: Option<String>,
     /// What there is to say.
-    pub description: MaybeUndefined<String>,
+    pub description: Patch<String>,
     /// What becomes of its labels.
     pub labels: Labelling,
     /// The day it begins.
-    pub start_date: MaybeUndefined<NaiveDate>,
+    pub start_date: Patch<NaiveDate>,
     /// The day it is due.
-    pub due_date: MaybeUndefined<NaiveDate>,
+    pub due_date: Patch<NaiveDate>,
     /// Whether few may see it.
     pub confidential: Option<bool>,
     /// The epic that it is a part of; none and the number 0 are the same.
-    pub parent_id: MaybeUndefined<i64>,
+    pub parent_id: Patch<i64>,
     /// What becomes of its state.
     pub state_event: Option<StateEvent>,
     /// When it was changed, for owners.
@@ -94,7 +94,7 @@ pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Ro
     let said = [title, new.description.as_deref().unwrap_or_default()];
     let said = saying::listen(backend, &scene, &[], &said).await?;
     let labels = Labelling {
-        all: MaybeUndefined::Value(new.labels.clone()),
+        all: Patch::Set(new.labels.clone()),
         ..Labelling::default()
     };
     let row = ActiveModel {
@@ -172,7 +172,7 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
     backend
         .database
         .transaction(async |transaction| {
-            if let MaybeUndefined::Value(parent_id) = change.parent_id
+            if let Patch::Set(parent_id) = change.parent_id
                 && parent_id != 0
             {
                 parents::check(transaction, place, Some(found.id), parent_id).await?;
@@ -209,8 +209,8 @@ async fn enter(
         row.title = Set(title.to_owned());
         notes.push(system::retitled(&before.title, title));
     }
-    if !change.description.is_undefined() {
-        let description = change.description.take().filter(|text| !text.is_empty());
+    if !change.description.is_keep() {
+        let description = change.description.into_value().filter(|text| !text.is_empty());
         if description != before.description {
             row.description = Set(description);
             notes.push("changed the description".to_owned());
@@ -240,9 +240,9 @@ async fn enter(
         notes.push(note.to_owned());
     }
     match change.parent_id {
-        MaybeUndefined::Undefined => {}
-        MaybeUndefined::Null | MaybeUndefined::Value(0) => row.parent_id = Set(None),
-        MaybeUndefined::Value(id) => row.parent_id = Set(Some(id)),
+        Patch::Keep => {}
+        Patch::Clear | Patch::Set(0) => row.parent_id = Set(None),
+        Patch::Set(id) => row.parent_id = Set(Some(id)),
     }
     match (change.state_event, before.state) {
         (Some(StateEvent::Close), State::Opened) => {
@@ -295,8 +295,8 @@ fn titled(title: &str) -> Result<&str> {
     }
 }
 
-fn day(said: &MaybeUndefined<NaiveDate>, before: Option<NaiveDate>) -> Option<NaiveDate> {
-    said.as_opt_ref().map_or(before, |said| said.copied())
+fn day(said: &Patch<NaiveDate>, before: Option<NaiveDate>) -> Option<NaiveDate> {
+    said.as_update().map_or(before, |said| said.copied())
 }
 
 /// Why a row was not written.

@@ -12,11 +12,11 @@ use storage::entities::epic_issues::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{epics, issues, namespace_ancestors, now, projects};
 
 use super::{Row, find, lock, of_one};
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::issues::{self as issues_service, decorate};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::bounded_count;
 use crate::services::places::Place;
 

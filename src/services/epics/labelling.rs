@@ -3,8 +3,8 @@
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::epic_labels::{self, ActiveModel, Column, Entity};
 
-use crate::api::types::MaybeUndefined;
 use crate::error::Result;
+use crate::services::kernel::patch::Patch;
 use crate::services::labels::{named, resolve_or_create};
 use crate::services::places::Place;
 
@@ -12,7 +12,7 @@ use crate::services::places::Place;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Labelling {
     /// All of them.
-    pub all: MaybeUndefined<Vec<String>>,
+    pub all: Patch<Vec<String>>,
     /// Those it gets beside those it has.
     pub add: Vec<String>,
     /// Those it loses.
@@ -35,7 +35,7 @@ impl Labelling {
         }
         let carried = epic_labels::of(transaction, [epic_id]).await?.remove(&epic_id);
         let before: Vec<i64> = carried.iter().flatten().map(|label| label.id).collect();
-        let mut after = match self.all.is_undefined() {
+        let mut after = match self.all.is_keep() {
             true => before.clone(),
             false => Vec::new(),
         };

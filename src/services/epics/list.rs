@@ -8,10 +8,10 @@ use storage::entities::issues::State;
 use storage::entities::{award_emoji, epic_labels, fold, labels, namespace_ancestors, now, users};
 
 use super::{Row, decorate};
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::issuables::list::NO_LABEL;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, no_later, page_of};
 use crate::services::places::Place;
 

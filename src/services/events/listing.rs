@@ -10,12 +10,12 @@ use storage::entities::events::{Action, Column, Entity, Model, TargetType};
 use storage::entities::{AccessLevel, commit_comments, issues, merge_requests, notes, now, projects, users};
 
 use super::pushes::PushData;
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::{ProjectAccess, UserAccess};
 use crate::services::authentication::Caller;
 use crate::services::commits::may_read_code;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
 /// Which events to list.

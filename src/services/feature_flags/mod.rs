@@ -11,10 +11,10 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::feature_flags::{self, Column, Model};
 use storage::entities::{feature_flag_scopes, feature_flag_strategies, feature_flag_user_lists};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
 /// A flag and for whom it is on.

@@ -12,9 +12,9 @@ use sea_orm::{ConnectionTrait, EntityTrait, QuerySelect};
 use storage::entities::feature_gate_targets::{self, Model as Target};
 use storage::entities::feature_gates::{self, Model};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::Backend;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions;
 

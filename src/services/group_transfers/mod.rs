@@ -8,8 +8,16 @@ pub mod exports;
 pub mod imports;
 mod records;
 
+use serde_json::{Map, Value};
+
 use crate::error::{Error, Result};
 use crate::services::Backend;
+
+/// Checks records of an archive against the rules for request bodies.
+pub trait RecordValidator: Send + Sync {
+    /// Returns the faults of a request body of an operation, or nothing if it is valid or the operation takes no body.
+    fn body_faults(&self, operation_id: &str, attributes: Map<String, Value>) -> Vec<String>;
+}
 
 /// The version of the layout.
 const VERSION: &str = "0.2.4";

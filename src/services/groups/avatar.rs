@@ -4,11 +4,11 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{namespaces, now};
 
-use crate::api::types::Download;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::GroupAccess;
 use crate::services::avatars::{self, Owner, Picture};
+use crate::services::kernel::download::Download;
 
 /// Gives a group a picture, or takes it away.
 ///

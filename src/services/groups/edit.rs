@@ -8,12 +8,12 @@ use sea_orm::{
 use storage::entities::{Visibility, fold, namespace_ancestors, namespaces, now, projects};
 
 use super::rules::{self, Settings, word};
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::access::GroupAccess;
 use crate::services::authentication::Caller;
+use crate::services::kernel::patch::Patch;
 
 /// What is to change; absent fields keep their value.
 #[derive(Debug, Clone, Default)]
@@ -25,7 +25,7 @@ pub struct Change {
     /// Who may see it.
     pub visibility: Option<Visibility>,
     /// The project whose files are templates for all below the group, on plans that have that.
-    pub file_template_project_id: MaybeUndefined<i64>,
+    pub file_template_project_id: Patch<i64>,
     /// All else.
     pub settings: Settings,
 }
@@ -110,9 +110,9 @@ async fn changed(
     }
     if backend.instance.plan >= Tier::Premium {
         match change.file_template_project_id {
-            MaybeUndefined::Undefined => {}
-            MaybeUndefined::Null => row.file_template_project_id = Set(None),
-            MaybeUndefined::Value(id) => {
+            Patch::Keep => {}
+            Patch::Clear => row.file_template_project_id = Set(None),
+            Patch::Set(id) => {
                 refuse_project_elsewhere(transaction, current.id, id).await?;
                 row.file_template_project_id = Set(Some(id));
             }

@@ -12,10 +12,10 @@ use storage::entities::namespaces::{self, Column};
 use storage::entities::{AccessLevel, fold, namespace_ancestors, now, projects};
 
 use super::Row;
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, page_of};
 use crate::services::namespaces::full_names;
 

@@ -10,11 +10,11 @@ use storage::entities::access::group_level;
 use storage::entities::namespaces::{self, Kind, ProjectCreation, SubgroupCreation};
 use storage::entities::{AccessLevel, Visibility, now};
 
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::access::GroupAccess;
 use crate::services::authentication::Caller;
+use crate::services::kernel::patch::Patch;
 use crate::services::{Backend, naming};
 
 /// How many groups may stand in one line.
@@ -40,11 +40,11 @@ pub struct Settings {
     /// Who may make groups in it.
     pub subgroup_creation_level: Option<SubgroupCreation>,
     /// Whether pipelines are made up.
-    pub auto_devops_enabled: MaybeUndefined<bool>,
+    pub auto_devops_enabled: Patch<bool>,
     /// Whether mail is off.
-    pub emails_disabled: MaybeUndefined<bool>,
+    pub emails_disabled: Patch<bool>,
     /// Whether it cannot be mentioned.
-    pub mentions_disabled: MaybeUndefined<bool>,
+    pub mentions_disabled: Patch<bool>,
     /// Whether large files may be kept apart.
     pub lfs_enabled: Option<bool>,
     /// How default branches of new projects are protected, 0 to 3.
@@ -99,11 +99,11 @@ impl Settings {
 }
 
 /// The value to set, which may be null, when one was sent.
-fn nullable(sent: MaybeUndefined<bool>) -> Option<Option<bool>> {
+fn nullable(sent: Patch<bool>) -> Option<Option<bool>> {
     match sent {
-        MaybeUndefined::Undefined => None,
-        MaybeUndefined::Null => Some(None),
-        MaybeUndefined::Value(value) => Some(Some(value)),
+        Patch::Keep => None,
+        Patch::Clear => Some(None),
+        Patch::Set(value) => Some(Some(value)),
     }
 }
 
@@ -141,7 +141,7 @@ pub(super) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visib
 
 /// The contract's word for a visibility.
 pub(super) fn word(visibility: Visibility) -> &'static str {
-    crate::api::contract::Visibility::from(visibility).as_str()
+    visibility.as_str()
 }
 
 /// Whether the caller may have the lock on sharing off below a parent: where it is on there, only Owners of the parent may.

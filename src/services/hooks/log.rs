@@ -7,7 +7,7 @@ use sea_orm::{ColumnTrait, Condition, EntityTrait, Iterable, QueryFilter, QueryO
 use super::attempt::{OutOfTurn, is_withheld};
 use super::delivery::send_now;
 use super::trial::TRIALS;
-use crate::api::types::{Page, PageRequest};
+use crate::services::kernel::page::{Page, PageRequest};
 pub use storage::entities::hook_deliveries::State;
 use storage::entities::hook_deliveries::{Column, Entity, Model};
 use storage::entities::now;

@@ -16,12 +16,13 @@ use sea_orm::{
 use storage::entities::project_hooks::{self, ActiveModel, Column, Entity, Model};
 use storage::entities::{now, projects};
 
-use crate::api::types::{MaybeUndefined, Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::integrations::webhooks::{HIDDEN, Target};
 use crate::secrets::Secret;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
+use crate::services::kernel::patch::Patch;
 use crate::services::listing::page_of;
 use crate::services::{preconditions, settings as instance_settings};
 
@@ -34,11 +35,11 @@ pub struct Settings {
     /// Where to send.
     pub url: String,
     /// What the receiver knows deliveries by; null and the empty text take it away.
-    pub token: MaybeUndefined<Secret<String>>,
+    pub token: Patch<Secret<String>>,
     /// Whether it is told of branches that move.
     pub push_events: Option<bool>,
     /// Which branches.
-    pub push_events_branch_filter: MaybeUndefined<String>,
+    pub push_events_branch_filter: Patch<String>,
     /// Whether it is told of tags.
     pub tag_push_events: Option<bool>,
     /// Whether it is told of issues.
@@ -196,9 +197,9 @@ pub async fn delete(
 
 fn apply(row: &mut ActiveModel, settings: &Settings) -> Result<()> {
     match &settings.push_events_branch_filter {
-        MaybeUndefined::Undefined => {}
-        MaybeUndefined::Null => row.push_events_branch_filter = Set(None),
-        MaybeUndefined::Value(filter) => row.push_events_branch_filter = Set(branch_filter(filter)?),
+        Patch::Keep => {}
+        Patch::Clear => row.push_events_branch_filter = Set(None),
+        Patch::Set(filter) => row.push_events_branch_filter = Set(branch_filter(filter)?),
     }
     for (column, value) in [
         (&mut row.push_events, settings.push_events),
@@ -246,14 +247,14 @@ async fn may_be_local(backend: &Backend) -> Result<bool> {
 }
 
 /// The token to keep, if anything is said of it.
-fn token(token: MaybeUndefined<Secret<String>>) -> Result<Option<Option<Secret<String>>>> {
+fn token(token: Patch<Secret<String>>) -> Result<Option<Option<Secret<String>>>> {
     match token {
-        MaybeUndefined::Undefined => Ok(None),
-        MaybeUndefined::Null => Ok(Some(None)),
-        MaybeUndefined::Value(token) if token.expose().chars().any(char::is_control) => {
+        Patch::Keep => Ok(None),
+        Patch::Clear => Ok(Some(None)),
+        Patch::Set(token) if token.expose().chars().any(char::is_control) => {
             Err(invalid("Invalid token given"))
         }
-        MaybeUndefined::Value(token) => Ok(Some(Some(token).filter(|token| !token.expose().is_empty()))),
+        Patch::Set(token) => Ok(Some(Some(token).filter(|token| !token.expose().is_empty()))),
     }
 }
 

@@ -12,11 +12,12 @@ use storage::entities::projects::FeatureAccess;
 use storage::entities::{milestones, users};
 
 use super::{Changed, Kind};
-use crate::api::types::{MaybeUndefined, PageRequest};
 use crate::error::{Error, Result};
 use crate::policy::{Role, Tier, Visibility};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::PageRequest;
+use crate::services::kernel::patch::Patch;
 use crate::services::labels::{named, resolve_or_create};
 use crate::services::members::{self, MemberFilter};
 use crate::services::notes::system;
@@ -28,11 +29,11 @@ pub struct Metadata {
     /// Whether only members may comment.
     pub discussion_locked: Option<bool>,
     /// Those it is assigned to.
-    pub assignee_ids: MaybeUndefined<Vec<i64>>,
+    pub assignee_ids: Patch<Vec<i64>>,
     /// The milestone.
-    pub milestone_id: MaybeUndefined<i64>,
+    pub milestone_id: Patch<i64>,
     /// All labels, by title.
-    pub labels: MaybeUndefined<Vec<String>>,
+    pub labels: Patch<Vec<String>>,
     /// Labels beside those it has.
     pub add_labels: Vec<String>,
     /// Labels it loses.
@@ -41,9 +42,9 @@ pub struct Metadata {
 
 /// Those it is assigned to: the list, or else the one in the older field.
 #[must_use]
-pub fn assignees(all: MaybeUndefined<Vec<i64>>, one: MaybeUndefined<i64>) -> MaybeUndefined<Vec<i64>> {
+pub fn assignees(all: Patch<Vec<i64>>, one: Patch<i64>) -> Patch<Vec<i64>> {
     match all {
-        MaybeUndefined::Undefined => one.map_value(|id| vec![id]),
+        Patch::Keep => one.map(|id| vec![id]),
         all => all,
     }
 }
@@ -53,7 +54,7 @@ pub fn assignees(all: MaybeUndefined<Vec<i64>>, one: MaybeUndefined<i64>) -> May
 pub(in crate::services) struct Prepared {
     said: Metadata,
     assignees: Option<Vec<users::Model>>,
-    milestone: MaybeUndefined<milestones::Model>,
+    milestone: Patch<milestones::Model>,
     /// The ids of the labels that it gets, once they are held.
     labels: Vec<i64>,
 }
@@ -82,26 +83,24 @@ impl Metadata {
     ) -> Result<Prepared> {
         let mut said = self;
         // The basic edition assigns to one.
-        if let (true, MaybeUndefined::Value(ids)) =
-            (backend.instance.plan < Tier::Starter, &mut said.assignee_ids)
-        {
+        if let (true, Patch::Set(ids)) = (backend.instance.plan < Tier::Starter, &mut said.assignee_ids) {
             ids.truncate(1);
         }
         let assignees = match &said.assignee_ids {
-            MaybeUndefined::Undefined => None,
-            MaybeUndefined::Null => Some(Vec::new()),
-            MaybeUndefined::Value(ids) => Some(assignable(backend, access, kind, ids).await?),
+            Patch::Keep => None,
+            Patch::Clear => Some(Vec::new()),
+            Patch::Set(ids) => Some(assignable(backend, access, kind, ids).await?),
         };
         let milestone = match said.milestone_id {
-            MaybeUndefined::Undefined => MaybeUndefined::Undefined,
-            MaybeUndefined::Null | MaybeUndefined::Value(0) => MaybeUndefined::Null,
-            MaybeUndefined::Value(id) => {
+            Patch::Keep => Patch::Keep,
+            Patch::Clear | Patch::Set(0) => Patch::Clear,
+            Patch::Set(id) => {
                 let place = Place::from(access.clone());
                 let found = milestones::available(place.scope(), place.namespace.id)
                     .filter(milestones::Column::Id.eq(id))
                     .one(backend.database.read())
                     .await?;
-                MaybeUndefined::Value(found.ok_or_else(no_milestone)?)
+                Patch::Set(found.ok_or_else(no_milestone)?)
             }
         };
         Ok(Prepared {
@@ -118,7 +117,7 @@ impl Prepared {
     pub fn brought(assignees: Vec<users::Model>, labels: Vec<i64>) -> Self {
         Self {
             said: Metadata {
-                labels: MaybeUndefined::Value(Vec::new()),
+                labels: Patch::Set(Vec::new()),
                 ..Metadata::default()
             },
             assignees: Some(assignees),
@@ -134,7 +133,7 @@ impl Prepared {
     /// # Errors
     /// 400 for a milestone that went away since, and for labels that cannot be.
     pub async fn hold(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
-        if let MaybeUndefined::Value(milestone) = &mut self.milestone {
+        if let Patch::Set(milestone) = &mut self.milestone {
             let held = milestones::Entity::find_by_id(milestone.id)
                 .lock(LockType::KeyShare)
                 .one(transaction)
@@ -151,7 +150,7 @@ impl Prepared {
 
     /// The milestone it gets, or that it loses it; none where nothing is said of it.
     pub fn milestone(&self) -> Option<Option<&milestones::Model>> {
-        self.milestone.as_opt_ref()
+        self.milestone.as_update()
     }
 
     /// Those it is assigned to; none where nothing is said of it.
@@ -210,7 +209,7 @@ impl Prepared {
         outcome: &mut Outcome,
     ) -> Result<()> {
         let said = &self.said;
-        if said.labels.is_undefined() && said.add_labels.is_empty() && said.remove_labels.is_empty() {
+        if said.labels.is_keep() && said.add_labels.is_empty() && said.remove_labels.is_empty() {
             return Ok(());
         }
         let place = Place::from(access.clone());
@@ -221,7 +220,7 @@ impl Prepared {
                 .remove(&id)
                 .unwrap_or_default(),
         };
-        let mut ids: Vec<i64> = match said.labels.is_undefined() {
+        let mut ids: Vec<i64> = match said.labels.is_keep() {
             true => before.iter().map(|label| label.id).collect(),
             false => Vec::new(),
         };

@@ -5,8 +5,8 @@ use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter,
 use storage::entities::users;
 
 use super::Issuable;
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
 /// Its author, those it is assigned to, and those who commented on it, each once.

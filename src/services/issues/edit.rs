@@ -9,11 +9,11 @@ use super::metadata::Metadata;
 use super::row::{self, Row};
 use super::telling::{Told, tell_with};
 use super::{find, lock, may_edit};
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::{check_title, tasks};
+use crate::services::kernel::patch::Patch;
 use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
 use crate::services::saying::{self, Scene, Written};
@@ -34,7 +34,7 @@ pub struct Change {
     /// What it is about.
     pub title: Option<String>,
     /// What there is to say.
-    pub description: MaybeUndefined<String>,
+    pub description: Patch<String>,
     /// What becomes of its state.
     pub state_event: Option<StateEvent>,
     /// What members say of it.
@@ -137,7 +137,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
                 row.title = Set(title.to_owned());
                 notes.push(system::retitled(&before.title, title));
             }
-            let description = change.description.as_opt_ref().map(|text| text.cloned());
+            let description = change.description.as_update().map(|text| text.cloned());
             if let Some(description) = description.filter(|text| *text != before.description) {
                 let (all, completed) = tasks::count(description.as_deref());
                 (row.tasks, row.completed_tasks) = (Set(all), Set(completed));

@@ -5,13 +5,13 @@ use storage::entities::issues::{self, Column, Entity};
 use storage::entities::now;
 
 use super::row::{Row, decorate};
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
 use crate::services::issuables::list::{Ordering, Presence, Sieve, Sieves, absent, numbered, page_of};
 use crate::services::issuables::{self, Kind, Place};
+use crate::services::kernel::page::{Page, PageRequest};
 
 /// What issues are ordered by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -5,12 +5,12 @@ use chrono::NaiveDate;
 use sea_orm::{ActiveValue::Set, DatabaseTransaction};
 use storage::entities::issues;
 
-use crate::api::types::MaybeUndefined;
 use crate::error::Result;
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::{self, Kind, Outcome};
+use crate::services::kernel::patch::Patch;
 use crate::services::notes::system;
 
 /// What is said of an issue; what is undefined stays, and null or the number 0 takes away.
@@ -21,9 +21,9 @@ pub struct Metadata {
     /// Whether few may see it.
     pub confidential: Option<bool>,
     /// The day it is due.
-    pub due_date: MaybeUndefined<NaiveDate>,
+    pub due_date: Patch<NaiveDate>,
     /// How much it weighs.
-    pub weight: MaybeUndefined<i64>,
+    pub weight: Patch<i64>,
 }
 
 /// What is said, as far as it could be looked up before the transaction.
@@ -31,8 +31,8 @@ pub struct Metadata {
 pub(super) struct Prepared {
     shared: issuables::Prepared,
     confidential: Option<bool>,
-    due_date: MaybeUndefined<NaiveDate>,
-    weight: MaybeUndefined<i64>,
+    due_date: Patch<NaiveDate>,
+    weight: Patch<i64>,
 }
 
 impl Metadata {
@@ -46,7 +46,7 @@ impl Metadata {
             confidential: self.confidential,
             due_date: self.due_date,
             weight: match backend.instance.plan < Tier::Starter {
-                true => MaybeUndefined::Undefined,
+                true => Patch::Keep,
                 false => self.weight,
             },
         })
@@ -135,6 +135,6 @@ impl Prepared {
 }
 
 /// What is said, where anything is: a value, or that there is none.
-fn opt<T: Copy>(said: &MaybeUndefined<T>) -> Option<Option<T>> {
-    said.as_opt_ref().map(|said| said.copied())
+fn opt<T: Copy>(said: &Patch<T>) -> Option<Option<T>> {
+    said.as_update().map(|said| said.copied())
 }

@@ -3,9 +3,9 @@
 use storage::entities::users;
 
 use super::find;
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::{Backend, issuables};
 
 /// The author of an issue, those it is assigned to, and those who commented on it, each once.

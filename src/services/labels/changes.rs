@@ -10,9 +10,9 @@ use storage::entities::labels::{self, ActiveModel, Column, Entity};
 use storage::entities::{Scope, fold, label_priorities, now};
 
 use super::{Row, find, lock_own, row, rules};
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::kernel::patch::Patch;
 use crate::services::places::Place;
 use crate::services::preconditions;
 
@@ -37,15 +37,15 @@ pub struct Change {
     /// The new colour, as a caller writes it.
     pub color: Option<String>,
     /// What it is for.
-    pub description: MaybeUndefined<String>,
+    pub description: Patch<String>,
     /// The rank in the project; overlooked in groups.
-    pub priority: MaybeUndefined<i64>,
+    pub priority: Patch<i64>,
 }
 
 impl Change {
     /// Whether the label itself stays as it is.
     fn spares_label(&self) -> bool {
-        self.title.is_none() && self.color.is_none() && self.description.is_undefined()
+        self.title.is_none() && self.color.is_none() && self.description.is_keep()
     }
 }
 
@@ -98,7 +98,7 @@ pub(in crate::services) fn checked(scope: Scope, new: NewLabel) -> Result<Active
 pub async fn update(backend: &Backend, place: &Place, reference: &str, change: Change) -> Result<Row> {
     place.admit_to_planning()?;
     let (ranks, spares) = (
-        place.project.is_some() && !change.priority.is_undefined(),
+        place.project.is_some() && !change.priority.is_keep(),
         change.spares_label(),
     );
     if spares && !ranks {
@@ -129,8 +129,8 @@ pub async fn update(backend: &Backend, place: &Place, reference: &str, change: C
                 if let Some(color) = color {
                     changed.color = Set(color);
                 }
-                if !change.description.is_undefined() {
-                    let text = change.description.take().filter(|text| !text.is_empty());
+                if !change.description.is_keep() {
+                    let text = change.description.into_value().filter(|text| !text.is_empty());
                     changed.description = Set(text);
                 }
                 changed.updated_at = Set(now());

@@ -24,9 +24,9 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder
 use storage::entities::labels::{self, Column, Model};
 use storage::entities::{fold, label_priorities, numeric_id, subscriptions as rows};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, page_of};
 use crate::services::places::Place;
 

@@ -15,9 +15,9 @@ use storage::entities::{
 };
 
 use super::{Membership, Place, identities};
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{bounded_count, contains};
 
 /// Which members are wanted.

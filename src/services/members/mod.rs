@@ -26,13 +26,13 @@ use storage::entities::{
     AccessLevel, namespace_ancestors, namespaces, now, project_bots, projects, scim_identities, users,
 };
 
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::authentication::Caller;
 use crate::services::events::{self, Action, NewEvent};
+use crate::services::kernel::patch::Patch;
 use crate::services::preconditions::unmodified_since;
 
 /// A user with a role.
@@ -219,7 +219,7 @@ pub async fn edit(
     place: &Place,
     user_id: i64,
     level: i64,
-    expires_at: MaybeUndefined<NaiveDate>,
+    expires_at: Patch<NaiveDate>,
 ) -> Result<Membership> {
     let changed = backend
         .database
@@ -234,9 +234,9 @@ pub async fn edit(
             let mut row = member.into_active_model();
             row.access_level = Set(level);
             match expires_at {
-                MaybeUndefined::Undefined => {}
-                MaybeUndefined::Null => row.expires_at = Set(None),
-                MaybeUndefined::Value(day) => row.expires_at = Set(Some(day)),
+                Patch::Keep => {}
+                Patch::Clear => row.expires_at = Set(None),
+                Patch::Set(day) => row.expires_at = Set(Some(day)),
             }
             row.updated_at = Set(now());
             let row = row.update(transaction).await?;

@@ -7,12 +7,12 @@ use super::find;
 use super::heads::{self, oid};
 use super::row::{self, Row, Wanted};
 use super::tips::{self, BranchOf};
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits::listing::{self, Listed};
 use crate::services::events::pushes::between;
+use crate::services::kernel::page::{Page, PageRequest};
 
 /// Commits that are counted of those that the target has and the source has not.
 const MOST_DIVERGED: usize = 10_000;

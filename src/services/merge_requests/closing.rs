@@ -15,10 +15,10 @@ use storage::entities::{issues, namespaces, notes, now, projects, users};
 
 use super::row::{Row, decorate_within};
 use super::{find, tips};
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains_in, page_of};
 use crate::services::notes::lock_all;
 use crate::services::saying::meant;

@@ -10,12 +10,12 @@ use super::row::{self, Row, Wanted};
 use super::telling::{Told, tell};
 use super::tips::{self, BranchOf, Tips};
 use super::{find, lock};
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::{Kind, Metadata, Prepared, check_title, tasks};
+use crate::services::kernel::patch::Patch;
 use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
 use crate::services::saying::{self, Written};
@@ -35,7 +35,7 @@ pub struct Change {
     /// What it is about.
     pub title: Option<String>,
     /// What there is to say.
-    pub description: MaybeUndefined<String>,
+    pub description: Patch<String>,
     /// The branch that it is merged into.
     pub target_branch: Option<String>,
     /// What becomes of its state.
@@ -95,7 +95,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
         Some((tips, base)) => (tips.head.to_string(), base.unwrap_or(tips.start).to_string()),
         None => (found.head_sha.clone(), found.base_sha.clone()),
     };
-    let scene = match moved.is_some() || !change.description.is_undefined() {
+    let scene = match moved.is_some() || !change.description.is_keep() {
         true => Some(Scene::new(backend, access, found.source_project_id, &head, &base).await?),
         false => None,
     };
@@ -219,7 +219,7 @@ fn say(row: &mut ActiveModel, before: &Model, change: &Change, author: i64) -> R
         row.title = Set(title.to_owned());
         notes.push(system::retitled(&before.title, title));
     }
-    let description = change.description.as_opt_ref().map(|text| text.cloned());
+    let description = change.description.as_update().map(|text| text.cloned());
     if let Some(description) = description.filter(|text| *text != before.description) {
         let (all, completed) = tasks::count(description.as_deref());
         (row.tasks, row.completed_tasks) = (Set(all), Set(completed));

@@ -7,12 +7,12 @@ use storage::entities::now;
 
 use super::drafts::MARKS;
 use super::row::{Row, decorate};
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
 use crate::services::issuables::list::{Ordering, Sieve, Sieves, page_of};
 use crate::services::issuables::{self, Kind, Place};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::begins;
 
 /// The table of what was shipped with deployments.

@@ -4,10 +4,10 @@ use storage::entities::users;
 
 use super::find;
 use super::row::{self, Row, Wanted};
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::subscriptions::say;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::{Backend, issuables};
 
 /// Tells the caller of what happens to a merge request, or ceases to.

@@ -12,10 +12,10 @@ use storage::entities::milestones::{self, ActiveModel, Column, Entity, Model, St
 use storage::entities::now;
 
 use super::{Row, here, lock};
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::events::{self, Action, NewEvent, Target, TargetType};
+use crate::services::kernel::patch::Patch;
 use crate::services::notes::lock_all;
 use crate::services::places::Place;
 use crate::services::preconditions;
@@ -51,11 +51,11 @@ pub struct Change {
     /// The new title.
     pub title: Option<String>,
     /// What is to be reached.
-    pub description: MaybeUndefined<String>,
+    pub description: Patch<String>,
     /// The day it begins.
-    pub start_date: MaybeUndefined<NaiveDate>,
+    pub start_date: Patch<NaiveDate>,
     /// The day it is to be reached.
-    pub due_date: MaybeUndefined<NaiveDate>,
+    pub due_date: Patch<NaiveDate>,
     /// What is to happen to it.
     pub state_event: Option<StateEvent>,
 }
@@ -123,9 +123,9 @@ pub(super) async fn insert(
 pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
     place.admit_to_planning()?;
     let nothing = change.title.is_none()
-        && change.description.is_undefined()
-        && change.start_date.is_undefined()
-        && change.due_date.is_undefined()
+        && change.description.is_keep()
+        && change.start_date.is_keep()
+        && change.due_date.is_keep()
         && change.state_event.is_none();
     if nothing {
         let known = ["title", "description", "start_date", "due_date", "state_event"];
@@ -142,8 +142,8 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
                 refuse_taken(transaction, place, &title).await?;
                 row.title = Set(title);
             }
-            if !change.description.is_undefined() {
-                row.description = Set(change.description.take().filter(|text| !text.is_empty()));
+            if !change.description.is_keep() {
+                row.description = Set(change.description.into_value().filter(|text| !text.is_empty()));
             }
             let days = (
                 changed(change.start_date, former.start_date),
@@ -237,11 +237,11 @@ async fn record(
     events::record(transaction, event).await
 }
 
-fn changed(change: MaybeUndefined<NaiveDate>, former: Option<NaiveDate>) -> Option<NaiveDate> {
+fn changed(change: Patch<NaiveDate>, former: Option<NaiveDate>) -> Option<NaiveDate> {
     match change {
-        MaybeUndefined::Undefined => former,
-        MaybeUndefined::Null => None,
-        MaybeUndefined::Value(day) => Some(day),
+        Patch::Keep => former,
+        Patch::Clear => None,
+        Patch::Set(day) => Some(day),
     }
 }
 

@@ -7,10 +7,10 @@ use storage::entities::access::{groups_with_level, visible_groups};
 use storage::entities::namespaces::{self, Column};
 use storage::entities::{AccessLevel, fold, now, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, page_of};
 
 /// A namespace, with the user whose personal one it is.

@@ -8,9 +8,9 @@ use storage::entities::users;
 
 use super::noteable::{Key, Noteable};
 use super::{find, visible};
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::Backend;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::places::Place;
 

@@ -7,13 +7,13 @@ use storage::entities::oauth_tokens;
 use url::Url;
 
 use super::Fault;
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::policy::SCOPES;
 use crate::secrets::{self, Token};
 use crate::services::Backend;
 use crate::services::access_tokens::checked_scopes;
 use crate::services::attempts;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
 

@@ -16,11 +16,11 @@ pub use variables::{create as create_variable, delete as delete_variable, update
 use storage::entities::pipeline_schedules::{self, Column, Model};
 use storage::entities::{pipelines, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::bounded_count;
 use crate::services::pipelines::{Variable, refuse_reader};
 

@@ -6,10 +6,10 @@ use sea_orm::{ColumnTrait, Condition, QueryFilter, QueryOrder, QuerySelect, Quer
 use storage::entities::pipelines::{self, Column, Model, Status};
 use storage::entities::{fold, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{no_later, page_of};
 
 /// Which of the pipelines of a project are meant.

@@ -6,11 +6,11 @@ use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
 use storage::entities::ci_variables::Kind;
 use storage::entities::pipeline_variables::{self, ActiveModel, Entity};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::variables::rules;
 

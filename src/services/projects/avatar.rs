@@ -4,11 +4,11 @@ use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use storage::entities::{now, projects};
 
-use crate::api::types::Download;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::avatars::{self, Owner};
+use crate::services::kernel::download::Download;
 use crate::services::uploads::UploadedFile;
 
 /// Gives a project a picture, or takes it away.

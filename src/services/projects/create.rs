@@ -292,7 +292,7 @@ pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility
     if namespace.kind == Kind::User || wanted <= namespace.visibility {
         return Ok(());
     }
-    let word = |visibility| crate::api::contract::Visibility::from(visibility).as_str();
+    let word = |visibility: Visibility| visibility.as_str();
     let text = format!(
         "{} is not allowed in a {} group.",
         word(wanted),

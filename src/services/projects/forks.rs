@@ -15,12 +15,13 @@ use super::create::{
 };
 use super::settings::replace_topics;
 use super::{avatar, set_avatar};
-use crate::api::types::{Content, MaybeUndefined};
 use crate::error::{Error, Result};
 use crate::jobs::fork_repository::ForkRepository;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
 use crate::services::commits;
+use crate::services::kernel::download::Content;
+use crate::services::kernel::patch::Patch;
 use crate::services::references::{self, Moved, Mover};
 use crate::services::uploads::UploadedFile;
 use crate::services::{Backend, settings};
@@ -35,7 +36,7 @@ pub struct NewFork {
     /// The last part of the path; the source's when absent.
     pub path: Option<String>,
     /// What it is for; as the source when absent.
-    pub description: MaybeUndefined<String>,
+    pub description: Patch<String>,
     /// Who may see it; as the source, within what the namespace allows, when absent.
     pub visibility: Option<Visibility>,
 }
@@ -61,9 +62,9 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
     row.import_status = Set(ImportStatus::Scheduled);
     inherit(&mut row, source);
     row.description = Set(match new.description {
-        MaybeUndefined::Undefined => source.description.clone(),
-        MaybeUndefined::Null => None,
-        MaybeUndefined::Value(text) => Some(text),
+        Patch::Keep => source.description.clone(),
+        Patch::Clear => None,
+        Patch::Set(text) => Some(text),
     });
     let in_force = settings::read(backend).await?;
     let (wanted, source_id, widest) = (new.visibility, source.id, source.visibility);

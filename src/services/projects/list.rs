@@ -20,11 +20,11 @@ use storage::entities::{
 
 use super::Row;
 use super::row::decorate;
-use crate::api::types::{Page, PageRequest, Rest};
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest, Rest};
 use crate::services::listing::{begins_with, contains, contains_in, ends_with, total_of};
 
 /// Records beyond which pages by number end (specification 8).

@@ -7,11 +7,11 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
 use storage::entities::project_topics;
 use storage::entities::projects::{ActiveModel, DeployStrategy, FeatureAccess, MergeMethod};
 
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
+use crate::services::kernel::patch::Patch;
 
 /// Most topics of a project.
 const MOST_TOPICS: usize = 100;
@@ -24,7 +24,7 @@ const STORAGE: &str = "default";
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
-    pub description: MaybeUndefined<String>,
+    pub description: Patch<String>,
     pub tag_list: Option<String>,
     pub issues_enabled: Option<bool>,
     pub merge_requests_enabled: Option<bool>,
@@ -48,13 +48,13 @@ pub struct Settings {
     pub resolve_outdated_diff_discussions: Option<bool>,
     pub shared_runners_enabled: Option<bool>,
     pub public_jobs: Option<bool>,
-    pub ci_default_git_depth: MaybeUndefined<i64>,
-    pub ci_config_path: MaybeUndefined<String>,
+    pub ci_default_git_depth: Patch<i64>,
+    pub ci_config_path: Patch<String>,
     pub only_allow_merge_if_pipeline_succeeds: Option<bool>,
     pub only_allow_merge_if_all_discussions_are_resolved: Option<bool>,
     pub remove_source_branch_after_merge: Option<bool>,
     pub autoclose_referenced_issues: Option<bool>,
-    pub suggestion_commit_message: MaybeUndefined<String>,
+    pub suggestion_commit_message: Patch<String>,
     pub auto_devops_enabled: Option<bool>,
     pub auto_devops_deploy_strategy: Option<DeployStrategy>,
     pub approvals_before_merge: Option<i64>,
@@ -62,7 +62,7 @@ pub struct Settings {
     pub mirror_trigger_builds: Option<bool>,
     pub only_mirror_protected_branches: Option<bool>,
     pub mirror_overwrites_diverged_branches: Option<bool>,
-    pub external_authorization_classification_label: MaybeUndefined<String>,
+    pub external_authorization_classification_label: Patch<String>,
     pub repository_storage: Option<String>,
 }
 
@@ -79,9 +79,9 @@ macro_rules! apply {
 macro_rules! apply_nullable {
     ($from:ident, $to:ident, $($field:ident),* $(,)?) => {$(
         match $from.$field {
-            MaybeUndefined::Undefined => {}
-            MaybeUndefined::Null => $to.$field = Set(None),
-            MaybeUndefined::Value(value) => $to.$field = Set(Some(value)),
+            Patch::Keep => {}
+            Patch::Clear => $to.$field = Set(None),
+            Patch::Set(value) => $to.$field = Set(Some(value)),
         }
     )*};
 }
@@ -168,10 +168,10 @@ impl Settings {
         );
         apply_nullable!(self, row, description, ci_config_path, suggestion_commit_message);
         match self.ci_default_git_depth {
-            MaybeUndefined::Undefined => {}
+            Patch::Keep => {}
             // 0 means all commits, as null does.
-            MaybeUndefined::Null | MaybeUndefined::Value(0) => row.ci_default_git_depth = Set(None),
-            MaybeUndefined::Value(depth) => {
+            Patch::Clear | Patch::Set(0) => row.ci_default_git_depth = Set(None),
+            Patch::Set(depth) => {
                 let depth = i32::try_from(depth).map_err(|_| out_of_range("ci_default_git_depth"))?;
                 row.ci_default_git_depth = Set(Some(depth));
             }

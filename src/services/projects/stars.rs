@@ -9,11 +9,11 @@ use sea_orm::{
 use storage::database::Violation;
 use storage::entities::{fold, now, project_stars, projects, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{bounded_count, contains};
 
 /// A user who starred a project.

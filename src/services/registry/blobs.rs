@@ -15,9 +15,9 @@ use storage::entities::{
 use super::digest::Digest;
 use super::fault::{Code, Fault};
 use super::repositories::Place;
-use crate::api::types::{Content, Download};
 use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::kernel::download::{Content, Download};
 
 /// How exactly it is noted when a blob was last asked for. The grace of the collector is much longer.
 const TOUCHED: TimeDelta = TimeDelta::hours(1);

@@ -13,10 +13,10 @@ use storage::entities::{namespace_ancestors, registry_manifests, registry_tags a
 
 use super::rights::may_pull;
 use super::{admit, find};
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::projects::paths_of;
 use crate::services::{Backend, links};

@@ -4,9 +4,8 @@ use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, In
 use storage::database::Violation;
 use storage::entities::{fold, now, scim_identities, users};
 
-use super::operations::{self, Changes};
+use super::operations::{self, Changes, UserOperation};
 use super::{Provisioned, missing, usernames};
-use crate::api::contract::ScimOperation;
 use crate::error::{Error, Result};
 use crate::services::access::ScimAccess;
 use crate::services::single_sign_on::hold;
@@ -22,7 +21,7 @@ pub async fn update(
     backend: &Backend,
     access: &ScimAccess,
     extern_uid: &str,
-    operations: Vec<ScimOperation>,
+    operations: Vec<UserOperation>,
 ) -> Result<(Provisioned, bool)> {
     backend
         .database

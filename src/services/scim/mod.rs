@@ -10,7 +10,7 @@ mod usernames;
 pub use changing::{deprovision, update};
 pub use creating::{NewAccount, create};
 pub use listing::{List, MOST_LISTED, get, list};
-pub use operations::full_name;
+pub use operations::{UserOperation, full_name};
 
 use storage::entities::{scim_identities, users};
 

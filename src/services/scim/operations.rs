@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 use super::USER_SCHEMA;
 use super::filter::attribute;
-use crate::api::contract::ScimOperation;
 use crate::error::{Error, ProvisioningFault, Result};
 use crate::services::naming;
 
@@ -65,11 +64,22 @@ enum Target {
     Overlooked,
 }
 
+/// One operation of a request that updates a user (RFC 7644, section 3.5.2).
+#[derive(Debug, Clone)]
+pub struct UserOperation {
+    /// `add`, `replace` or `remove`, in any case.
+    pub op: String,
+    /// The attribute to change. Without it, `value` is an object of attributes.
+    pub path: Option<String>,
+    /// The new value.
+    pub value: Option<Value>,
+}
+
 /// What all operations come to; of several of one attribute the last counts.
 ///
 /// # Errors
 /// 400 for an operation that is not `add` or `replace`, for a path that is none, and for values that fit no attribute.
-pub(super) fn merged(operations: Vec<ScimOperation>) -> Result<Changes> {
+pub(super) fn merged(operations: Vec<UserOperation>) -> Result<Changes> {
     let mut changes = Changes::default();
     for operation in operations {
         let value = operation.value.unwrap_or(Value::Null);
@@ -300,7 +310,7 @@ mod tests {
             .as_array()
             .expect("a list")
             .iter()
-            .map(|one| ScimOperation {
+            .map(|one| UserOperation {
                 op: one["op"].as_str().expect("a text").to_owned(),
                 path: one["path"].as_str().map(str::to_owned),
                 value: one.get("value").cloned(),

@@ -13,8 +13,8 @@ use storage::entities::{Visibility, now, snippet_contents};
 
 use super::listing::{Row, of_one};
 use super::{Home, find, lock};
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
+use crate::services::kernel::patch::Patch;
 use crate::services::{Backend, preconditions, settings};
 
 /// A file of a new snippet.
@@ -77,7 +77,7 @@ pub struct Change {
     /// Name and content, told as a change of a file.
     pub files: Vec<FileChange>,
     /// What there is to say.
-    pub description: MaybeUndefined<String>,
+    pub description: Patch<String>,
     /// Who may see it.
     pub visibility: Option<Visibility>,
 }
@@ -232,8 +232,8 @@ async fn enter(db: &impl ConnectionTrait, before: Model, change: Change) -> Resu
     if let Some(name) = change.file_name {
         row.file_name = Set(name.trim().to_owned());
     }
-    if !change.description.is_undefined() {
-        row.description = Set(change.description.take().filter(|text| !text.is_empty()));
+    if !change.description.is_keep() {
+        row.description = Set(change.description.into_value().filter(|text| !text.is_empty()));
     }
     if let Some(visibility) = change.visibility {
         row.visibility = Set(visibility);

@@ -7,12 +7,12 @@ use storage::entities::snippets::{self, Column, Entity, Model};
 use storage::entities::{Visibility, now, snippet_contents, users};
 
 use super::{Home, find, missing};
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::secrets;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
 /// A snippet with what belongs to it.

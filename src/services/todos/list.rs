@@ -6,10 +6,10 @@ use storage::entities::todos::{self, Action, Column, Entity, State};
 use storage::entities::{namespace_ancestors, now, projects};
 
 use super::row::{self, Row};
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
 /// What kind of thing items are about.

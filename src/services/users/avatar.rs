@@ -3,10 +3,10 @@
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, IntoActiveModel, QueryFilter};
 use storage::entities::{now, users};
 
-use crate::api::types::Download;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::avatars::{self, Owner, Picture};
+use crate::services::kernel::download::Download;
 
 /// Gives a user a picture, or takes it away.
 ///

@@ -9,9 +9,9 @@ use storage::entities::user_emails::{self, Column, Entity, Model};
 use storage::entities::{fold, now, taken_emails, users};
 
 use super::names;
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
 

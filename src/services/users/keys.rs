@@ -8,9 +8,9 @@ use storage::entities::taken_fingerprints::{self, Holder};
 use storage::entities::user_keys::{self, Column, Entity, Model};
 use storage::entities::{now, users};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
 use crate::services::ssh_keys::{PublicKey, malformed};

@@ -10,10 +10,10 @@ use sea_orm::{
 use storage::entities::users::{self, Column, State};
 use storage::entities::{fold, members, namespaces, projects, user_identities};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, page_of};
 
 /// A user and as much about them as the caller may see.

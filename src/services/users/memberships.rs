@@ -8,9 +8,9 @@ use sea_orm::{
 use storage::entities::members::{self, Column, Relation};
 use storage::entities::{AccessLevel, namespaces, projects};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
 use crate::services::Backend;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
 pub use storage::entities::members::Source;

@@ -15,11 +15,11 @@ use storage::database::Violation;
 use storage::entities::ci_variables::{self, ActiveModel, Column, Entity, INSTANCE, Kind, Model};
 use storage::entities::{Scope, namespaces, now, projects};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 use crate::services::Backend;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions;
 

@@ -9,10 +9,10 @@ use sea_orm::{
 use storage::entities::now;
 use storage::entities::vulnerabilities::{self, Column, Entity, Model, ReportType, Severity, State};
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::{InstanceAccess, ProjectAccess};
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::namespaces::full_names;
 use crate::services::{Backend, links};

@@ -8,7 +8,7 @@ use storage::entities::namespaces;
 
 use crate::api::contract;
 use crate::api::types::Timestamp;
-use crate::services::scim::{List, NewAccount, Provisioned, USER_SCHEMA, full_name};
+use crate::services::scim::{List, NewAccount, Provisioned, USER_SCHEMA, UserOperation, full_name};
 use crate::services::single_sign_on::SingleSignOn;
 
 /// The schema of lists.
@@ -61,7 +61,7 @@ pub fn account(new: contract::ScimUserCreate) -> NewAccount {
 
 /// What is said of a user anew, as the one change that comes to the same.
 #[must_use]
-pub fn replacement(said: contract::ScimUserReplace) -> contract::ScimOperation {
+pub fn replacement(said: contract::ScimUserReplace) -> UserOperation {
     let emails = said.emails.map(|emails| {
         let emails = emails.into_iter();
         let emails = emails
@@ -78,10 +78,20 @@ pub fn replacement(said: contract::ScimUserReplace) -> contract::ScimOperation {
     if let Some(active) = said.active {
         attributes["active"] = json!(active);
     }
-    contract::ScimOperation {
+    UserOperation {
         op: "replace".to_owned(),
         path: None,
         value: Some(attributes),
+    }
+}
+
+/// Converts an operation of a request.
+#[must_use]
+pub fn operation(sent: contract::ScimOperation) -> UserOperation {
+    UserOperation {
+        op: sent.op,
+        path: sent.path,
+        value: sent.value,
     }
 }
 

@@ -6,7 +6,7 @@ use poem::{Request, Response};
 
 use super::{Call, answers};
 use crate::api::download;
-use crate::api::types::Download;
+use crate::services::kernel::download::Download;
 use crate::services::registry::{Digest, Fault, blobs};
 
 /// What is known by its digest never changes, but who may read it does.

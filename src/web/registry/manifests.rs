@@ -6,7 +6,7 @@ use poem::{Request, Response};
 use serde_json::{Value, json};
 
 use super::{Call, answers, blobs::sent, parameter};
-use crate::api::types::{Content, Download};
+use crate::services::kernel::download::{Content, Download};
 use crate::services::registry::manifests::{self, Annotations, LARGEST, Manifest, Reference};
 use crate::services::registry::{Code, Digest, Fault, tags};
 

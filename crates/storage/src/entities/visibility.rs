@@ -28,3 +28,15 @@ pub enum Visibility {
     /// Anybody may look.
     Public,
 }
+
+impl Visibility {
+    /// Returns the visibility as the API writes it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Private => "private",
+            Self::Internal => "internal",
+            Self::Public => "public",
+        }
+    }
+}

@@ -21,11 +21,11 @@ use tokio::fs::File;
 use writer::Writer;
 
 use super::{SWEPT, secret};
-use crate::api::types::{Content, Download};
 use crate::error::{Error, Result};
 use crate::jobs::export_group::ExportGroup;
 use crate::services::Backend;
 use crate::services::access::GroupAccess;
+use crate::services::kernel::download::{Content, Download};
 use crate::services::throttle::{self, Allowance};
 
 /// How long an archive may be downloaded, and how long a row counts that has none yet.

@@ -3,13 +3,12 @@
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Scope};
 
-use super::super::Relation;
 use super::super::records::{
     Badge, Board, Epic, Group, Label, LabelName, Member, Milestone, PROJECT_CREATION, SUBGROUP_CREATION,
     value_of, visibility_of,
 };
+use super::super::{RecordValidator, Relation};
 use super::opening::fault;
-use crate::api::contract;
 use crate::error::{Error, Result};
 use crate::services::labels::NewLabel;
 use crate::services::milestones::NewMilestone;
@@ -47,8 +46,9 @@ pub fn room(relation: Relation, count: u64) -> Result<()> {
 }
 
 /// Refuses attributes that no group has.
-pub fn group(group: &Group) -> Result<()> {
+pub fn group(validator: &dyn RecordValidator, group: &Group) -> Result<()> {
     contract(
+        validator,
         "create_group",
         json!({
             "name": group.name, "path": group.path, "description": group.description,
@@ -70,8 +70,9 @@ pub fn group(group: &Group) -> Result<()> {
 }
 
 /// Refuses a milestone that could not be made.
-pub fn milestone(record: &Milestone) -> Result<()> {
+pub fn milestone(validator: &dyn RecordValidator, record: &Milestone) -> Result<()> {
     contract(
+        validator,
         "create_group_milestone",
         json!({
             "title": record.title, "description": record.description, "start_date": record.start_date,
@@ -89,9 +90,10 @@ pub fn milestone(record: &Milestone) -> Result<()> {
 }
 
 /// Refuses a label that could not be made.
-pub fn label(record: &Label) -> Result<()> {
+pub fn label(validator: &dyn RecordValidator, record: &Label) -> Result<()> {
     let (name, color) = (&record.title, &record.color);
     contract(
+        validator,
         "create_group_label",
         json!({ "name": name, "color": color, "description": record.description }),
     )?;
@@ -104,15 +106,15 @@ pub fn label(record: &Label) -> Result<()> {
     labels::checked(NOWHERE, new).map(drop)
 }
 
-fn label_names(names: &[LabelName], most: usize) -> Result<()> {
+fn label_names(validator: &dyn RecordValidator, names: &[LabelName], most: usize) -> Result<()> {
     if names.len() > most {
         return Err(fault(format!("there are more than {most} labels")));
     }
-    names.iter().try_for_each(label_name)
+    names.iter().try_for_each(|name| label_name(validator, name))
 }
 
-fn label_name(name: &LabelName) -> Result<()> {
-    label(&Label {
+fn label_name(validator: &dyn RecordValidator, name: &LabelName) -> Result<()> {
+    let record = Label {
         title: name.title.clone(),
         color: name
             .color
@@ -120,13 +122,15 @@ fn label_name(name: &LabelName) -> Result<()> {
             .unwrap_or_else(|| labels::DEFAULT_COLOR.to_owned()),
         description: None,
         r#type: None,
-    })
+    };
+    label(validator, &record)
 }
 
 /// Refuses a badge that could not be made.
-pub fn badge(record: &Badge) -> Result<()> {
+pub fn badge(validator: &dyn RecordValidator, record: &Badge) -> Result<()> {
     let (link, image) = (&record.link_url, &record.image_url);
     contract(
+        validator,
         "create_group_badge",
         json!({ "name": record.name, "link_url": link, "image_url": image }),
     )?;
@@ -134,42 +138,44 @@ pub fn badge(record: &Badge) -> Result<()> {
 }
 
 /// Refuses a member that nobody could be.
-pub fn member(record: &Member) -> Result<()> {
+pub fn member(validator: &dyn RecordValidator, record: &Member) -> Result<()> {
     if AccessLevel::of_number(record.access_level).is_none() {
         return Err(Error::attribute("access_level", "is not included in the list"));
     }
     let level = record.access_level;
     contract(
+        validator,
         "add_group_member",
         json!({ "user_id": record.user.as_ref().map_or(1, |user| user.id), "access_level": level, "expires_at": record.expires_at }),
     )?;
     let users = record.user.iter();
     let addresses = users.flat_map(|user| [&user.email, &user.public_email]).flatten();
     for address in addresses.filter(|address| !address.is_empty()) {
-        contract("create_own_email", json!({ "email": address }))?;
+        contract(validator, "create_own_email", json!({ "email": address }))?;
     }
     Ok(())
 }
 
 /// Refuses a board that could not be made.
-pub fn board(record: &Board) -> Result<()> {
-    contract("create_group_board", json!({ "name": record.name }))?;
+pub fn board(validator: &dyn RecordValidator, record: &Board) -> Result<()> {
+    contract(validator, "create_group_board", json!({ "name": record.name }))?;
     boards::checked(NOWHERE, &record.name)?;
     // One below zero is none, which is told when it is entered.
     let weight = record.weight.filter(|weight| *weight >= 0);
-    contract("update_group_board", json!({ "weight": weight }))?;
-    label_names(&record.labels.0, boards::MOST_LABELS)?;
+    contract(validator, "update_group_board", json!({ "weight": weight }))?;
+    label_names(validator, &record.labels.0, boards::MOST_LABELS)?;
     record
         .lists
         .0
         .iter()
         .filter_map(|list| list.label.as_ref())
-        .try_for_each(label_name)
+        .try_for_each(|name| label_name(validator, name))
 }
 
 /// Refuses an epic that could not be made.
-pub fn epic(record: &Epic) -> Result<()> {
+pub fn epic(validator: &dyn RecordValidator, record: &Epic) -> Result<()> {
     contract(
+        validator,
         "create_epic",
         json!({
             "title": record.title, "description": record.description, "start_date": record.start_date,
@@ -184,7 +190,7 @@ pub fn epic(record: &Epic) -> Result<()> {
         ..epics::NewEpic::default()
     };
     epics::checked(0, new)?;
-    label_names(&record.labels.0, labels::MOST)
+    label_names(validator, &record.labels.0, labels::MOST)
 }
 
 fn iid(number: i64) -> Result<()> {
@@ -201,12 +207,12 @@ fn one_of(name: &'static str, number: Option<i64>, known: impl Fn(i64) -> bool) 
     }
 }
 
-/// Holds attributes to what the contract says of an operation that takes them.
-fn contract(operation: &str, attributes: Value) -> Result<()> {
+/// Checks attributes against the rules of the operation that accepts them.
+fn contract(validator: &dyn RecordValidator, operation: &str, attributes: Value) -> Result<()> {
     let Value::Object(attributes) = attributes else {
         return Ok(());
     };
-    let faults = contract::body_faults(operation, attributes);
+    let faults = validator.body_faults(operation, attributes);
     match faults.is_empty() {
         true => Ok(()),
         false => Err(Error::InvalidParameters(faults)),

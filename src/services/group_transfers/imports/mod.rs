@@ -19,6 +19,7 @@ mod tree;
 mod unpacking;
 
 use std::fs::File as StdFile;
+use std::sync::Arc;
 
 use chrono::TimeDelta;
 use futures_util::TryStreamExt;
@@ -272,7 +273,8 @@ async fn open(backend: &Backend, row: &Model) -> Result<Opened> {
     archive.flush().await.map_err(broken)?;
     archive.rewind().await.map_err(broken)?;
     let (archive, spool) = (archive.into_std().await, spool(backend)?);
-    tokio::task::spawn_blocking(move || opening::open(archive, spool))
+    let validator = Arc::clone(&backend.record_validator);
+    tokio::task::spawn_blocking(move || opening::open(archive, spool, &*validator))
         .await
         .map_err(broken)?
 }

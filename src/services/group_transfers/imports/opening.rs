@@ -12,7 +12,7 @@ use sha2::{Digest, Sha256};
 use tar::{Archive, EntryType};
 
 use super::super::records::{Board, Epic, Group, Milestone};
-use super::super::{MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, Relation};
+use super::super::{MOST_GROUPS, MOST_OF_GROUP, MOST_RECORDS, RecordValidator, Relation};
 use super::names::{self, Name};
 use super::unpacking::Unpacked;
 use super::{checks, tree};
@@ -90,8 +90,9 @@ fn unread(error: io::Error) -> Error {
 ///
 /// # Errors
 /// 400 that says what is wrong with it, and what the disk reports.
-pub fn open(archive: File, spool: File) -> Result<Opened> {
+pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Result<Opened> {
     let mut reading = Reading {
+        validator,
         spool: BufWriter::new(spool),
         position: 0,
         records: 0,
@@ -144,7 +145,8 @@ pub fn open(archive: File, spool: File) -> Result<Opened> {
     reading.finish()
 }
 
-struct Reading {
+struct Reading<'v> {
+    validator: &'v dyn RecordValidator,
     spool: BufWriter<File>,
     position: u64,
     records: u64,
@@ -156,7 +158,7 @@ struct Reading {
     strange: Vec<(i64, String)>,
 }
 
-impl Reading {
+impl Reading<'_> {
     fn file(&mut self, place: Name, name: &str, mut content: impl BufRead) -> Result<()> {
         match place {
             Name::Version => {
@@ -179,7 +181,7 @@ impl Reading {
             Name::Group(id) => {
                 let text = whole(&mut content, name)?;
                 let group: Group = serde_json::from_str(&text).map_err(fault).map_err(at(name, 1))?;
-                checks::group(&group).map_err(at(name, 1))?;
+                checks::group(self.validator, &group).map_err(at(name, 1))?;
                 if group.id != id {
                     return Err(fault(format!("{name}: is of the group {}", group.id)));
                 }
@@ -241,36 +243,36 @@ impl Reading {
             match relation {
                 Relation::Milestones => {
                     let record: Milestone = serde_json::from_slice(line).map_err(fault)?;
-                    checks::milestone(&record)?;
+                    checks::milestone(self.validator, &record)?;
                     once(&mut numbers, record.iid, "iid")?;
                     once(&mut titles, mark(record.title.trim()), "title")?;
                     self.keep(&record)?;
                 }
                 Relation::Labels => {
                     let record = serde_json::from_slice(line).map_err(fault)?;
-                    checks::label(&record)?;
+                    checks::label(self.validator, &record)?;
                     once(&mut titles, mark(record.title.trim()), "title")?;
                     self.keep(&record)?;
                 }
                 Relation::Badges => {
                     let record = serde_json::from_slice(line).map_err(fault)?;
-                    checks::badge(&record)?;
+                    checks::badge(self.validator, &record)?;
                     self.keep(&record)?;
                 }
                 Relation::Members => {
                     let record = serde_json::from_slice(line).map_err(fault)?;
-                    checks::member(&record)?;
+                    checks::member(self.validator, &record)?;
                     self.keep(&record)?;
                 }
                 Relation::Boards => {
                     let record: Board = serde_json::from_slice(line).map_err(fault)?;
-                    checks::board(&record)?;
+                    checks::board(self.validator, &record)?;
                     self.count_names(record.labels.0.len() + record.lists.0.len())?;
                     self.keep(&record)?;
                 }
                 Relation::Epics => {
                     let record: Epic = serde_json::from_slice(line).map_err(fault)?;
-                    checks::epic(&record)?;
+                    checks::epic(self.validator, &record)?;
                     self.count_names(record.labels.0.len())?;
                     once(&mut numbers, record.iid, "iid")?;
                     let named = EpicName {

@@ -13,10 +13,10 @@ use super::opening::fault;
 use super::report::{Kind, Report};
 use super::save_report;
 use super::spooled::Records;
-use crate::api::types::MaybeUndefined;
 use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::groups::{self, DEEPEST, NewGroup, Settings};
+use crate::services::kernel::patch::Patch;
 use crate::services::settings;
 
 impl Entering<'_> {
@@ -161,14 +161,14 @@ fn within(path: &str, error: Error) -> Error {
 fn note_visibility(report: &mut Report, path: &str, said: Option<i64>, is: Visibility) {
     let said = said.and_then(visibility_of).filter(|said| *said > is);
     if let Some(said) = said {
-        let word = |one| crate::api::contract::Visibility::from(one).as_str();
+        let word = |one: Visibility| one.as_str();
         let reason = format!("was {}, and is {}", word(said), word(is));
         report.add(Kind::Visibility, path, path, reason);
     }
 }
 
 fn settings_of(record: &Group) -> Settings {
-    let nullable = |value: Option<bool>| value.map_or(MaybeUndefined::Undefined, MaybeUndefined::Value);
+    let nullable = |value: Option<bool>| value.map_or(Patch::Keep, Patch::Set);
     Settings {
         description: Some(record.description.clone().unwrap_or_default()),
         share_with_group_lock: record.share_with_group_lock,

@@ -15,8 +15,8 @@ use storage::entities::by_row::finds;
 use storage::entities::few::TARGET;
 use storage::entities::issuables::Kind;
 
-use crate::api::types::{Page, PageRequest};
 use crate::error::Result;
+use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{bounded_count, total_of};
 
 /// What issues and merge requests have to do with the caller.
