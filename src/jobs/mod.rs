@@ -5,7 +5,7 @@
 //! the handler its [`Registry`] has for the kind. A node that dies in the middle loses nothing: the lease on
 //! the job ends, and another node begins it again. Handlers must therefore bear being run twice.
 //!
-//! Why this is not a library: `docs/adr/0004-own-job-queue.md`.
+//! Why this is not a library: `docs/adr/0004-store-background-jobs-in-the-database.md`.
 
 pub mod collect_images;
 pub mod create_repository;
