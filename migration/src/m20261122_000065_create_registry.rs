@@ -1,4 +1,4 @@
-//! The registry of container images (specification 2.17, `docs/adr/0025-registry-storage.md`): repositories of projects, the
+//! The registry of container images (specification 2.17, ADR 25): repositories of projects, the
 //! blobs that all of them share, and what each repository has of manifests and tags.
 //!
 //! What lies in the object storage is told by `registry_pieces` alone. A piece belongs to an upload, then to a blob, and when

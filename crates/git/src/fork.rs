@@ -3,7 +3,7 @@
 //! The source may be written, repacked and removed meanwhile. Git never changes a file of objects, it only adds and
 //! removes whole ones; so a link keeps its content whatever becomes of the other name. What has to be watched for
 //! is a repack that moves objects from files not linked yet into files already passed over: then the copying
-//! begins again (`docs/adr/0014-forks-link-objects.md`).
+//! begins again (`docs/adr/0014-hard-link-objects-in-forks.md`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;

@@ -1,4 +1,4 @@
-//! Merging a merge request (specification 2.0, `merge_method`; `docs/adr/0020-merges-by-the-program.md`).
+//! Merging a merge request (specification 2.0, `merge_method`; `docs/adr/0020-merge-with-git-merge-tree.md`).
 
 use git::{Merge, MergeMethod, PreparedMerge, Repository, Signature, Squash};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};

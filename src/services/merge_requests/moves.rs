@@ -1,5 +1,5 @@
 //! What becomes of merge requests when references move, whichever way: pushes to their source make them longer, its removal
-//! closes them, and a target that has got their commits makes them merged (`docs/adr/0020-merges-by-the-program.md`).
+//! closes them, and a target that has got their commits makes them merged (ADR 20).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 

@@ -1,5 +1,5 @@
 //! The registry of container images: what a client of OCI Distribution 1.1 may do with the repositories of projects, and how
-//! their bytes are kept (specification 2.17 and 4.17, `docs/adr/0025-registry-storage.md`).
+//! their bytes are kept (specification 2.17 and 4.17, `docs/adr/0025-store-registry-blobs-in-pieces.md`).
 //!
 //! A blob is kept once, whichever repositories have it; which may serve it is told by rows of their own. Its bytes lie in
 //! pieces in the object storage. An upload is a list of pieces as well, so that any node goes on with it and its end moves

@@ -1,5 +1,5 @@
 //! Merging one line of history into a branch, and moving one on top of another: without a checkout, by the engine that
-//! `git merge` itself has (`docs/adr/0020-merges-by-the-program.md`).
+//! `git merge` itself has (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
 mod rebase;
 #[cfg(test)]
