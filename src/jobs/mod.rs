@@ -1,11 +1,11 @@
-//! Background jobs: kept in the database beside the data they are about, run at least once.
+//! Background jobs, stored in the database with the data they refer to and run at least once.
 //!
-//! A job is a small serialisable struct that implements [`Job`]. It is enqueued in the transaction of the
-//! change that causes it ([`enqueue`]), so that both happen or neither. A [`Runner`] on any node runs it with
-//! the handler its [`Registry`] has for the kind. A node that dies in the middle loses nothing: the lease on
-//! the job ends, and another node begins it again. Handlers must therefore bear being run twice.
+//! A job is a small serializable struct that implements [`Job`]. [`enqueue`] adds it in the transaction of
+//! the change that causes it, so both happen or neither. A [`Runner`] on any node runs it with the handler
+//! its [`Registry`] has for the kind. If a node dies during a job, the lease on the job expires and another
+//! node starts it again. Handlers must therefore be idempotent.
 //!
-//! Why this is not a library: `docs/adr/0004-own-job-queue.md`.
+//! For the reasons against a library, see `docs/adr/0004-own-job-queue.md`.
 
 pub mod collect_images;
 pub mod create_repository;
@@ -47,41 +47,42 @@ pub use registry::registry;
 pub use runner::{Options, Runner};
 pub use scheduler::run as recur;
 
-/// Something to be done later: what is needed to do it, and the rules for doing it.
+/// A unit of deferred work: its payload and its limits.
 pub trait Job: Serialize + DeserializeOwned + Send + 'static {
-    /// The name that rows carry; never to be changed while rows may exist, nor the payload incompatibly.
+    /// The name stored in rows. Neither the name nor the format of the payload may change incompatibly while
+    /// rows may exist.
     const KIND: &'static str;
 
-    /// How often it may be begun before it is given up.
+    /// Maximum number of attempts.
     const MAX_ATTEMPTS: u16 = 10;
 
-    /// How long one attempt may take.
+    /// Time limit of one attempt.
     const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-    /// Jobs of one kind and key do the same thing: while one waits, another only renews it, and no two run at
-    /// a time. None stands alone.
+    /// Returns the deduplication key. Jobs of one kind and key are equivalent: while one waits, enqueueing
+    /// another only updates it. No two of them run at the same time. Jobs without a key are independent.
     fn dedup_key(&self) -> Option<String> {
         None
     }
 }
 
-/// Which attempt at a job this is.
+/// Position of an attempt among the allowed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
     /// Counted from 1.
     pub number: i32,
-    /// How many there may be.
+    /// The maximum number of attempts.
     pub of: i32,
 }
 
 impl Attempt {
-    /// Whether the job is given up when this attempt fails.
+    /// Returns whether the job fails permanently if this attempt fails.
     pub fn is_last(self) -> bool {
         self.number >= self.of
     }
 }
 
-/// Why an attempt failed. Any error is a reason to try again, unless it is marked as permanent.
+/// The reason why an attempt failed. An error leads to a retry unless it is marked as permanent.
 #[derive(Debug)]
 pub struct Failure {
     reason: String,
@@ -89,7 +90,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// A failure that will not go away: the job is given up at once.
+    /// Creates a failure that a retry cannot fix: the job fails at once.
     pub fn permanent(reason: impl fmt::Display) -> Self {
         Self {
             reason: reason.to_string(),
@@ -97,7 +98,7 @@ impl Failure {
         }
     }
 
-    /// A failure that may go away.
+    /// Creates a failure that a retry may fix.
     pub fn passing(reason: impl fmt::Display) -> Self {
         Self {
             reason: reason.to_string(),
@@ -118,8 +119,8 @@ impl<E: StdError> From<E> for Failure {
     }
 }
 
-/// The handlers, by kind. A runner leaves kinds that it has no handler for to others, such as to nodes that
-/// already run the next version.
+/// Handlers by kind. A runner ignores kinds without a handler, which may belong to nodes that already run the
+/// next version.
 #[derive(Clone, Default)]
 pub struct Registry {
     handlers: HashMap<&'static str, Registered>,
@@ -134,7 +135,7 @@ struct Registered {
 }
 
 impl Registry {
-    /// Adds the handler of one kind; a second one for the kind replaces the first.
+    /// Adds the handler of a kind, replacing an earlier one.
     #[must_use]
     pub fn handle<J, F, Fut>(mut self, work: F) -> Self
     where
@@ -159,7 +160,7 @@ impl Registry {
         self
     }
 
-    /// Divides the handlers into those of some kinds and the others.
+    /// Splits the handlers into those of the given kinds and the others.
     #[must_use]
     pub fn divide(self, kinds: &[&str]) -> (Self, Self) {
         let (those, others) = self
