@@ -16,7 +16,7 @@ const PREFIX: &str = "hfjob-";
 /// and never again. It belongs into the transaction that starts the job, as [`end`] belongs into the one that ends it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn create(
     db: &impl ConnectionTrait,
     user_id: i64,
@@ -44,7 +44,7 @@ pub async fn create(
 /// Ends a token; one that has ended stays so.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn end(db: &impl ConnectionTrait, id: i64) -> Result<()> {
     Entity::delete_by_id(id).exec(db).await?;
     Ok(())

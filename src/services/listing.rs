@@ -14,7 +14,7 @@ const ESCAPE: char = '!';
 /// nothing and leaves no row out for being like another.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement) -> Result<u64> {
     // That a row is there is all that counts; what it holds might lie outside the index that tells so.
     rows.clear_selects()
@@ -38,7 +38,7 @@ pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement)
 /// the page tells; otherwise it is counted as by [`bounded_count`]. It is for lists that are long to look through.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn total_of(
     db: &impl ConnectionTrait,
     page: &PageRequest,
@@ -56,7 +56,7 @@ pub async fn total_of(
 /// One page of what a query finds, in its order, with the total.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn page_of<E: EntityTrait>(
     db: &impl ConnectionTrait,
     wanted: Select<E>,

@@ -69,7 +69,7 @@ impl Relation {
 /// Removes what archives left that are needed no more. How many there were is answered.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     Ok(exports::sweep(backend).await? + imports::sweep(backend).await?)
 }
@@ -77,7 +77,7 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
 /// Removes the archives of a group that goes away, as far as they are there; the rest is swept.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
     exports::forget(backend, group_id).await?;
     imports::forget(backend, group_id).await

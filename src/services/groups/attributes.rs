@@ -10,7 +10,7 @@ use crate::services::authentication::Caller;
 /// The custom attributes of groups, by the id of the group, in one statement; none for callers who may not see them.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn custom_attributes(
     backend: &Backend,
     caller: &Caller,

@@ -56,7 +56,7 @@ pub async fn delete(
 /// Takes back the mark of a group whose removal is delayed; one without a mark stays as it is.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAccess> {
     let mut row = access.group.into_active_model();
     row.marked_for_deletion_on = Set(None);
@@ -69,7 +69,7 @@ pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAcce
 /// attempt that was killed is no obstacle.
 ///
 /// # Errors
-/// Whatever the database or the file system reports.
+/// Returns an error if the database or the file system fails.
 pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate>) -> Result<()> {
     let find = || namespaces::Entity::find_by_id(group_id);
     if let Some(day) = marked_on {

@@ -79,7 +79,7 @@ pub struct Sizes {
 /// One page of groups.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,

@@ -33,7 +33,7 @@ pub struct Detail {
 /// Adds to a group what is shown when it is read by itself.
 ///
 /// # Errors
-/// Whatever the database reports, or a token that cannot be decrypted.
+/// Returns an error if the database fails or a token cannot be decrypted.
 pub async fn read(backend: &Backend, access: GroupAccess, with_projects: bool) -> Result<Detail> {
     let db = backend.database.read();
     let owns = access.holds(AccessLevel::Owner);

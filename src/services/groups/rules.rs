@@ -147,7 +147,7 @@ pub(super) fn word(visibility: Visibility) -> &'static str {
 /// Whether the caller may have the lock on sharing off below a parent: where it is on there, only Owners of the parent may.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn may_unlock_sharing(
     db: &impl ConnectionTrait,
     caller: &Caller,

@@ -103,7 +103,7 @@ impl Attempt {
 /// Tries a delivery once.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn attempt(
     backend: &Backend,
     hook: &project_hooks::Model,
@@ -146,7 +146,7 @@ pub(super) async fn attempt(
 /// Whether what is to be told as something that all may see is confidential by now.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn is_withheld(backend: &Backend, delivery: &hook_deliveries::Model) -> Result<bool> {
     match (delivery.kind, delivery.event_id) {
         (Kind::Issue | Kind::Note, Some(event_id)) => {

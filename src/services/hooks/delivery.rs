@@ -161,7 +161,7 @@ async fn blame(transaction: &DatabaseTransaction, hook: &project_hooks::Model) -
 /// Switches a hook on again, forgets its failures, and lets it have its next turn at once.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn revive(transaction: &DatabaseTransaction, hook_id: i64) -> Result<()> {
     let row = project_hooks::ActiveModel {
         failures: Set(0),

@@ -95,7 +95,7 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
 /// Removes deliveries that are long done, and those that waited too long; gives their number.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn sweep(backend: &Backend) -> Result<u64> {
     let old = || {
         Condition::any()

@@ -64,7 +64,7 @@ pub struct Settings {
 /// A page of a project's hooks, in the order they were made.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
     page_of(
         backend.database.read(),

@@ -14,7 +14,7 @@ use crate::services::push_rules::fits;
 /// them when they are switched on again.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn announce(
     transaction: &DatabaseTransaction,
     event: &events::Model,

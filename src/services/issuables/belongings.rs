@@ -143,7 +143,7 @@ impl Belongings {
 /// Finds what belongs to them, for the whole page at once. `paths` are the whole paths of projects that are known already.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn gather<T: Issuable>(
     db: &impl ConnectionTrait,
     found: &[T],
@@ -159,7 +159,7 @@ pub(in crate::services) async fn gather<T: Issuable>(
 /// As [`gather`], of both kinds at once; `people` are others who are wanted, too.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn gather_both(
     db: &impl ConnectionTrait,
     issues: &[issues::Model],

@@ -12,7 +12,7 @@ use crate::services::listing::page_of;
 /// Its author, those it is assigned to, and those who commented on it, each once.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn participants<T: Issuable>(
     db: &impl ConnectionTrait,
     of: &T,

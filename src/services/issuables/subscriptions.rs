@@ -14,7 +14,7 @@ use crate::error::{Error, Result};
 /// Whether a user is told of what happens to it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn is_subscribed<T: Issuable>(
     db: &impl ConnectionTrait,
     to: &T,

@@ -198,7 +198,7 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
 /// in another.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn close_from(
     backend: &Backend,
     from: &ProjectAccess,

@@ -63,7 +63,7 @@ pub(in crate::services) async fn lock(
 /// Whether the caller, who sees the issue, may edit it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 async fn may_edit(db: &impl ConnectionTrait, access: &ProjectAccess, issue: &issues::Model) -> Result<bool> {
     let Some(user) = access.caller.as_user() else {
         return Ok(false);

@@ -48,7 +48,7 @@ pub async fn read(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result
 /// One issue, with whether the caller is told of what happens to it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Model) -> Result<Row> {
     let db = backend.database.read();
     let id = issue.id;
@@ -66,7 +66,7 @@ pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Mo
 /// Adds what belongs to issues and is shown to the viewer, for the whole page at once.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn decorate(
     db: &impl ConnectionTrait,
     viewer: Viewer,
@@ -81,7 +81,7 @@ pub(in crate::services) async fn decorate(
 /// were moved to.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn seen_by(
     db: &impl ConnectionTrait,
     viewer: Viewer,

@@ -43,7 +43,7 @@ pub struct IssueData {
 /// who changed it is done.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn tell(
     transaction: &DatabaseTransaction,
     told: Told<'_>,
@@ -55,7 +55,7 @@ pub(super) async fn tell(
 /// As [`tell`], with changes of what does not stand in the row of the issue.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn tell_with(
     transaction: &DatabaseTransaction,
     told: Told<'_>,
@@ -106,7 +106,7 @@ pub(super) fn open_to_all(issue: &Model) -> i32 {
 /// Adds to the number of open issues that the project shows.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<()> {
     if more == 0 {
         return Ok(());

@@ -30,7 +30,7 @@ const CARRIED: &str = "carried";
 /// How much of a place carries each of these labels, by the label's id; what nothing carries is absent.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn of(db: &impl ConnectionTrait, place: &Place, ids: &[i64]) -> Result<HashMap<i64, Counts>> {
     let mut counts: HashMap<i64, Counts> = HashMap::new();
     if ids.is_empty() {

@@ -63,7 +63,7 @@ pub async fn resolve_or_create(
 /// number of them.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn hold_named(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -78,7 +78,7 @@ pub async fn hold_named(
 /// The labels that titles name in a place, by title; those that name none are absent.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn named(
     db: &impl ConnectionTrait,
     place: &Place,

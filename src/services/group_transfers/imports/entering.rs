@@ -50,7 +50,7 @@ impl<'a> Entering<'a> {
     /// An import that is to begin, or to go on.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if the database fails.
     pub async fn new(
         backend: &'a Backend,
         access: GroupAccess,

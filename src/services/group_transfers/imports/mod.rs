@@ -165,7 +165,7 @@ async fn refuse_other_than_gzip(archive: &mut UploadedFile) -> Result<()> {
 /// How far the import is that a group was made by.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn status(backend: &Backend, access: &GroupAccess) -> Result<Status> {
     let db = backend.database.read();
     let group_id = access.group.id;
@@ -212,7 +212,7 @@ pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
 /// Ends an import that nobody tries again.
 ///
 /// # Errors
-/// Whatever the database or the storage reports.
+/// Returns an error if the database or the storage fails.
 pub async fn give_up(backend: &Backend, import_id: i64) -> Result<()> {
     let db = backend.database.write();
     let Some(row) = Entity::find_by_id(import_id).one(db).await? else {
@@ -283,7 +283,7 @@ fn spool(backend: &Backend) -> Result<StdFile> {
 /// removes archives that are needed no more. How many there were is answered.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
     let lost = group_imports::lost(db, ImportGroup::KIND, SWEPT).await?;
@@ -303,7 +303,7 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
 /// Removes the archive that a group which goes away was to be filled from.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
     let db = backend.database.write();
     let Some(row) = group_imports::of_group(db, group_id).await? else {

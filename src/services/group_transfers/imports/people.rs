@@ -31,7 +31,7 @@ pub fn addresses(user: Option<&User>) -> impl Iterator<Item = String> + '_ {
 /// The users who have confirmed these addresses, which are folded, by the address. Bots have none that is theirs.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn known(db: &impl ConnectionTrait, addresses: &HashSet<String>) -> Result<HashMap<String, i64>> {
     let primary: Vec<(String, i64)> = users::live()
         .select_only()
@@ -70,7 +70,7 @@ impl Entering<'_> {
     /// Finds out who the users of the archive are.
     ///
     /// # Errors
-    /// Whatever the database or the disk reports.
+    /// Returns an error if the database or the disk fails.
     pub(super) async fn find_people(&mut self) -> Result<()> {
         let groups = self.groups.iter();
         let all: Vec<_> = groups
@@ -99,7 +99,7 @@ impl Entering<'_> {
     /// inherit.
     ///
     /// # Errors
-    /// Whatever the database or the disk reports.
+    /// Returns an error if the database or the disk fails.
     pub(super) async fn enter_members(
         &mut self,
         transaction: &DatabaseTransaction,

@@ -57,7 +57,7 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
 /// Whether only few may see what an event tells of as it is now; none when it is gone.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn is_confidential(db: &impl ConnectionTrait, event_id: i64) -> Result<Option<bool>> {
     let Some(event) = events::Entity::find_by_id(event_id).one(db).await? else {
         return Ok(None);

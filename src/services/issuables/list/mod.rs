@@ -242,7 +242,7 @@ impl List<'_> {
 /// One page of what the sieves let through of what the caller may see. `E` is the table of the kind.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn page_of<E: EntityTrait>(
     db: &impl ConnectionTrait,
     kind: Kind,

@@ -184,7 +184,7 @@ impl Sieves {
     /// Looks for a condition that finds little; at most one statement for each until there is one.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if the database fails.
     pub async fn look(&mut self, db: &impl ConnectionTrait) -> Result<(), DbErr> {
         for sieve in &self.all {
             self.found = few(db, sieve.ids.clone()).await?;
