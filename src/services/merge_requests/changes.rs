@@ -34,8 +34,8 @@ pub async fn commits(
 /// Returns a merge request with the files that it changes.
 ///
 /// # Errors
-/// Returns `NotFound` if the merge request does not exist or is not visible to the caller. Returns an error
-/// with status 503 if the diff takes too long.
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller. Returns `TimedOut`
+/// if the diff takes too long.
 pub async fn changes(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<(Row, Diff)> {
     let found = find(backend.database.read(), access, iid).await?;
     let (repository, base, head) = ends(backend, &found).await?;
