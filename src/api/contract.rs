@@ -1,4 +1,5 @@
-//! The generated contract: types, one trait a tag, routes, and the operation table. See `generator::emit`.
+//! The generated contract: types, one trait for each tag, routes, and the operation table. See
+//! `generator::emit`.
 
 #![allow(clippy::all, missing_docs, unused_imports, unused_qualifications)]
 
@@ -20,7 +21,7 @@ use crate::error::Result;
 use crate::services::access;
 use crate::services::uploads::UploadedFile;
 
-/// What the contract has against the body of an operation, by its id; nothing where it takes none.
+/// Returns the faults of a body by the contract of an operation; none if the operation has no body.
 pub fn body_faults(id: &str, attributes: Attributes<String, Value>) -> Vec<String> {
     let operation = OPERATIONS.iter().find(|operation| operation.id == id);
     operation.map_or_else(Vec::new, |operation| {

@@ -1,4 +1,4 @@
-//! The plain types that handlers, services and views exchange with the generated code.
+//! Plain types shared by handlers, services, views and the generated code.
 
 use bytes::Bytes;
 use chrono::{DateTime, FixedOffset, NaiveDate, SecondsFormat, Utc};
@@ -9,16 +9,16 @@ use serde::{Serialize, Serializer};
 pub use super::map::Map;
 pub use poem_openapi::types::MaybeUndefined;
 
-/// Rows beyond which totals are neither counted nor told (specification 8).
+/// Number of rows up to which totals are counted and returned.
 pub const MAX_COUNTED: u64 = 10_000;
 
-/// A point in time: UTC with milliseconds, or a Git time in its own offset.
+/// A time: UTC with milliseconds, or a Git time with its own offset.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, NewType)]
 #[oai(to_header = false)]
 pub struct Timestamp(DateTime<FixedOffset>);
 
 impl Timestamp {
-    /// The instant in UTC.
+    /// Returns the time in UTC.
     #[must_use]
     pub fn to_utc(self) -> DateTime<Utc> {
         self.0.to_utc()
@@ -44,60 +44,60 @@ impl Serialize for Timestamp {
     }
 }
 
-/// The part of a list that a caller wants.
+/// The requested page of a list.
 #[derive(Debug, Clone, Copy, Object)]
 pub struct PageRequest {
-    /// The page, from 1.
+    /// The page number, starting at 1.
     pub number: i64,
-    /// Entries per page, 1 to 100.
+    /// Items per page, 1 to 100.
     pub size: i64,
-    /// Keyset paging was asked for.
+    /// Whether keyset pagination was requested.
     pub keyset: bool,
 }
 
 impl PageRequest {
-    /// How many entries come before the page.
+    /// Returns the number of items before the page.
     #[must_use]
     pub fn offset(&self) -> u64 {
         let before = (self.number - 1).saturating_mul(self.size);
         u64::try_from(before).unwrap_or(0)
     }
 
-    /// How many entries the page holds at most.
+    /// Returns the maximum number of items on the page.
     #[must_use]
     pub fn limit(&self) -> u64 {
         u64::try_from(self.size).unwrap_or(1)
     }
 }
 
-/// One page of a list.
+/// A page of a list.
 #[derive(Debug, Clone)]
 pub struct Page<T> {
-    /// Its entries, at most as many as were asked for.
+    /// The items, at most the requested number.
     pub items: Vec<T>,
-    /// What is known of the rest of the list.
+    /// Information about the rest of the list.
     pub rest: Rest,
 }
 
-/// What is known of the list around a page.
+/// Information about the list around a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rest {
-    /// The whole list has this many entries.
+    /// Total number of items.
     Counted(u64),
-    /// There are more than [`MAX_COUNTED`] entries.
+    /// The list has more than [`MAX_COUNTED`] items.
     Uncounted {
-        /// At least one entry follows.
+        /// Whether at least one item follows.
         more: bool,
-        /// The page lies behind the last entry.
+        /// Whether the page is after the last item.
         beyond: bool,
     },
-    /// Keyset paging: the filter that leads to the next page, absent at the end.
+    /// Keyset pagination: the filter of the next page, absent on the last page.
     Keyset(Option<(&'static str, i64)>),
 }
 
 impl<T> Page<T> {
-    /// A page out of rows that were fetched with one more than asked for, and a total counted to
-    /// [`MAX_COUNTED`] + 1 at most.
+    /// Creates a page from rows and a total. One row more than requested must be fetched, and the total must
+    /// be counted up to [`MAX_COUNTED`] + 1.
     #[must_use]
     pub fn new(request: &PageRequest, mut items: Vec<T>, total: u64) -> Self {
         let size = usize::try_from(request.size).unwrap_or(1);
@@ -114,14 +114,14 @@ impl<T> Page<T> {
         Self { items, rest }
     }
 
-    /// The page of a list that is wholly in memory.
+    /// Returns the page of a list that is completely in memory.
     #[must_use]
     pub fn of(request: &PageRequest, all: Vec<T>) -> Self {
         let total = all.len() as u64;
         Self::within(request, all, total)
     }
 
-    /// The page of the beginning of a list whose end nobody has seen.
+    /// Returns the page of the beginning of a list whose total is unknown.
     #[must_use]
     pub fn of_beginning(request: &PageRequest, all: Vec<T>) -> Self {
         Self::within(request, all, MAX_COUNTED + 1)
@@ -137,7 +137,7 @@ impl<T> Page<T> {
         )
     }
 
-    /// The same page with other entries.
+    /// Returns the same page with converted items.
     pub fn map<U>(self, each: impl FnMut(T) -> U) -> Page<U> {
         Page {
             items: self.items.into_iter().map(each).collect(),
@@ -146,17 +146,17 @@ impl<T> Page<T> {
     }
 }
 
-/// A success with headers that the contract documents for it.
+/// A result with additional documented headers.
 #[derive(Debug, Clone)]
 pub struct WithHeaders<T> {
-    /// Name and value.
+    /// Names and values.
     pub headers: Vec<(&'static str, String)>,
-    /// What goes into the body.
+    /// The body.
     pub body: T,
 }
 
 impl<T> WithHeaders<T> {
-    /// The same headers around something else.
+    /// Returns the same headers with a converted body.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WithHeaders<U> {
         WithHeaders {
             headers: self.headers,
@@ -165,38 +165,39 @@ impl<T> WithHeaders<T> {
     }
 }
 
-/// Bytes for the caller: a raw file, a blob, an archive.
+/// Content of a file, blob or archive for the caller.
 pub struct Download {
     /// The media type.
     pub content_type: String,
-    /// The file name to suggest; `inline` or `attachment` by `attachment`.
+    /// The suggested file name.
     pub file_name: String,
-    /// Offered for saving instead of showing.
+    /// Whether the disposition is `attachment` instead of `inline`.
     pub attachment: bool,
-    /// A strong entity tag without quotes, for content that never changes under its id.
+    /// A strong entity tag without quotes, for immutable content.
     pub etag: Option<String>,
-    /// Headers that the contract documents beside these.
+    /// Additional documented headers.
     pub headers: Vec<(&'static str, String)>,
-    /// The bytes.
+    /// The content.
     pub content: Content,
 }
 
-/// The bytes of a [`Download`].
+/// The content of a [`Download`].
 pub enum Content {
-    /// All in memory; ranges are cut out of them.
+    /// Content in memory; ranges are slices of it.
     Bytes(Bytes),
-    /// Of known length, produced from an offset on; the source is asked once, for the range that is wanted.
+    /// Content of known length that can be read from an offset. The source is opened once, for the requested
+    /// range.
     Seekable {
         /// Length in bytes.
         size: u64,
-        /// Gives the bytes from `start` (inclusive) to `end` (exclusive).
+        /// Returns the bytes from `start` (inclusive) to `end` (exclusive).
         open: Box<dyn FnOnce(u64, u64) -> BoxStream<'static, std::io::Result<Bytes>> + Send>,
     },
-    /// Of unknown length.
+    /// Content of unknown length.
     Stream(BoxStream<'static, std::io::Result<Bytes>>),
 }
 
-/// A day, for signatures.
+/// A date, for signatures.
 pub type Day = NaiveDate;
 
 #[cfg(test)]
