@@ -200,8 +200,8 @@ pub fn own(caller: &Caller) -> Result<Model> {
 /// Revokes a personal access token. Its row stays, and revoking it again succeeds.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if there is no such token. Returns `Error::Refused` if it belongs to another
-/// user and the caller is no administrator. Returns `Error::PreconditionFailed` if it was created after
+/// Returns `Error::NotFound` if the token does not exist. Returns `Error::Refused` if it belongs to another
+/// user and the caller is not an administrator. Returns `Error::PreconditionFailed` if it was created after
 /// `unmodified_since`.
 pub async fn revoke_personal(
     backend: &Backend,

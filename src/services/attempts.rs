@@ -21,8 +21,8 @@ const MAX_FAILURES: u64 = 10;
 const HASHES: usize = 4;
 static HASHING: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(HASHES));
 
-/// Waits for a permit to verify a password. Held until the outcome is recorded, it bounds the attempts that
-/// pass the check before earlier failures are counted.
+/// Waits for a permit to verify a password. Callers release it after the outcome is recorded. It bounds the
+/// attempts that pass the check before earlier failures are counted.
 ///
 /// # Errors
 /// Never fails in a running server.

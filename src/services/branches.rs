@@ -198,7 +198,7 @@ pub async fn protect(
     backend
         .database
         .transaction(async |transaction| {
-            // The project lock keeps concurrent callers from inserting the row twice.
+            // The project lock prevents concurrent inserts of the same row.
             projects::Entity::find_by_id(access.project.id)
                 .lock_exclusive()
                 .one(transaction)

@@ -29,7 +29,7 @@ pub async fn list(backend: &Backend, owner: Owner, page: &PageRequest) -> Result
 /// Returns one attribute.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if there is no attribute with this key.
+/// Returns `Error::NotFound` if no attribute has this key.
 pub async fn read(backend: &Backend, owner: Owner, key: &str) -> Result<Model> {
     let found = custom_attributes::of(owner)
         .filter(Column::Key.eq(key))
@@ -105,7 +105,7 @@ async fn change_or_attach(
 /// Deletes an attribute.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if there is no attribute with this key.
+/// Returns `Error::NotFound` if no attribute has this key.
 pub async fn delete(backend: &Backend, owner: Owner, key: &str) -> Result<()> {
     let removed = custom_attributes::Entity::delete_many()
         .filter(owner.column().eq(owner.id()))

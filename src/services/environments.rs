@@ -30,7 +30,7 @@ const LONGEST_URL: usize = 255;
 const LONGEST_SLUG: usize = 24;
 const KEPT_OF_SLUG: usize = 17;
 
-/// Alphabet and length of the suffix that keeps slugs distinct.
+/// Alphabet and length of the suffix of changed slugs.
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 const SUFFIX: usize = 6;
 
@@ -292,7 +292,7 @@ async fn free_slug(transaction: &DatabaseTransaction, project_id: i64, name: &st
 }
 
 /// Returns a name as a slug of lowercase letters, digits and single dashes that starts with a letter. A
-/// changed name gets a suffix, which keeps it distinct.
+/// changed name gets a suffix for uniqueness.
 fn slug_of(name: &str) -> String {
     let mut slug = String::new();
     for char in name.to_ascii_lowercase().chars() {

@@ -130,7 +130,7 @@ pub async fn is_frozen(db: &impl ConnectionTrait, project_id: i64, instant: Date
 
 fn holds(row: &Model, instant: DateTime<Utc>) -> bool {
     let last = |expression: &str| Recurrence::read(expression, &row.cron_timezone)?.last_until(instant);
-    // A period that starts and ends at the same moment is empty. Without a start, there is no period to end.
+    // A period that starts and ends at the same moment is empty. Without a start, no period can end.
     last(&row.freeze_start) > last(&row.freeze_end)
 }
 

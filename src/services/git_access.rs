@@ -67,7 +67,7 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
         return Err(Error::Unauthorized);
     }
     let sources = attempts::sources(&name, "git", address.as_deref());
-    // Held until the outcome is recorded, which bounds the concurrent attempts. Failures are not recorded
+    // Released after the outcome is recorded, which bounds the concurrent attempts. Failures are not recorded
     // beforehand, because one client may send many valid requests at once.
     let permit = attempts::turn().await?;
     attempts::refuse_excess(backend, &sources).await?;

@@ -21,7 +21,7 @@ use crate::services::todos;
 ///
 /// # Errors
 /// Returns `Error::NotFound` if the target is not visible, the emoji name is unknown or the caller already
-/// awarded it. The same holds for a vote on the caller's own noteable and for a system note. Returns
+/// awarded it. The same applies to a vote on the caller's own noteable and for a system note. Returns
 /// `Error::Forbidden` if the discussion is locked and the caller is not a member.
 pub async fn create(backend: &Backend, place: &Place, key: Key, name: &str) -> Result<Award> {
     let user = place.caller.signed_in()?;

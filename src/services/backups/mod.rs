@@ -199,7 +199,7 @@ async fn copy_repositories(backend: &Backend, target: &Path) -> Result<usize> {
         for id in ids {
             match copy_repository(backend, &copies, &RepositoryId::of_project(id)).await {
                 // Removed meanwhile, or never created; `doctor` reports which.
-                Err(git::Error::RepositoryMissing) => tracing::warn!(project = id, "skipped missing repository"),
+                Err(git::Error::RepositoryMissing) => tracing::warn!(project = id, "found no repository"),
                 outcome => {
                     outcome?;
                     count += 1;

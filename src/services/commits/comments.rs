@@ -35,7 +35,7 @@ pub struct NewComment {
 /// Returns a page of the comments on a commit, oldest first.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if there is no such commit.
+/// Returns `Error::NotFound` if the commit does not exist.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -60,8 +60,8 @@ pub async fn list(
 /// Creates a comment on a commit. A path or line that the commit does not change is ignored.
 ///
 /// # Errors
-/// Returns `Error::Forbidden` if the caller may not read the code. Returns `Error::NotFound` if there is no
-/// such commit. Returns `Error::InvalidAttributes` if the note is blank.
+/// Returns `Error::Forbidden` if the caller may not read the code. Returns `Error::NotFound` if the commit
+/// does not exist. Returns `Error::InvalidAttributes` if the note is blank.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,

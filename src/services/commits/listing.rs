@@ -158,7 +158,7 @@ async fn ends(
 /// Returns the commit of a revision.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if there is no such commit.
+/// Returns `Error::NotFound` if the commit does not exist.
 pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
@@ -184,7 +184,7 @@ pub(super) async fn one(repository: &Repository, id: Oid, with_stats: bool) -> R
 /// Returns the branches and then the tags that contain a commit, by name. `only` selects one kind.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if there is no such commit.
+/// Returns `Error::NotFound` if the commit does not exist.
 pub async fn refs(
     backend: &Backend,
     access: &ProjectAccess,
@@ -209,7 +209,7 @@ pub async fn refs(
 /// Returns a page of the files that a commit changed.
 ///
 /// # Errors
-/// Returns `Error::NotFound` if there is no such commit.
+/// Returns `Error::NotFound` if the commit does not exist.
 pub async fn diff(
     backend: &Backend,
     access: &ProjectAccess,

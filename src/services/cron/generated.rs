@@ -66,8 +66,8 @@ fn expression(random: &mut StdRng) -> String {
     fields.join([" ", "  ", "\t"][random.random_range(0..3)])
 }
 
-/// Writes a parsed expression as numbers and ranges. Day fields keep their `*`, because it differs in meaning
-/// from all numbers.
+/// Writes a parsed expression as numbers and ranges. Day fields retain their `*`, because it differs in
+/// meaning from all numbers.
 fn written(expression: &Expression) -> String {
     let pattern = &expression.pattern.pattern;
     let listed = |numbers: Vec<u16>| {

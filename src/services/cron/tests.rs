@@ -263,7 +263,7 @@ fn what_never_comes_is_not_looked_for() {
     for never in ["0 0 31 2 *", "0 0 31 4,6,9,11 *", "0 0 30,31 2 *"] {
         assert!(!has_a_day(&pattern(never)), "{never}");
     }
-    // A restricted day of the week matches whatever the months are.
+    // A restricted day of the week matches in any month.
     assert!(Expression::parse("0 0 31 9 */5").is_some());
     for there in ["0 0 29 2 *", "0 0 31 4,5 *", "0 0 * * *", "0 0 30,1 2 *"] {
         assert!(has_a_day(&pattern(there)), "{there}");

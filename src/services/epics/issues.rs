@@ -226,7 +226,7 @@ async fn find_link(db: &impl ConnectionTrait, place: &Place, epic_id: i64, id: i
     found.ok_or_else(missing)
 }
 
-/// Sets the position of one issue between its neighbors. Renumbers all positions if there is no space.
+/// Sets the position of one issue between its neighbors. Renumbers all positions if the gap is too small.
 async fn put(transaction: &DatabaseTransaction, order: &[Model], at: usize) -> Result<()> {
     let neighbour = |index: Option<usize>| index.and_then(|index| order.get(index)).map(position);
     let wanted = match (neighbour(at.checked_sub(1)), neighbour(at.checked_add(1))) {

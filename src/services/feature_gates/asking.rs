@@ -11,7 +11,7 @@ use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
 
-/// The actors for whom a gate is evaluated: the caller, and the project or group of the request.
+/// The actors of a gate query: the caller, and the project or group of the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Actors<'a> {
     /// The caller.

@@ -1,4 +1,4 @@
-//! What records of archives may be: what the contract and the services let callers make by hand, and nothing else.
+//! Validation of archive records by the rules of the contract and the services for manual creation.
 
 use serde_json::{Value, json};
 
@@ -15,12 +15,12 @@ use crate::services::labels::NewLabel;
 use crate::services::milestones::NewMilestone;
 use crate::services::{badges, boards, epics, labels, milestones};
 
-/// Where records are made to be looked at; none of that is entered.
+/// Scope of the rows that are built only for validation.
 const NOWHERE: Scope = Scope::Group(0);
-/// The highest number within a group: what comes later must have numbers as well.
+/// Maximum IID in an archive, which leaves IIDs for later items.
 const HIGHEST_IID: i64 = i32::MAX as i64;
 
-/// Refuses a version of the layout that is not known.
+/// Rejects an unknown version of the layout.
 pub fn version(text: &str) -> Result<()> {
     let mut parts = text.trim().split('.');
     let known = (parts.next(), parts.next()) == (Some("0"), Some("2"));
@@ -33,7 +33,7 @@ pub fn version(text: &str) -> Result<()> {
     }
 }
 
-/// Refuses one record more than there may be of a kind in a group.
+/// Rejects records beyond the limit of a relation in one group.
 pub fn room(relation: Relation, count: u64) -> Result<()> {
     let most = match relation {
         Relation::Badges => badges::MOST,
@@ -46,7 +46,7 @@ pub fn room(relation: Relation, count: u64) -> Result<()> {
     }
 }
 
-/// Refuses attributes that no group has.
+/// Rejects invalid attributes of a group.
 pub fn group(group: &Group) -> Result<()> {
     contract(
         "create_group",
@@ -69,7 +69,7 @@ pub fn group(group: &Group) -> Result<()> {
     )
 }
 
-/// Refuses a milestone that could not be made.
+/// Rejects an invalid milestone.
 pub fn milestone(record: &Milestone) -> Result<()> {
     contract(
         "create_group_milestone",
@@ -88,7 +88,7 @@ pub fn milestone(record: &Milestone) -> Result<()> {
     milestones::checked(new).map(drop)
 }
 
-/// Refuses a label that could not be made.
+/// Rejects an invalid label.
 pub fn label(record: &Label) -> Result<()> {
     let (name, color) = (&record.title, &record.color);
     contract(
@@ -123,7 +123,7 @@ fn label_name(name: &LabelName) -> Result<()> {
     })
 }
 
-/// Refuses a badge that could not be made.
+/// Rejects an invalid badge.
 pub fn badge(record: &Badge) -> Result<()> {
     let (link, image) = (&record.link_url, &record.image_url);
     contract(
@@ -133,7 +133,7 @@ pub fn badge(record: &Badge) -> Result<()> {
     badges::checked(NOWHERE, None, link.clone(), image.clone()).map(drop)
 }
 
-/// Refuses a member that nobody could be.
+/// Rejects an invalid member.
 pub fn member(record: &Member) -> Result<()> {
     if AccessLevel::of_number(record.access_level).is_none() {
         return Err(Error::attribute("access_level", "is not included in the list"));
@@ -151,11 +151,11 @@ pub fn member(record: &Member) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a board that could not be made.
+/// Rejects an invalid board.
 pub fn board(record: &Board) -> Result<()> {
     contract("create_group_board", json!({ "name": record.name }))?;
     boards::checked(NOWHERE, &record.name)?;
-    // One below zero is none, which is told when it is entered.
+    // A negative weight means none. The import reports it later.
     let weight = record.weight.filter(|weight| *weight >= 0);
     contract("update_group_board", json!({ "weight": weight }))?;
     label_names(&record.labels.0, boards::MOST_LABELS)?;
@@ -167,7 +167,7 @@ pub fn board(record: &Board) -> Result<()> {
         .try_for_each(label_name)
 }
 
-/// Refuses an epic that could not be made.
+/// Rejects an invalid epic.
 pub fn epic(record: &Epic) -> Result<()> {
     contract(
         "create_epic",
@@ -201,7 +201,7 @@ fn one_of(name: &'static str, number: Option<i64>, known: impl Fn(i64) -> bool) 
     }
 }
 
-/// Holds attributes to what the contract says of an operation that takes them.
+/// Validates attributes against the request body of an operation in the contract.
 fn contract(operation: &str, attributes: Value) -> Result<()> {
     let Value::Object(attributes) = attributes else {
         return Ok(());
@@ -213,7 +213,7 @@ fn contract(operation: &str, attributes: Value) -> Result<()> {
     }
 }
 
-/// What a refusal says, without what is ours alone; nothing for failures of the server.
+/// Returns the user-facing text of an error, or `None` for failures of the server.
 pub fn text_of(error: &Error) -> Option<String> {
     match error {
         Error::InvalidAttributes(attributes) => {

@@ -1,8 +1,10 @@
-//! Making groups of archives.
+//! Group imports.
 //!
-//! The archive goes to the object storage, and the group is made, with a job that fills it. That reads the whole archive first
-//! ([`opening`]) and refuses it, or makes all groups below in one transaction, with what belongs to the first ([`planting`]), and
-//! then enters what belongs to each of the others in one of its own ([`entering`]). Which of them are done stands in the database, so that an import that was killed goes on where it was.
+//! A request stores the archive in the object storage and creates the group and a job. The job reads and
+//! validates the whole archive ([`opening`]). It then creates all subgroups and the contents of the top group
+//! in one transaction ([`planting`]). Each subgroup's contents follow in a transaction of their own
+//! ([`entering`]). The database records the completed groups, so that a killed import resumes where it
+//! stopped.
 
 mod boards;
 mod checks;
@@ -47,39 +49,40 @@ use crate::services::uploads::UploadedFile;
 use entering::Entering;
 use opening::{Opened, fault};
 
-/// How long an archive without a group is one that somebody may be about to make it for.
+/// Age from which an archive without a group is removed. Younger ones may belong to a request in progress.
 const ADRIFT: TimeDelta = TimeDelta::hours(24);
-/// How a file begins that is compressed with gzip.
+/// First bytes of a gzip file.
 const GZIP: [u8; 3] = [0x1F, 0x8B, 0x08];
-/// How often a user may import.
+/// Import quota of a user.
 const IMPORTS: Allowance = Allowance {
     action: "group_import",
     most: 6,
     within: TimeDelta::minutes(1),
 };
-/// What is said to who imports a second group meanwhile.
+/// Error for a second import of a user at the same time.
 const ANOTHER: &str = "Another import of yours has not ended yet";
-/// The constraint that keeps them to one at a time.
+/// The constraint that allows one import per user.
 const ONE_AT_A_TIME: &str = "uq_group_imports_user_id";
-/// What is said of an import that failed for reasons of the server's, again and again.
+/// Error for an import that repeatedly failed because of the server.
 const GIVEN_UP: &str = "The server could not carry it out; its log tells why";
 
-/// What is to be made of an archive.
+/// Attributes of the group of a new import.
 #[derive(Debug)]
 pub struct NewImport {
-    /// The name of the group.
+    /// Name of the group.
     pub name: String,
-    /// The last part of its path.
+    /// Last part of its path.
     pub path: String,
-    /// The group above.
+    /// ID of the parent group.
     pub parent_id: Option<i64>,
 }
 
-/// Makes a group that an archive is to fill.
+/// Creates a group and starts the import of an archive into it.
 ///
 /// # Errors
-/// 403 and 404 as for making a group, 400 for a name or path that does not do and for what is no archive, 429 for who asks too
-/// often, 409 while another import of theirs has not ended.
+/// Returns `Error::Forbidden` or `Error::NotFound` like the creation of a group. Returns `Error::Refused` or
+/// `Error::InvalidAttributes` if the name, path or archive is invalid. Returns `Error::RateLimited` if the
+/// quota is exceeded. Returns `Error::Conflict` if another import of the caller is running.
 pub async fn begin(
     backend: &Backend,
     caller: &Caller,
@@ -97,7 +100,7 @@ pub async fn begin(
     };
     let admitted = groups::admit(backend, caller, new).await?.out_of_archive(caller);
     refuse_other_than_gzip(&mut archive).await?;
-    // Before the archive is stored; that they are not begun at the same moment is seen to when the group is made.
+    // Checked before the archive is stored. Concurrent starts are prevented when the group is created.
     if group_imports::is_importing(backend.database.read(), user_id).await? {
         return Err(Error::Conflict(ANOTHER.into()));
     }
@@ -162,7 +165,7 @@ async fn refuse_other_than_gzip(archive: &mut UploadedFile) -> Result<()> {
     }
 }
 
-/// How far the import is that a group was made by.
+/// Returns the progress of the import that created a group.
 ///
 /// # Errors
 /// Returns an error if the database fails.
@@ -186,10 +189,10 @@ pub async fn status(backend: &Backend, access: &GroupAccess) -> Result<Status> {
     Ok(Status { group_id, import })
 }
 
-/// Carries an import out, or goes on with it. What the archive or the caller is to blame for ends it for good.
+/// Runs or resumes an import. Errors of the archive or the caller end it permanently.
 ///
 /// # Errors
-/// What the server is to blame for; the import may be tried again then.
+/// Returns errors of the server, after which the import can be retried.
 pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
     let found = Entity::find_by_id(import_id)
         .one(backend.database.write())
@@ -209,7 +212,7 @@ pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
     discard(backend, &row).await
 }
 
-/// Ends an import that nobody tries again.
+/// Ends an import that is not retried.
 ///
 /// # Errors
 /// Returns an error if the database or the storage fails.
@@ -243,7 +246,7 @@ async fn carry_out(backend: &Backend, row: &Model) -> Result<()> {
     entering.enter().await
 }
 
-/// Who imports, as Owner of the group that was made.
+/// Returns the access of the importing user, who has to be an Owner of the group.
 async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
     let gone = || fault("Who imported is not there any more");
     let user = users::live().filter(users::Column::Id.eq(row.user_id.ok_or_else(gone)?));
@@ -257,7 +260,7 @@ async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
     }
 }
 
-/// Fetches the archive and reads it.
+/// Downloads the archive and reads it.
 async fn open(backend: &Backend, row: &Model) -> Result<Opened> {
     let key = key(row)?;
     let size = backend.objects.size(&key).await?;
@@ -279,8 +282,8 @@ fn spool(backend: &Backend) -> Result<StdFile> {
     backend.objects.spool().map_err(broken)
 }
 
-/// Ends imports whose job was given up without being able to say so, as one is whose server was lost in its last attempt, and
-/// removes archives that are needed no more. How many there were is answered.
+/// Ends imports whose job failed permanently without ending them, for example because its server stopped in
+/// the last attempt. Also removes unneeded archives. Returns the number of both.
 ///
 /// # Errors
 /// Returns an error if the storage or the database fails.
@@ -300,7 +303,7 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
     Ok(lost.len() + over.len())
 }
 
-/// Removes the archive that a group which goes away was to be filled from.
+/// Removes the archive from which a deleted group was to be filled.
 ///
 /// # Errors
 /// Returns an error if the storage or the database fails.
@@ -314,7 +317,7 @@ pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
     Ok(())
 }
 
-/// Removes an archive, and then what leads to it.
+/// Removes an archive and then the key that refers to it.
 async fn discard(backend: &Backend, row: &Model) -> Result<()> {
     if row.secret.is_some() {
         backend.objects.delete(&key(row)?).await?;
@@ -329,7 +332,7 @@ async fn discard(backend: &Backend, row: &Model) -> Result<()> {
 
 fn key(row: &Model) -> Result<String> {
     let secret = row.secret.as_deref();
-    let secret = secret.ok_or_else(|| broken("the archive of an import is gone"))?;
+    let secret = secret.ok_or_else(|| broken("the archive of the import was removed already"))?;
     Ok(format!("group_imports/{secret}"))
 }
 
@@ -341,7 +344,7 @@ fn told(report: &Report) -> Result<String> {
     serde_json::to_string(report).map_err(Error::internal)
 }
 
-/// Keeps what is to be told, in the transaction of what it tells of.
+/// Stores the report in the transaction of the changes it describes.
 async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &Report) -> Result<()> {
     Entity::update_many()
         .col_expr(Column::Report, Expr::value(told(report)?))
@@ -352,7 +355,7 @@ async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &Report)
     Ok(())
 }
 
-/// A group that is filled, as it is now; none when it is gone or goes away.
+/// Locks a group that is being filled. Returns `None` if it was deleted or is being deleted.
 async fn live(db: &impl ConnectionTrait, id: i64) -> Result<Option<namespaces::Model>> {
     let found = namespaces::lock(db, id).await?;
     Ok(found.filter(|group| group.deletion_started_at.is_none()))

@@ -1,4 +1,4 @@
-//! A snippet, as payloads tell of what happened on it.
+//! Snippets in payloads of notes.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use crate::entities::{snippet_contents, snippets};
 use crate::error::Result;
 use crate::services::Backend;
 
-/// How long a content may be that is told, in bytes: receivers are told that somebody commented, and bodies are bounded.
+/// Maximum length of included content, in bytes. The event is the note, and request bodies are limited.
 const LONGEST: usize = 1 << 20;
 
 /// A snippet of a project.
@@ -28,7 +28,7 @@ pub(super) struct Attributes {
     url: String,
 }
 
-/// A snippet whose page is `url`; a long content is not told.
+/// Returns the part of a snippet whose page is `url`. Long content is left out.
 pub(super) async fn part(backend: &Backend, snippet: snippets::Model, url: String) -> Result<Attributes> {
     let content = snippet_contents::of(backend.database.read(), snippet.id).await?;
     Ok(Attributes {
