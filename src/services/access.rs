@@ -57,7 +57,7 @@ pub trait Admission: Sized + Send {
 pub struct InstanceAccess {
     /// The caller.
     pub caller: Caller,
-    /// Gate that the service evaluates for the project it finds: name and default.
+    /// Gate that the service evaluates for the project of the resource: name and default.
     pub gate: Option<(&'static str, bool)>,
 }
 

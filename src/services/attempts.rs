@@ -59,7 +59,8 @@ pub fn sources(login: &str, place: &str, address: Option<&str>) -> Vec<String> {
 pub async fn note(backend: &Backend, sources: &[String]) -> Result<Vec<i64>> {
     let instant = now();
     let noted = insert(backend, sources, instant).await?;
-    // The attempt itself is counted as well, so it is allowed up to `MAX_FAILURES` including its own row.
+    // The row of this attempt is counted as well, so the limit is exceeded from one more than `MAX_FAILURES`
+    // rows.
     match refuse_beyond(backend, sources, MAX_FAILURES, instant).await {
         Ok(()) => Ok(noted),
         Err(refusal) => {
@@ -115,8 +116,8 @@ async fn insert(backend: &Backend, sources: &[String], instant: DateTime<Utc>) -
     Ok(noted)
 }
 
-/// Rejects if a source has more than `allowed` failures. The error contains the seconds until one of them
-/// expires.
+/// Rejects an attempt if a source has more than `allowed` failures. The error contains the seconds until one
+/// of them expires.
 async fn refuse_beyond(
     backend: &Backend,
     sources: &[String],

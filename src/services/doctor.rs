@@ -13,7 +13,7 @@ use crate::services::{Backend, registry};
 
 /// Projects read per statement.
 const BATCH: u64 = 200;
-/// Maximum age of a change that a running server has not finished.
+/// Age up to which an unfinished change may still be in progress in a running server.
 const LONGEST_CHANGE: TimeDelta = TimeDelta::hours(4);
 
 /// Result of a check.

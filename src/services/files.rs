@@ -170,7 +170,7 @@ pub async fn find(backend: &Backend, access: &ProjectAccess, path: String, revis
 /// Returns the whole content of a file.
 ///
 /// # Errors
-/// Returns an error if the content exceeds the limit of a single response.
+/// Returns `Error::Refused` if the content exceeds the limit of a single response.
 pub async fn content(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<Bytes> {
     let repository = repository(backend, access)?;
     Ok(repository.blob(file.blob, LARGEST_IN_JSON).await?.data)
@@ -188,7 +188,8 @@ pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Res
 /// Returns the metadata of a file and the commits that last changed its lines, from the top.
 ///
 /// # Errors
-/// Fails like [`find`]. Also returns an error if the file is too large or the blame takes too long.
+/// Fails like [`find`]. Returns `Error::Refused` if the file is too large, and `Error::TimedOut` if the blame
+/// takes too long.
 pub async fn blame(
     backend: &Backend,
     access: &ProjectAccess,

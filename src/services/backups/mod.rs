@@ -210,8 +210,8 @@ async fn copy_repositories(backend: &Backend, target: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// Copies the uploaded files. A file removed meanwhile may be missing: restored rows then reference no
-/// object.
+/// Copies the uploaded files. A file removed meanwhile may be missing; a restored instance returns 404 for
+/// it.
 async fn copy_objects(storage: &ObjectStorage, target: &Path) -> Result<()> {
     let copies = ObjectStorage::open(None, target)?;
     for key in storage.keys(None).await? {

@@ -14,8 +14,8 @@ pub(in crate::services) const DEEPEST: usize = 7;
 /// changes of parents cannot create a cycle. Must run before any epic is locked.
 ///
 /// # Errors
-/// Returns `Error::InvalidAttributes` if the parent is not visible to the caller, is outside of the group and
-/// its ancestors, or is a descendant of the epic.
+/// Returns `Error::InvalidAttributes` if the parent is hidden from the caller, outside of the group and its
+/// ancestors, or a descendant of the epic. The same applies to a hierarchy with more than `DEEPEST` levels.
 pub(super) async fn check(
     transaction: &DatabaseTransaction,
     place: &Place,

@@ -89,8 +89,8 @@ fn place_of(gate: &str, actor: &str) -> i32 {
     i32::try_from(number % 100).unwrap_or(0)
 }
 
-/// Returns whether a gate is open for one of the actors: the user, one of their feature groups, the project,
-/// the group or one of its ancestors.
+/// Returns whether a gate is open for one of the actors. These are the user, the user's feature groups, the
+/// project, the group and its ancestors.
 async fn is_target(db: &impl ConnectionTrait, gate: &Model, actors: Actors<'_>) -> Result<bool> {
     let user = actors.caller.as_user();
     let any = Condition::any()

@@ -147,7 +147,7 @@ pub(in crate::services) async fn make_below(
     insert(backend, transaction, row).await
 }
 
-/// Converts an error of a group creation. Clients expect one text here, unlike for other resources.
+/// Converts an error of a group creation. Clients expect a single text, unlike for other resources.
 fn unsaved(error: Error) -> Error {
     let Error::InvalidAttributes(faults) = error else {
         return error;

@@ -32,7 +32,7 @@ pub(super) struct Attempt {
 enum Fault {
     /// The receiver could not be reached.
     Receiver(&'static str),
-    /// The payload could not be built.
+    /// No payload can be sent.
     Payload(&'static str),
     /// The receiver may not get the payload any more.
     Withheld(&'static str),

@@ -73,7 +73,8 @@ impl Metadata {
     /// Looks up the referenced users and milestone.
     ///
     /// # Errors
-    /// Returns an error if the milestone does not belong to the project or an ancestor group.
+    /// Returns `Error::InvalidAttributes` if the milestone does not belong to the project or an ancestor
+    /// group.
     pub(in crate::services) async fn prepare(
         self,
         backend: &Backend,
@@ -133,8 +134,7 @@ impl Prepared {
     /// issuables with them.
     ///
     /// # Errors
-    /// Returns an error if the milestone was deleted meanwhile. Returns `Error::InvalidAttributes` if a label
-    /// is invalid.
+    /// Returns `Error::InvalidAttributes` if the milestone was deleted meanwhile or a label is invalid.
     pub async fn hold(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
         if let MaybeUndefined::Value(milestone) = &mut self.milestone {
             let held = milestones::Entity::find_by_id(milestone.id)

@@ -39,7 +39,8 @@ impl Metadata {
     /// Looks up the referenced users and milestone.
     ///
     /// # Errors
-    /// Returns an error if the milestone does not belong to the project or an ancestor group.
+    /// Returns `Error::InvalidAttributes` if the milestone does not belong to the project or an ancestor
+    /// group.
     pub(super) async fn prepare(self, backend: &Backend, access: &ProjectAccess) -> Result<Prepared> {
         Ok(Prepared {
             shared: self.shared.prepare(backend, access, Kind::Issue).await?,

@@ -128,7 +128,7 @@ pub(super) fn picture(base_url: &str, user: &users::Model) -> Option<String> {
 }
 
 impl ProjectPart {
-    /// Creates the part of a project in its namespace.
+    /// Creates the payload part of a project in its namespace.
     pub fn new(base_url: &str, namespace: &namespaces::Model, project: &projects::Model) -> Self {
         let path = links::project_path(namespace, project);
         let web_url = format!("{base_url}/{path}");
@@ -174,7 +174,7 @@ impl Subject {
         ProjectPart::new(&self.base_url, &self.namespace, &self.project)
     }
 
-    /// Returns the part of the repository. `whole` adds the fields of push payloads.
+    /// Returns the payload part of the repository. `whole` adds the fields of push payloads.
     pub(super) fn repository_part(&self, whole: bool) -> RepositoryPart {
         let web_url = self.web_url();
         let ssh_url = links::ssh_url(&self.base_url, &self.path());
@@ -202,7 +202,7 @@ impl Subject {
         }
     }
 
-    /// Returns the part of a user.
+    /// Returns the payload part of a user.
     pub(super) fn person_part(&self, user: &users::Model) -> UserPart {
         UserPart {
             name: user.name.clone(),

@@ -28,7 +28,7 @@ pub(super) struct Attributes {
     url: String,
 }
 
-/// Returns the part of a snippet whose page is `url`. Long content is left out.
+/// Returns the payload part of a snippet with the URL `url`. Long content is left out.
 pub(super) async fn part(backend: &Backend, snippet: snippets::Model, url: String) -> Result<Attributes> {
     let content = snippet_contents::of(backend.database.read(), snippet.id).await?;
     Ok(Attributes {

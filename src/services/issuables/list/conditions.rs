@@ -295,7 +295,7 @@ fn milestones_titled(title: &str) -> SelectStatement {
     let today = now().date_naive();
     use milestones::Column as Milestone;
     let named = match title {
-        // The next due ones among the active milestones.
+        // Active milestones that are due in the future.
         "#upcoming" => of
             .filter(Milestone::State.eq(milestones::State::Active))
             .filter(Milestone::DueDate.gt(today)),
@@ -443,7 +443,7 @@ fn assignee(text: &str) -> Presence<i64> {
     }
 }
 
-/// Keywords for no label. Clients that decode a plus as a space must encode it.
+/// Keywords for no label. The form with a plus comes from clients that percent-encode it.
 pub(in crate::services) const NO_LABEL: &[&str] = &["none", "no label", "no+label"];
 
 /// Returns the titles of labels, or one of the keywords. The one for none takes precedence.

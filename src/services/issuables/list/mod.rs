@@ -36,7 +36,7 @@ pub enum Place {
     Everywhere,
     /// The projects of a group and its subgroups.
     Group(i64),
-    /// In a project.
+    /// A single project.
     Project(i64),
 }
 
