@@ -7,7 +7,7 @@ use crate::entities::{namespace_ancestors, namespaces, now};
 use crate::error::{Error, Result};
 use crate::services::places::Place;
 
-/// Maximum depth of an epic hierarchy.
+/// Maximum number of ancestors of an epic.
 pub(in crate::services) const DEEPEST: usize = 7;
 
 /// Rejects an invalid parent. Locks the top-level group until the transaction ends, so that concurrent
@@ -15,7 +15,7 @@ pub(in crate::services) const DEEPEST: usize = 7;
 ///
 /// # Errors
 /// Returns `Error::InvalidAttributes` if the parent is hidden from the caller, outside of the group and its
-/// ancestors, or a descendant of the epic. The same applies to a hierarchy with more than `DEEPEST` levels.
+/// ancestors, or a descendant of the epic. The same applies to a chain of more than `DEEPEST` parents.
 pub(super) async fn check(
     transaction: &DatabaseTransaction,
     place: &Place,
