@@ -79,7 +79,7 @@ fn candidates(path: &str, content: Option<&str>) -> Vec<DetectedLanguage> {
     }
 }
 
-/// Returns the candidate for which the extension is the primary one. Among several, prefers one that editors
+/// Returns the candidate that lists the extension as its primary one. Among several, prefers one that editors
 /// know, then the first by name.
 fn first(path: &str, candidates: &[DetectedLanguage]) -> Option<&'static str> {
     let path = path.to_lowercase();

@@ -14,7 +14,7 @@ use crate::services::projects::ensure_repository;
 pub struct CreateRepository {
     /// The project.
     pub project_id: i64,
-    /// The branch that HEAD names.
+    /// The default branch of the repository.
     pub default_branch: String,
 }
 

@@ -7,7 +7,7 @@ use crate::error::Error;
 use crate::services::Backend;
 use crate::services::group_transfers::exports;
 
-/// Exports a group.
+/// Exports a group to an archive.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExportGroup {
     /// The group.

@@ -6,7 +6,7 @@ use super::{Attempt, Failure, Job};
 use crate::services::Backend;
 use crate::services::projects::forks;
 
-/// Fills the repository of a fork.
+/// Copies the repository of the source to the fork.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ForkRepository {
     /// The fork.

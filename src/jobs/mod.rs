@@ -69,7 +69,7 @@ pub trait Job: Serialize + DeserializeOwned + Send + 'static {
 /// Position of an attempt among the allowed ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// Counted from 1.
+    /// The number of the attempt, from 1.
     pub number: i32,
     /// The maximum number of attempts.
     pub of: i32,

@@ -159,7 +159,7 @@ impl Runner {
     }
 }
 
-/// One attempt at one job.
+/// An attempt at a job.
 struct Execution {
     db: Database,
     registry: Registry,
@@ -191,7 +191,7 @@ impl Execution {
             of: self.job.max_attempts,
         };
         let Some(registered) = self.registry.get(&self.job.kind) else {
-            return Err(Failure::passing("no handler"));
+            return Err(Failure::passing("no handler for the job kind"));
         };
         let work = AssertUnwindSafe(async { (registered.work)(&self.job.payload, attempt).await });
         match timeout(registered.timeout, work.catch_unwind()).await {

@@ -53,10 +53,7 @@ async fn collect(backend: &Backend) -> Result<()> {
 async fn once(backend: &Backend) -> Result<()> {
     let finished = references::recover(backend, false).await?;
     if finished > 0 {
-        tracing::warn!(
-            finished,
-            "recovered ref updates of a stopped node"
-        );
+        tracing::warn!(finished, "recovered ref updates of a stopped node");
     }
     let purged = purge_dead(backend.database.write(), now() - DEAD_JOBS_KEPT).await?;
     if purged > 0 {

@@ -56,15 +56,15 @@ impl PushRules {
         self.covering(branch).next().is_some()
     }
 
-    /// Returns whether the caller may push commits to the branch or create it: Developers if it is
-    /// unprotected, otherwise those whom the protection allows. Archived projects accept no pushes.
+    /// Returns whether the caller may push commits to the branch or create it. An unprotected branch requires
+    /// a Developer, a protected one the level of its protection. Archived projects accept no pushes.
     #[must_use]
     pub fn may_push(&self, branch: &str) -> bool {
         self.may(branch, |row| row.push_access_level)
     }
 
-    /// Returns whether the caller may merge into the branch: Developers if it is unprotected, otherwise those
-    /// whom the protection allows to merge or push. Archived projects accept no merges.
+    /// Returns whether the caller may merge into the branch. An unprotected branch requires a Developer, a
+    /// protected one the merge or push level of its protection. Archived projects accept no merges.
     #[must_use]
     pub fn may_merge(&self, branch: &str) -> bool {
         self.may(branch, |row| row.merge_access_level) || self.may_push(branch)

@@ -33,10 +33,7 @@ pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
         }
         let finished = references::recover(backend, true).await?;
         if finished > 0 {
-            tracing::warn!(
-                finished,
-                "recovered ref updates of a killed server"
-            );
+            tracing::warn!(finished, "recovered ref updates of a killed server");
         }
     }
     blocking(move || {

@@ -70,7 +70,7 @@ pub struct Mover {
     pub kind: Kind,
 }
 
-/// Updates refs: `planned` names those that may change, `work` changes them and returns those that did.
+/// Updates refs: `planned` lists the refs that may change, `work` changes them and returns the changed ones.
 ///
 /// # Errors
 /// Returns the error of `work`; nothing is recorded then.

@@ -39,12 +39,12 @@ const WAITED_FOR: usize = 16;
 const KEPT_HEADERS: usize = 50;
 const KEPT_HEADER: usize = 1024;
 
-/// One request.
+/// A request.
 #[derive(Debug)]
 pub struct Request {
-    /// The address as [`Target::parse`] shows it.
+    /// The address, as displayed by [`Target::parse`].
     pub url: String,
-    /// The password that the shown address hides.
+    /// The password that the displayed address hides.
     pub password: Option<Secret<String>>,
     /// Headers that describe the payload.
     pub headers: Vec<(&'static str, String)>,
@@ -54,7 +54,7 @@ pub struct Request {
     pub body: String,
     /// Whether the certificate must be valid.
     pub verify: bool,
-    /// Whether loopback and private addresses may be reached.
+    /// Whether loopback and private addresses are allowed.
     pub local: bool,
 }
 
@@ -65,7 +65,7 @@ pub struct Answer {
     pub status: u16,
     /// The headers, truncated.
     pub headers: Vec<(String, String)>,
-    /// The beginning of the body.
+    /// The start of the body.
     pub body: String,
 }
 
@@ -247,7 +247,7 @@ async fn read(mut response: reqwest::Response) -> Answer {
             body.extend_from_slice(&chunk);
         }
     };
-    // The part received by then is sufficient.
+    // The part received until then is sufficient.
     let _ = tokio::time::timeout(BODY_TIME, reading).await;
     body.truncate(EXCERPT);
     Answer {

@@ -1,8 +1,8 @@
 //! Name resolution that returns only addresses a webhook may connect to.
 //!
 //! The client connects to exactly the addresses that the resolver returns. A name that resolves differently
-//! the second time (DNS rebinding) gains nothing, since every lookup is checked. One forbidden address among
-//! several makes the whole name forbidden.
+//! the second time (DNS rebinding) gains nothing, since every lookup is checked. A name with several
+//! addresses is forbidden if one of them is.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! Address of a webhook, with the password kept apart so that it is never shown.
+//! Address of a webhook. The password is stored separately, so that it is never displayed.
 
 use std::net::IpAddr;
 

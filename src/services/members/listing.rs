@@ -25,7 +25,7 @@ use crate::services::listing::{bounded_count, contains};
 pub struct MemberFilter {
     /// Part of the name or user name, or the whole email address; an empty text matches all.
     pub query: Option<String>,
-    /// These users only.
+    /// Only these users.
     pub user_ids: Option<Vec<i64>>,
 }
 

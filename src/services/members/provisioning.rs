@@ -8,8 +8,8 @@ use crate::entities::members::{self, Source};
 use crate::entities::{AccessLevel, now, scim_identities};
 use crate::error::{Error, Result};
 
-/// Adds a user to a group with this role, or with the inherited role if that is higher. An existing member
-/// keeps their role. The caller has locked the group.
+/// Adds a user to a group with this role, or with the inherited role if that is higher. A current membership
+/// is unchanged. The caller has locked the group.
 ///
 /// # Errors
 /// Returns `NotFound` if the user was deleted concurrently.

@@ -139,7 +139,7 @@ async fn check_project(
     Ok(())
 }
 
-/// Makes one attempt: stores the objects, records the plan, and publishes under the repository lock, which is
+/// Runs one attempt: stores the objects, records the plan, and publishes under the repository lock, which is
 /// released after everything is recorded.
 async fn merge(
     backend: &Backend,

@@ -56,7 +56,7 @@ impl Parent {
     }
 }
 
-/// Writes system notes in this order, with the user who made the change as the author, if known.
+/// Writes system notes in this order. Their author is the user whose change they describe, if known.
 ///
 /// # Errors
 /// Returns an error if a database query fails.

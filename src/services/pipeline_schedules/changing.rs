@@ -84,7 +84,7 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: 
     alter(backend, access, id, |row| apply(row, change)).await
 }
 
-/// Makes the caller the owner of a schedule.
+/// Transfers the ownership of a schedule to the caller.
 ///
 /// # Errors
 /// Returns `NotFound` if the schedule does not exist, and `Forbidden` unless the caller is its owner or a

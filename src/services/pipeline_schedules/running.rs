@@ -145,18 +145,18 @@ async fn outcome(backend: &Backend, schedule: &Model) -> Result<Outcome> {
     let project = schedule.project_id.to_string();
     let access = match ProjectAccess::find(backend, Caller::user(owner), &project).await {
         Ok(access) => access,
-        Err(Error::NotFound(_)) => return Ok(Outcome::Skip("its owner does not see the project")),
+        Err(Error::NotFound(_)) => return Ok(Outcome::Skip("the owner cannot see the project")),
         Err(error) => return Err(error),
     };
     match refuse_maker(&access) {
-        Err(Error::Forbidden(_)) => return Ok(Outcome::Skip("its owner may not make pipelines")),
+        Err(Error::Forbidden(_)) => return Ok(Outcome::Skip("the owner cannot create pipelines")),
         other => other?,
     }
     let Some(reference) = resolve(backend, &access, &schedule.ref_name).await? else {
-        return Ok(Outcome::Skip("its branch or tag is not there"));
+        return Ok(Outcome::Skip("the branch or tag does not exist"));
     };
     match refuse_reference(backend, &access, &reference).await {
-        Err(Error::Forbidden(_)) => Ok(Outcome::Skip("its owner may not use the protected branch")),
+        Err(Error::Forbidden(_)) => Ok(Outcome::Skip("the owner cannot use the protected branch")),
         other => other.map(|()| Outcome::Run(reference, user_id)),
     }
 }

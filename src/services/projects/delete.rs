@@ -69,7 +69,7 @@ pub async fn delete(
         .await
 }
 
-/// Returns the event of a deletion, which remains after the project is gone.
+/// Returns the event of a deletion, which outlives the project.
 fn removal(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
     NewEvent {
         project_id: None,

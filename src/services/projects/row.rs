@@ -94,7 +94,7 @@ async fn decorate_one(backend: &Backend, caller: &Caller, found: Found) -> Resul
     let rows = decorate(backend.database.read(), caller, vec![found]).await?;
     rows.into_iter()
         .next()
-        .ok_or_else(|| crate::error::Error::internal(format!("project {id} was lost")))
+        .ok_or_else(|| crate::error::Error::internal(format!("project {id} is missing")))
 }
 
 /// Loads the associations of a page of projects.

@@ -1,4 +1,4 @@
-//! Labels that are no longer available after a transfer.
+//! Labels that became unavailable by a transfer.
 
 use sea_orm::sea_query::{Expr, ExprTrait, JoinType, OnConflict, Query, SelectStatement, UnionType};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};

@@ -1,4 +1,4 @@
-//! Milestones that are no longer available after a transfer.
+//! Milestones that became unavailable by a transfer.
 
 use std::collections::HashSet;
 

@@ -244,7 +244,7 @@ fn linked() -> SelectStatement {
         .take()
 }
 
-/// Marks blobs without a repository, and deletes those that were marked before an instant.
+/// Marks blobs without a repository, and deletes blobs that were marked before an instant.
 async fn blobs_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
     let db = backend.database.write();
     blobs::Entity::update_many()

@@ -83,7 +83,7 @@ struct Reception {
     body: Body,
 }
 
-/// How a piece ended.
+/// Reason for the end of a piece.
 enum End {
     /// The body ended.
     Body,

@@ -85,7 +85,7 @@ async fn take_away(
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-/// Deletes the credentials of a user.
+/// Deletes the credentials, sessions, identities, memberships and stars of a user.
 async fn disarm(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
     macro_rules! remove {
         ($($table:ident),*) => {$(

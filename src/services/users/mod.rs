@@ -94,7 +94,7 @@ pub struct Details {
     pub created_by_id: Option<i64>,
 }
 
-/// How a user gets a password.
+/// Source of a user's password.
 #[derive(Debug, Clone)]
 pub enum Password {
     /// The given password.

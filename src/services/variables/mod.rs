@@ -26,7 +26,7 @@ use crate::services::preconditions;
 /// Default environment scope: all environments.
 const EVERYWHERE: &str = "*";
 
-/// Owner of variables: the instance, a project or a group to which the caller has access.
+/// Owner of variables that the caller may access: the instance, a project or a group.
 #[derive(Debug, Clone, Copy)]
 pub struct Holder(Option<Scope>);
 

@@ -16,7 +16,7 @@ const LONGEST_VALUE: usize = 10_000;
 /// Minimum length of a masked value, in characters: shorter values match too much text in a log.
 const SHORTEST_MASKED: usize = 8;
 
-/// Returns the maximum number of variables and the name of their owner.
+/// Returns the maximum number of variables and the name of their type for an error text.
 pub fn most(scope: Option<Scope>) -> (u64, &'static str) {
     match scope {
         None => (25, "ci instance level"),
