@@ -151,7 +151,7 @@ impl Runner {
         if timeout(self.options.drain, all_done).await.is_ok() {
             return;
         }
-        tracing::warn!(jobs = running.len(), "released unfinished jobs at shutdown");
+        tracing::warn!(jobs = running.len(), "shutdown timed out with jobs still running");
         running.shutdown().await;
         if let Err(error) = queue::release_all(self.db.write(), &self.id).await {
             tracing::error!(%error, "failed to release jobs; they restart when their leases expire");
