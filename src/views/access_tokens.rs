@@ -1,11 +1,11 @@
-//! Personal, impersonation and project tokens.
+//! Personal, impersonation and project access tokens.
 
 use crate::api::contract::{ImpersonationToken, PersonalAccessToken, ProjectAccessToken, TokenScope};
 use crate::entities::access_tokens::Model;
 use crate::entities::now;
 use crate::services::project_access_tokens::ProjectToken;
 
-/// The scopes; a word that the interface does not know cannot have been stored.
+/// Returns the scopes; unknown ones cannot have been stored.
 pub(super) fn scopes<'a>(words: impl Iterator<Item = &'a str>) -> Vec<TokenScope> {
     let known = |scope: &str| match scope {
         "api" => Some(TokenScope::Api),
@@ -21,7 +21,7 @@ pub(super) fn scopes<'a>(words: impl Iterator<Item = &'a str>) -> Vec<TokenScope
     words.filter_map(known).collect()
 }
 
-/// A personal token; the secret is there only in the answer that makes it.
+/// Returns a personal access token; the secret is given only on creation.
 #[must_use]
 pub fn personal(token: Model, secret: Option<String>) -> PersonalAccessToken {
     PersonalAccessToken {
@@ -38,7 +38,7 @@ pub fn personal(token: Model, secret: Option<String>) -> PersonalAccessToken {
     }
 }
 
-/// An impersonation token; the secret is there only in the answer that makes it.
+/// Returns an impersonation token; the secret is given only on creation.
 #[must_use]
 pub fn impersonation(token: Model, secret: Option<String>) -> ImpersonationToken {
     ImpersonationToken {
@@ -55,7 +55,7 @@ pub fn impersonation(token: Model, secret: Option<String>) -> ImpersonationToken
     }
 }
 
-/// A project token; the secret is there only in the answer that makes it.
+/// Returns a project access token; the secret is given only on creation.
 #[must_use]
 pub fn project(token: ProjectToken, secret: Option<String>) -> ProjectAccessToken {
     let ProjectToken { token, access_level } = token;

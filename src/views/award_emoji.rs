@@ -1,11 +1,11 @@
-//! Emoji that users award.
+//! Award emoji.
 
 use crate::api::contract::{AwardEmoji, AwardableType};
 use crate::entities::award_emoji::Model;
 use crate::services::award_emoji::Award;
 use crate::views::users::reference;
 
-/// An award as the contract shows it.
+/// Returns an award emoji in the format of the contract.
 #[must_use]
 pub fn award(base: &str, given: Award) -> AwardEmoji {
     let Award { award, user } = given;
@@ -21,7 +21,7 @@ pub fn award(base: &str, given: Award) -> AwardEmoji {
     }
 }
 
-/// What an emoji was awarded to: it is always one thing.
+/// Returns the awardable, which is exactly one of the columns.
 fn awardable(award: &Model) -> (AwardableType, i64) {
     let kinds = [
         (AwardableType::Issue, award.issue_id),

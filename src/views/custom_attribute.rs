@@ -3,7 +3,7 @@
 use crate::api::contract::CustomAttribute;
 use crate::entities::custom_attributes::Model;
 
-/// A custom attribute.
+/// Returns a custom attribute.
 #[must_use]
 pub fn custom_attribute(row: &Model) -> CustomAttribute {
     CustomAttribute {

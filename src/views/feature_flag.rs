@@ -1,4 +1,4 @@
-//! Feature flags and the lists of users that they may be on for.
+//! Feature flags and their user lists.
 
 use crate::api::contract::{
     FeatureFlag, FeatureFlagScope, FeatureFlagStrategy, FeatureFlagStrategyName, FeatureFlagUserList,
@@ -10,7 +10,7 @@ use crate::entities::feature_flag_strategies::Kind;
 use crate::entities::feature_flag_user_lists::Model as UserList;
 use crate::services::feature_flags::{Row, Strategy};
 
-/// A list of users as the contract shows it.
+/// Returns a user list in the format of the contract.
 #[must_use]
 pub fn user_list(row: UserList) -> FeatureFlagUserList {
     FeatureFlagUserList {
@@ -24,7 +24,7 @@ pub fn user_list(row: UserList) -> FeatureFlagUserList {
     }
 }
 
-/// A flag as the contract shows it.
+/// Returns a feature flag in the format of the contract.
 #[must_use]
 pub fn feature_flag(row: Row) -> FeatureFlag {
     let Row { flag, strategies } = row;
@@ -46,7 +46,7 @@ fn strategy(row: Strategy) -> FeatureFlagStrategy {
         scopes,
         user_list,
     } = row;
-    // What stands there was written by the service, as an object of texts.
+    // The service stored the parameters as an object of texts.
     let parameters: Map<String> = serde_json::from_str(&strategy.parameters).unwrap_or_default();
     FeatureFlagStrategy {
         id: strategy.id,

@@ -3,7 +3,7 @@
 use crate::api::contract::FreezePeriod;
 use crate::entities::freeze_periods::Model;
 
-/// A freeze period.
+/// Returns a freeze period.
 #[must_use]
 pub fn freeze_period(row: Model) -> FreezePeriod {
     FreezePeriod {

@@ -1,10 +1,10 @@
-//! Dashboards of metrics.
+//! Metrics dashboards.
 
 use crate::api::contract::{MetricsAnnotation, StarredDashboard};
 use crate::entities::metrics_annotations;
 use crate::entities::starred_dashboards::Model;
 
-/// A starred dashboard.
+/// Returns a starred dashboard.
 #[must_use]
 pub fn starred_dashboard(row: Model) -> StarredDashboard {
     StarredDashboard {
@@ -15,7 +15,7 @@ pub fn starred_dashboard(row: Model) -> StarredDashboard {
     }
 }
 
-/// A time that is marked on a dashboard.
+/// Returns an annotation of a dashboard.
 #[must_use]
 pub fn annotation(row: metrics_annotations::Model) -> MetricsAnnotation {
     MetricsAnnotation {

@@ -5,7 +5,7 @@ use crate::api::types::Map;
 use crate::entities::hook_deliveries::{self, State};
 use crate::entities::project_hooks;
 
-/// A webhook without its secrets.
+/// Returns a webhook without its secrets.
 #[must_use]
 pub fn hook(hook: project_hooks::Model) -> ProjectHook {
     ProjectHook {
@@ -23,7 +23,7 @@ pub fn hook(hook: project_hooks::Model) -> ProjectHook {
         job_events: hook.job_events,
         pipeline_events: hook.pipeline_events,
         wiki_page_events: hook.wiki_page_events,
-        // Only hooks of a whole instance are told of these, and there are none.
+        // Only instance webhooks have these events, and none exist.
         repository_update_events: false,
         enable_ssl_verification: hook.enable_ssl_verification,
         alert_status: match hook.disabled_at {
@@ -36,7 +36,7 @@ pub fn hook(hook: project_hooks::Model) -> ProjectHook {
     }
 }
 
-/// A delivery; `whole` adds what was sent.
+/// Returns a delivery; `whole` adds the request body.
 #[must_use]
 pub fn delivery(row: hook_deliveries::Model, whole: bool) -> HookDelivery {
     let sent = row.request_body.as_deref();

@@ -1,9 +1,9 @@
-//! Groups that have access to a project.
+//! Shares of projects with groups.
 
 use crate::api::contract::ProjectShare;
 use crate::entities::project_shares::Model;
 
-/// The access of a group to a project.
+/// Returns a share of a project with a group.
 #[must_use]
 pub fn share(row: &Model) -> ProjectShare {
     ProjectShare {

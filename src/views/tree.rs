@@ -3,7 +3,7 @@
 use crate::api::contract::{TreeEntry, TreeEntryType};
 use crate::git::{self, EntryKind};
 
-/// An entry; the mode has six octal digits.
+/// Returns an entry; the mode has six octal digits.
 #[must_use]
 pub fn entry(entry: git::TreeEntry) -> TreeEntry {
     TreeEntry {

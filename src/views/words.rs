@@ -1,4 +1,4 @@
-//! Enumerations of the contract and of the tables that use the same words.
+//! Conversions between enumerations of the contract and of the tables with the same values.
 
 use crate::api::contract;
 use crate::entities::{
