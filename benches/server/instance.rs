@@ -186,7 +186,7 @@ impl Server {
             .find_map(|line| line.strip_prefix("VmRSS:"))
             .and_then(|rest| rest.split_whitespace().next())
             .and_then(|number| number.parse::<f64>().ok());
-        Ok(kibibytes.ok_or("the process does not tell its memory")? / 1024.0)
+        Ok(kibibytes.ok_or("the status of the process has no VmRSS")? / 1024.0)
     }
 
     /// Waits until the maintenance programs of earlier measurements have been gone for a while, because they

@@ -46,7 +46,7 @@ pub async fn measure(directory: &Path, only: Option<&str>, report: &mut Report) 
     for (database, url) in databases(only).await? {
         let instance = Instance::start(&directory.join("lists"), url).await?;
         report.part_with(
-            &format!("Lists of a large instance, never remembered, on {database}"),
+            &format!("Lists of a large instance without caches, on {database}"),
             "stmts",
             "list",
             "reference",
@@ -81,7 +81,7 @@ async fn databases(only: Option<&str>) -> Result<Vec<(&'static str, Option<Strin
             .execute_unprepared(&format!("CREATE DATABASE {DATABASE}"))
             .await;
         if made.is_ok() {
-            report::line(&format!("Made the database {DATABASE}."))?;
+            report::line(&format!("Created the database {DATABASE}."))?;
         }
         connection.close().await?;
         databases.push(("PostgreSQL", Some(format!("{server}/{DATABASE}"))));
@@ -89,7 +89,7 @@ async fn databases(only: Option<&str>) -> Result<Vec<(&'static str, Option<Strin
     if let Some(only) = only {
         databases.retain(|(name, _)| name.eq_ignore_ascii_case(only));
         if databases.is_empty() {
-            return Err(format!("there is no database {only} to measure on").into());
+            return Err(format!("unknown or unavailable database {only}").into());
         }
     }
     Ok(databases)

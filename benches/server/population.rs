@@ -163,7 +163,7 @@ impl Filling<'_> {
 
     fn any<T: Copy>(&mut self, of: &[T]) -> Result<T> {
         let index = self.random.below(of.len());
-        of.get(index).copied().ok_or_else(|| "there is none".into())
+        of.get(index).copied().ok_or_else(|| "no item has this index".into())
     }
 
     async fn users(&mut self) -> Result<Vec<i64>> {

@@ -21,7 +21,7 @@ const TURN: Duration = Duration::from_millis(150);
 
 /// Measures all endpoints and adds them to the report.
 pub async fn measure(address: SocketAddr, report: &mut Report) -> Result<()> {
-    report.part("Requests a second, warm", "endpoint", "liveness")?;
+    report.part("Requests per second, warm", "endpoint", "liveness")?;
     let liveness = Request::new("GET", "/-/liveness", None);
     for connections in CONNECTIONS {
         for (name, request, target) in endpoints() {

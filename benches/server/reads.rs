@@ -102,7 +102,7 @@ fn words(words: &[&str]) -> Vec<String> {
 
 /// Measures all operations and adds them to the report.
 pub async fn measure(address: SocketAddr, repository: &Repository, report: &mut Report) -> Result<()> {
-    report.part("Reading, each question once", "server", "git")?;
+    report.part("Reading, each query once", "server", "git")?;
     let mut connection = Connection::open(address).await?;
     let commits = repository.lines(&["rev-list", "--first-parent", "-n", "3000", "main"])?;
     let mut random = Random::new(7);

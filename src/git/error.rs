@@ -15,7 +15,7 @@ pub enum Error {
     #[error("the repository exists")]
     RepositoryExists,
     /// A revision (branch, tag, ID or expression) resolves to no commit.
-    #[error("the revision names no commit")]
+    #[error("the revision does not resolve to a commit")]
     RevisionNotFound,
     /// No object, or an object of another type, is at the path or has the ID.
     #[error("no such object")]
@@ -27,13 +27,13 @@ pub enum Error {
     #[error("the tag does not exist")]
     TagNotFound,
     /// A branch or tag with that name already exists.
-    #[error("a reference of that name exists")]
+    #[error("a reference with that name exists")]
     ReferenceExists,
     /// The branch or tag name breaks Git's rules for reference names.
     #[error("the reference name is invalid")]
     InvalidReferenceName,
     /// The reference moved between reading and writing it.
-    #[error("the reference was changed by somebody else")]
+    #[error("the reference was changed concurrently")]
     StaleReference,
     /// An action of a commit cannot be applied.
     #[error(transparent)]
