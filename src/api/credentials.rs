@@ -16,7 +16,7 @@ pub const CSRF_HEADER: &str = "X-CSRF-Token";
 /// Reads the credentials of a request that is not an operation of the contract.
 ///
 /// # Errors
-/// [`Error::InvalidParameters`] for a query that is not UTF-8.
+/// [`crate::error::Error::InvalidParameters`] for a query that is not UTF-8.
 pub fn of(request: &Request) -> Result<Credentials> {
     let query = parameters::query(request.uri().query().unwrap_or_default())?;
     Ok(read(request, Some(&query), false))

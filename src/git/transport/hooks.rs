@@ -25,7 +25,7 @@ const PROBE_ANSWER: &[u8] = b"holdfast\n";
 
 /// Runs in the quarantine of the new objects, before any reference moves.
 const PRE_RECEIVE: &str = r#"#!/bin/sh
-# Refuses a push that breaks the rules of its project.
+# Rejects a push that violates the rules of its project.
 if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
 if ! [ -r "$HOLDFAST_PUSH/refused" ]; then
   echo "This repository takes pushes through its server only." >&2
@@ -47,7 +47,7 @@ exit $status
 
 /// Runs after references have moved, with the list of updates as input.
 const POST_RECEIVE: &str = r#"#!/bin/sh
-# Writes down what took effect.
+# Records the applied commands.
 if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
 cat >"$HOLDFAST_PUSH/applied"
 "#;
