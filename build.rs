@@ -1,4 +1,4 @@
-//! Turns the authored contract below `openapi/` into Rust: load, lint, lower, emit.
+//! Generates Rust code from the OpenAPI contract below `openapi/`: load, lint, lower, emit.
 
 use std::io::Write;
 use std::path::Path;
@@ -10,20 +10,20 @@ fn main() -> ExitCode {
     match generate() {
         Ok(()) => ExitCode::SUCCESS,
         Err(report) => {
-            // Cargo shows what a failed build script wrote to standard error.
+            // Cargo shows the standard error of a failed build script.
             let _ = writeln!(std::io::stderr(), "{report}");
             ExitCode::FAILURE
         }
     }
 }
 
-/// The revision the server is built from, for `GET /version`; `unknown` outside a checkout, and in builds for development,
-/// which would otherwise be made anew with every commit.
+/// Returns the Git revision of the server for `GET /version`. It is `unknown` outside a checkout and in
+/// development builds, which would otherwise be rebuilt after every commit.
 fn revision() -> String {
     if std::env::var("PROFILE").is_ok_and(|profile| profile != "release") {
         return "unknown".to_owned();
     }
-    // A file that is not there counts as one that changed: so it is in a linked worktree.
+    // Cargo treats a missing file as changed; in a linked worktree these files are missing.
     for path in [".git/HEAD", ".git/refs/heads"] {
         if Path::new(path).exists() {
             println!("cargo::rerun-if-changed={path}");

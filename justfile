@@ -1,4 +1,4 @@
-# What developers run. `just` alone lists it.
+# Commands for developers. `just` without arguments lists them.
 default:
     @just --list
 
@@ -6,11 +6,11 @@ default:
 check:
     cargo check --workspace --all-targets
 
-# All tests; PostgreSQL too when HOLDFAST_TEST_DATABASE_URL is set
+# Run all tests, also on PostgreSQL if HOLDFAST_TEST_DATABASE_URL is set
 test *arguments:
     cargo nextest run --workspace {{ arguments }}
 
-# Format, lint, licences
+# Check format, lints and licenses
 lint:
     cargo fmt --all --check
     cargo clippy --workspace --all-targets -- -D warnings
@@ -21,10 +21,10 @@ openapi:
     cargo run --quiet -- openapi --format json > target/openapi.json.new
     mv target/openapi.json.new openapi/dist/openapi.json
 
-# Clients, SDK generators and the docs page in a browser, against a server of their own
+# Test clients, SDK generators and the docs page in a browser with a separate server
 clients:
     tests/clients/run
 
-# Ratios to git and to the server's own liveness, side by side in one run
+# Compare the server with git and with its own liveness endpoint
 bench *arguments:
     benches/run {{ arguments }}

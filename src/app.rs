@@ -1,4 +1,4 @@
-//! The application: the handlers over one backend, and the whole of what a request meets.
+//! The application: handlers over a backend, and the complete request pipeline.
 
 use std::collections::BTreeSet;
 
@@ -15,14 +15,14 @@ use crate::web::git_http::GitHttp;
 use crate::web::registry::Registry;
 use crate::web::uploads::Uploads;
 
-/// The handlers' state.
+/// State of the handlers.
 #[derive(Clone)]
 pub struct App {
-    /// What the services work with.
+    /// The backend of the services.
     pub backend: Backend,
 }
 
-/// Everything the server answers, ready to be served.
+/// Returns the endpoint for all requests.
 pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output = poem::Response> + use<> {
     let edge = Edge::new(
         App {
@@ -54,7 +54,7 @@ pub fn endpoint(backend: &Backend, settings: &Settings) -> impl Endpoint<Output 
     web::wrap(routes.with(git).with(uploads).with(registry), backend, settings).boxed()
 }
 
-/// `method path operationId status` of everything the router knows, for holding it against the document.
+/// Returns `method path operationId status` of all routes, for comparison with the document.
 #[must_use]
 pub fn routed() -> BTreeSet<String> {
     fn known<A: OpenApi>(_: impl FnOnce(Edge<App>) -> A) -> Vec<MetaApi> {
@@ -81,7 +81,8 @@ pub fn routed() -> BTreeSet<String> {
     operations.collect()
 }
 
-/// A path as the document writes it: the router's own form shows where a placeholder is part of a segment.
+/// Converts a path to the syntax of the document. The router's syntax shows whether a placeholder is only
+/// part of a segment.
 fn templated(path: &str) -> String {
     let segments = path.split('/').map(|segment| match segment.split_once(':') {
         Some((before, name)) => format!("{before}{{{name}}}"),

@@ -1,150 +1,150 @@
-//! What a service can refuse, in the terms of the domain; nothing here knows of HTTP.
+//! Errors of services in terms of the domain.
 //!
-//! Each variant states the rule of `docs/API-DESIGN.md` that the edge (`api::failure`) follows when it turns the
-//! error into an answer. Internal causes travel in [`Error::Internal`]; they are logged once and never sent.
+//! Each variant corresponds to a rule of `docs/API-DESIGN.md`; `api::failure` maps it to a response. Internal
+//! causes are in [`Error::Internal`]; they are logged once and never sent.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The result of a service.
+/// Result of a service function.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// Why a request was not carried out.
+/// Reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No or unknown credentials (specification 5).
+    /// Missing or unknown credentials.
     #[error("401 Unauthorized")]
     Unauthorized,
-    /// Credentials that were valid once, or are switched off.
+    /// A token that expired, was revoked or is disabled.
     #[error("invalid token: {0}")]
     InvalidToken(TokenFault),
-    /// The token's scopes do not cover the operation; holds those that would.
+    /// The token's scopes do not cover the operation; contains the accepted scopes.
     #[error("insufficient scope")]
     InsufficientScope(Vec<&'static str>),
-    /// The caller may not do this; the text, when there is one, says why.
+    /// The caller lacks permission; the optional text is the reason.
     #[error("403 Forbidden")]
     Forbidden(Option<Cow<'static, str>>),
-    /// Something is not there, or the caller may not know that it is; the text names its kind (`Project`).
+    /// The resource does not exist or is not visible to the caller; contains its kind, such as `Project`.
     #[error("404 {0} Not Found")]
     NotFound(Cow<'static, str>),
-    /// Something is not there yet, or not any more.
+    /// The resource does not exist or has expired.
     #[error("404 Not found or has expired")]
     NotFoundOrExpired,
-    /// Parameters that break the contract; every fault of the request.
+    /// Parameters violate the contract; contains every fault of the request.
     #[error("{}", .0.join(", "))]
     InvalidParameters(Vec<String>),
-    /// A rule of the domain refuses the request as a whole.
+    /// A domain rule rejects the whole request.
     #[error("{0}")]
     Refused(Cow<'static, str>),
-    /// Rules of the domain refuse single attributes: attribute -> texts.
+    /// Domain rules reject attributes: attribute -> texts.
     #[error("attributes are refused")]
     InvalidAttributes(BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>>),
-    /// A cherry-pick or revert that leads nowhere (specification 4.2).
+    /// A cherry-pick or revert failed.
     #[error("{message}")]
     NotApplicable {
-        /// What to tell the caller.
+        /// Message for the caller.
         message: Cow<'static, str>,
         /// `empty` or `conflict`.
         code: &'static str,
     },
-    /// A provisioning request that makes no sense (specification 4.19).
+    /// An invalid SCIM request.
     #[error("{text}")]
     Unprovisionable {
-        /// What of it.
+        /// Kind of the error.
         fault: ProvisioningFault,
-        /// What to tell the caller.
+        /// Message for the caller.
         text: Cow<'static, str>,
     },
-    /// What is to be made exists already.
+    /// The resource to create already exists.
     #[error("{0}")]
     Conflict(Cow<'static, str>),
-    /// The resource changed after the time the caller gave.
+    /// The resource changed after the time given by the caller.
     #[error("412 Precondition Failed")]
     PreconditionFailed,
-    /// The request is larger than the operation takes.
+    /// The request exceeds the size limit of the operation.
     #[error("413 Request Entity Too Large")]
     TooLarge,
     /// The request is well formed but cannot be processed.
     #[error("{0}")]
     Unprocessable(Cow<'static, str>),
-    /// The operation exists but not in this form; the text says which form does.
+    /// The operation is not available in this form; the text names the supported form.
     #[error("{0}")]
     NotAllowed(Cow<'static, str>),
-    /// What is asked for cannot be done with this as it is.
+    /// The resource does not support the operation in its current state.
     #[error("{0}")]
     NotAcceptable(Cow<'static, str>),
-    /// Nothing changed, because it is so already.
+    /// Nothing changed, because the resource already has the requested state.
     #[error("304 Not Modified")]
     NotModified,
-    /// Too many requests; holds the seconds to wait.
+    /// Too many requests; contains the number of seconds to wait.
     #[error("too many requests")]
     RateLimited(u64),
-    /// The operation took longer than it may.
+    /// The operation exceeded its time limit.
     #[error("the operation took too long")]
     TimedOut,
-    /// Others changed the same things at the same time, in a way that the database could not put in order; nothing was done.
+    /// The database rolled back because of a conflict with concurrent requests; nothing was changed.
     #[error("others changed the same at the same time")]
     Busy,
-    /// A failure of ours. The source is for the log only.
+    /// An internal failure. The source is only for the log.
     #[error("internal error: {0}")]
     Internal(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-/// What is wrong with a token that is known.
+/// Reason why a known token is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum TokenFault {
-    /// Its date has passed.
+    /// Expired.
     #[error("Token is expired. You can either do re-authorization or token refresh.")]
     Expired,
-    /// It was revoked.
+    /// Revoked.
     #[error("Token was revoked. You have to re-authorize from the user.")]
     Revoked,
-    /// It impersonates, and the instance has that switched off.
+    /// An impersonation token while the instance has impersonation disabled.
     #[error("Token is an impersonation token but impersonation was disabled.")]
     ImpersonationDisabled,
 }
 
-/// What of a provisioning request makes no sense.
+/// Part of a SCIM request that is invalid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ProvisioningFault {
     /// The filter of a list.
     Filter,
-    /// The path of a change.
+    /// The path of an operation.
     Path,
-    /// The kind of a change.
+    /// The kind of an operation.
     Syntax,
     /// A value.
     Value,
 }
 
 impl Error {
-    /// A plain 403.
+    /// Returns a 403 without a reason.
     #[must_use]
     pub fn forbidden() -> Self {
         Self::Forbidden(None)
     }
 
-    /// A 403 with its reason.
+    /// Returns a 403 with a reason.
     pub fn forbidden_because(reason: impl Into<Cow<'static, str>>) -> Self {
         Self::Forbidden(Some(reason.into()))
     }
 
-    /// The named kind of thing is not there (`Project` -> `404 Project Not Found`).
+    /// Returns a 404 for a kind of resource (`Project` -> `404 Project Not Found`).
     pub fn not_found(kind: impl Into<Cow<'static, str>>) -> Self {
         Self::NotFound(kind.into())
     }
 
-    /// One attribute breaks one rule.
+    /// Returns an error for one attribute.
     pub fn attribute(name: impl Into<Cow<'static, str>>, text: impl Into<Cow<'static, str>>) -> Self {
         Self::InvalidAttributes(BTreeMap::from([(name.into(), vec![text.into()])]))
     }
 
-    /// One parameter fault.
+    /// Returns an error for one parameter.
     pub fn parameter(text: impl Into<String>) -> Self {
         Self::InvalidParameters(vec![text.into()])
     }
 
-    /// A provisioning request makes no sense.
+    /// Returns an error for a SCIM request.
     pub fn unprovisionable(fault: ProvisioningFault, text: impl Into<Cow<'static, str>>) -> Self {
         Self::Unprovisionable {
             fault,
@@ -152,7 +152,7 @@ impl Error {
         }
     }
 
-    /// Nothing is to change: none of these parameters was sent, and at least one has to be.
+    /// Returns an error for an update without parameters: at least one of `names` is required.
     pub fn nothing_sent(names: &[&str]) -> Self {
         Self::parameter(format!(
             "{} are missing, at least one parameter must be provided",
@@ -160,7 +160,7 @@ impl Error {
         ))
     }
 
-    /// Wraps a failure of ours.
+    /// Wraps an internal failure.
     pub fn internal(cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
         Self::Internal(cause.into())
     }

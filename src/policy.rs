@@ -1,29 +1,29 @@
-//! Roles and the rule that decides who may call an operation. Pure: no I/O, no HTTP.
+//! Roles and the rules that decide who may call an operation, without I/O and HTTP.
 
 use storage::entities::projects::FeatureAccess;
 pub use storage::entities::{AccessLevel as Role, Visibility};
 
-/// What an operation works on (`x-access.on`).
+/// Kind of resource that an operation requires access to (`x-access.on`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum On {
-    /// The whole server.
+    /// The instance.
     Instance,
-    /// The user that the path names.
+    /// The user in the path.
     User,
-    /// The group that the path names.
+    /// The group in the path.
     Group,
-    /// The project that the path names.
+    /// The project in the path.
     Project,
-    /// The provisioning of the group that the path names, by its identity provider.
+    /// SCIM provisioning of the group in the path by its identity provider.
     Scim,
 }
 
-/// The least a caller must be (`x-access.min`).
+/// Minimum access of the caller (`x-access.min`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Minimum {
-    /// Any signed-in user who can see the thing.
+    /// Any signed-in user who can see the resource.
     None,
-    /// A member.
+    /// Guest.
     Guest,
     /// Reporter.
     Reporter,
@@ -31,14 +31,14 @@ pub enum Minimum {
     Developer,
     /// Maintainer.
     Maintainer,
-    /// Owner; of a user, the user.
+    /// Owner; for a user, the user itself.
     Owner,
-    /// An administrator of the server.
+    /// Administrator.
     Admin,
 }
 
 impl Minimum {
-    /// The least role that satisfies it; `None` where no role is asked for or no role is enough.
+    /// Returns the required role; `None` if no role is required or no role is sufficient.
     #[must_use]
     pub fn role(self) -> Option<Role> {
         match self {
@@ -52,36 +52,36 @@ impl Minimum {
     }
 }
 
-/// Who may call an operation (`x-access`).
+/// Access rule of an operation (`x-access`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Access {
-    /// What it works on.
+    /// The kind of resource.
     pub on: On,
-    /// The least role.
+    /// The minimum access.
     pub min: Minimum,
-    /// A read open to everyone on public things, and to every signed-in user on internal ones.
+    /// Whether anyone may read public resources with the operation, and every signed-in user internal ones.
     pub anonymous: bool,
-    /// A write that an archived project takes.
+    /// Whether the operation may write to an archived project.
     pub archived: bool,
-    /// Permission is answered before parameter faults.
+    /// Whether permission is checked before parameters.
     pub first: bool,
 }
 
-/// What a caller is to a project or group.
+/// Access of a caller to a project or group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Standing {
-    /// Somebody is signed in.
+    /// Whether the caller is signed in.
     pub signed_in: bool,
-    /// An external user, to whom internal things are private.
+    /// Whether the caller is an external user, who cannot see internal resources.
     pub external: bool,
-    /// An administrator, who may do everything.
+    /// Whether the caller is an administrator, who may do everything.
     pub admin: bool,
-    /// The effective role, when there is one.
+    /// The effective role, if any.
     pub role: Option<Role>,
 }
 
 impl Standing {
-    /// Whether everybody of the caller's kind may see a thing so exposed, member or not.
+    /// Returns whether the caller can see a resource of this visibility without membership.
     #[must_use]
     pub fn is_open(self, visibility: Visibility) -> bool {
         match visibility {
@@ -91,13 +91,13 @@ impl Standing {
         }
     }
 
-    /// Whether the caller may know that a thing so exposed exists.
+    /// Returns whether the caller can see a resource of this visibility.
     #[must_use]
     pub fn sees(self, visibility: Visibility) -> bool {
         self.admin || self.role.is_some() || self.is_open(visibility)
     }
 
-    /// Whether the caller, who sees the thing, may call an operation with this access.
+    /// Returns whether a caller who can see the resource may call an operation with this access rule.
     #[must_use]
     pub fn may(self, access: Access, visibility: Visibility) -> bool {
         self.admin
@@ -108,13 +108,13 @@ impl Standing {
             }
     }
 
-    /// Whether the caller holds at least this role; administrators hold every role.
+    /// Returns whether the caller has at least this role; administrators have every role.
     #[must_use]
     pub fn holds(self, role: Role) -> bool {
         self.admin || self.role >= Some(role)
     }
 
-    /// Whether a feature so set is there for the caller, who sees the project.
+    /// Returns whether the caller, who can see the project, has access to a feature.
     #[must_use]
     pub fn has(self, feature: FeatureAccess) -> bool {
         match feature {
@@ -124,24 +124,24 @@ impl Standing {
         }
     }
 
-    /// Whether the caller may read the code of a project so exposed whose repository is so set: everybody where the
-    /// project is open to them, else Reporters.
+    /// Returns whether the caller may read the code of a project. Callers without membership may read it if
+    /// the project's visibility permits; other members must be Reporters.
     #[must_use]
     pub fn reads_code(self, repository: FeatureAccess, visibility: Visibility) -> bool {
         self.has(repository) && (self.is_open(visibility) || self.holds(Role::Reporter))
     }
 }
 
-/// A plan of the server, ordered.
+/// Plan of the instance; ordered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tier {
-    /// The basic edition.
+    /// Free.
     Free,
     /// Starter.
     Starter,
     /// Premium.
     Premium,
-    /// Everything.
+    /// Ultimate.
     Ultimate,
 }
 
@@ -161,7 +161,7 @@ impl std::str::FromStr for Tier {
     }
 }
 
-/// The scopes a token may have (specification 5, facts on tokens).
+/// Scopes of tokens.
 pub const SCOPES: [&str; 8] = [
     "api",
     "read_api",

@@ -1,5 +1,5 @@
-//! Commits of one and of a hundred changed files over HTTP, beside the plumbing of `git` that does the same in six
-//! processes: hash-object, read-tree, update-index, write-tree, commit-tree, update-ref.
+//! Commits of one and of a hundred changed files over HTTP, compared with `git` plumbing. The plumbing needs
+//! six processes: hash-object, read-tree, update-index, write-tree, commit-tree, update-ref.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::http::{Connection, Request};
 use crate::instance::{PROJECT, TOKEN};
 use crate::report::{Report, Row};
 
-/// The branches that the two write to.
+/// Branches of the server and of `git`.
 const SERVERS: &str = "measured-server";
 const GITS: &str = "measured-git";
 
@@ -53,7 +53,7 @@ pub async fn measure(
     Ok(())
 }
 
-/// About two kilobytes that are nowhere in the history.
+/// Returns about two kilobytes that are not in the history.
 fn content(path: &str, actions: usize, round: usize) -> String {
     let lines = (0..40).map(|line| format!("{path}, line {line} of round {round} with {actions} actions\n"));
     lines.collect()
@@ -72,7 +72,7 @@ async fn over_http(connection: &mut Connection, changes: &[(&str, String)]) -> R
 /// The six processes.
 struct Plumbing<'a> {
     repository: &'a Repository,
-    /// Where the new contents lie before they are hashed.
+    /// Directory of the new contents before they are hashed.
     contents: PathBuf,
     index: PathBuf,
 }
@@ -88,7 +88,7 @@ impl<'a> Plumbing<'a> {
         })
     }
 
-    /// One of the processes; answers the lines it prints.
+    /// Runs one of the processes and returns its output lines.
     fn run(&self, arguments: &[&str], input: &str) -> Result<Vec<String>> {
         let mut command = self.repository.command(arguments);
         command.env("GIT_INDEX_FILE", &self.index);
@@ -96,7 +96,7 @@ impl<'a> Plumbing<'a> {
         Ok(String::from_utf8(output)?.lines().map(str::to_owned).collect())
     }
 
-    /// Makes a commit and answers how long that took; the contents are on disk before.
+    /// Creates a commit and returns the duration; the contents are on disk before.
     fn commit(&self, changes: &[(&str, String)]) -> Result<Duration> {
         let mut files = String::new();
         for (number, (_, content)) in changes.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The `git` program that the server is held against.
+//! The `git` program for comparison.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ pub struct Repository {
     pub path: PathBuf,
 }
 
-/// A `git` that sees none of this machine's settings.
+/// Returns a `git` command that ignores this machine's configuration.
 pub fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new("git");
     for (name, _) in std::env::vars_os() {
@@ -35,7 +35,7 @@ pub fn command(arguments: &[&str]) -> Command {
     command
 }
 
-/// Runs a command to its end, with this input; answers what it printed and how long that took.
+/// Runs a command with an input and returns its output and duration.
 pub fn run(mut command: Command, input: &[u8]) -> Result<(Vec<u8>, Duration)> {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command.stdin(if input.is_empty() {
@@ -58,32 +58,32 @@ pub fn run(mut command: Command, input: &[u8]) -> Result<(Vec<u8>, Duration)> {
 }
 
 impl Repository {
-    /// A command in this repository.
+    /// Returns a command in this repository.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = command(arguments);
         command.env("GIT_DIR", &self.path);
         command
     }
 
-    /// How long a command takes here.
+    /// Returns the duration of a command in this repository.
     pub fn time(&self, arguments: &[&str]) -> Result<Duration> {
         Ok(run(self.command(arguments), b"")?.1)
     }
 
-    /// The lines that a command prints here.
+    /// Returns the output lines of a command in this repository.
     pub fn lines(&self, arguments: &[&str]) -> Result<Vec<String>> {
         let (output, _) = run(self.command(arguments), b"")?;
         Ok(String::from_utf8(output)?.lines().map(str::to_owned).collect())
     }
 
-    /// The line that a command prints here.
+    /// Returns the first output line of a command in this repository.
     pub fn line(&self, arguments: &[&str]) -> Result<String> {
         let first = self.lines(arguments)?.into_iter().next();
         first.ok_or_else(|| format!("git {arguments:?} printed nothing").into())
     }
 }
 
-/// Removes a directory, if it is there.
+/// Removes a directory if it exists.
 pub fn remove(path: &Path) -> Result<()> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error.into()),

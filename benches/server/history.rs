@@ -1,5 +1,5 @@
-//! A repository like those that people have: 24,000 commits of sixty authors over six years, 3,000 files that grow,
-//! move and go, some changed all the time and some never again, branches that are merged and some that are not.
+//! A realistic repository: 24,000 commits of sixty authors over six years, and 3,000 files that grow, move and
+//! are removed. Some files change often and some never again; some branches are merged and some are not.
 //!
 //! It is the same in every run: written once by `git fast-import`, then packed.
 
@@ -11,26 +11,26 @@ use crate::Result;
 use crate::git::{self, Repository};
 use crate::random::Random;
 
-/// How many commits there are in all. A page far back, at 20,000, is there for the newest ones.
+/// Total number of commits. The newest ones have a page at offset 20,000.
 const COMMITS: usize = 24_000;
-/// How many files there are in the end.
+/// Number of files at the end.
 const FILES: usize = 3_000;
-/// How many there are in the first commit.
+/// Number of files in the first commit.
 const FIRST_FILES: usize = 300;
-/// How many people write.
+/// Number of authors.
 const AUTHORS: usize = 60;
-/// When the first commit was made, in seconds since the epoch.
+/// Time of the first commit, in seconds since the epoch.
 const BEGINNING: usize = 1_500_000_000;
-/// How far commits lie apart, in seconds: 24,000 in six years.
+/// Seconds between commits: 24,000 in six years.
 const PACE: usize = 7_900;
-/// Changes with every change of what is written here, so that nobody measures with an old one.
+/// Must change with every change of the generated history, so that no run uses an old one.
 const EDITION: &str = "2";
-/// The file of exactly [`PAGE_SIZE`] bytes.
+/// Path of a file of exactly [`PAGE_SIZE`] bytes.
 pub const PAGE: &str = "docs/manual/page.md";
 /// The size of [`PAGE`], in bytes.
 const PAGE_SIZE: usize = 4096;
 
-/// The repository below `directory`, made when it is not there yet.
+/// Returns the repository below `directory`, created if it does not exist.
 pub fn repository(directory: &Path) -> Result<Repository> {
     let path = directory.join(format!("history-{EDITION}.git"));
     let repository = Repository { path: path.clone() };
@@ -74,11 +74,11 @@ fn write(repository: &Repository) -> Result<()> {
     }
 }
 
-/// A file as it stands now.
+/// The current state of a file.
 struct File {
     path: String,
     lines: Vec<String>,
-    /// The topic branch that alone may change it.
+    /// The only topic branch that may change it.
     held: Option<usize>,
 }
 
@@ -93,10 +93,10 @@ impl File {
     }
 }
 
-/// A topic branch: it changes files that nobody else changes meanwhile, so its merge has no conflicts.
+/// A topic branch. No other branch changes its files, so its merge has no conflicts.
 struct Topic {
     number: usize,
-    /// The mark of its newest commit; at first that of the commit it left `main` at.
+    /// The mark of its head; at first the mark of its start point on `main`.
     tip: usize,
     has_commits: bool,
     remaining: usize,
@@ -144,7 +144,7 @@ impl<W: Write> History<W> {
         Ok(())
     }
 
-    /// One more commit, on `main` or on a topic branch.
+    /// Writes one more commit, on `main` or on a topic branch.
     fn step(&mut self) -> Result<()> {
         if self.topics.len() < 4 && self.random.once_in(30) {
             self.open_topic();
@@ -181,7 +181,7 @@ impl<W: Write> History<W> {
         Ok(())
     }
 
-    /// The beginning of a commit; its parent is the branch's tip.
+    /// Writes the beginning of a commit; its parent is the head of the branch.
     fn head(&mut self, branch: &str, subject: &str) -> Result<()> {
         self.commits += 1;
         let author = self.random.skewed(AUTHORS);
@@ -213,7 +213,7 @@ impl<W: Write> History<W> {
         Ok(())
     }
 
-    /// A file that no topic branch holds; never the page, whose place and size are fixed.
+    /// Picks a file that no topic branch has reserved; never the page, which must not change.
     fn pick(&mut self) -> Option<usize> {
         let index = self.random.skewed(self.files.len()).max(1);
         self.files
@@ -256,7 +256,7 @@ impl<W: Write> History<W> {
         self.modify(self.files.len() - 1)
     }
 
-    /// A path that was never used, two to five directories deep.
+    /// Returns an unused path, two to five directories deep.
     fn new_path(&mut self) -> String {
         let mut path = format!("src/area{}", self.random.skewed(24));
         for _ in 0..self.random.below(4) {
@@ -279,7 +279,7 @@ impl<W: Write> History<W> {
     fn delete_file(&mut self) -> Result<()> {
         if let Some(index) = self.pick()
             && self.files.len() > FIRST_FILES
-            // Topics hold files by their place, which the last one is about to change.
+            // Topics refer to files by index, and the index of the last file is about to change.
             && self.files.last().is_some_and(|last| last.held.is_none())
         {
             let gone = self.files.swap_remove(index);
@@ -288,7 +288,7 @@ impl<W: Write> History<W> {
         Ok(())
     }
 
-    /// Moves all files of a directory to another name.
+    /// Renames a directory with all its files.
     fn rename_directory(&mut self) -> Result<()> {
         let from = format!("src/area{}/", self.random.below(24));
         let to = format!("src/area{}/moved{}/", self.random.below(24), self.commits);
@@ -344,7 +344,7 @@ impl<W: Write> History<W> {
         Ok(())
     }
 
-    /// Merges a topic into `main`, or leaves it: one in twenty is never merged.
+    /// Merges a topic into `main`, or abandons it: one in twenty is never merged.
     fn close_topic(&mut self, topic: Topic) -> Result<()> {
         let name = format!("topic-{}", topic.number);
         let forgotten = topic.number.is_multiple_of(20);
@@ -384,7 +384,7 @@ impl<W: Write> History<W> {
     }
 }
 
-/// A line of a few words.
+/// Returns a line of a few words.
 fn line(random: &mut Random) -> String {
     const WORDS: [&str; 32] = [
         "let", "value", "of", "the", "branch", "return", "index", "when", "reader", "commit", "none",

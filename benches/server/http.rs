@@ -1,5 +1,5 @@
-//! A client for HTTP/1.1 over one kept-alive connection that does next to nothing, so that what is measured is the
-//! server: requests are prepared bytes, and of an answer only the status and the length are looked at.
+//! A minimal HTTP/1.1 client over one keep-alive connection, so that the measurement covers the server.
+//! Requests are prepared bytes, and only the status and the length of a response are parsed.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -10,12 +10,12 @@ use tokio::net::TcpStream;
 
 use crate::Result;
 
-/// How long one answer may take.
+/// Time limit of a response.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// The longest head of an answer, in bytes.
+/// Maximum length of a response head, in bytes.
 const LONGEST_HEAD: usize = 64 << 10;
 
-/// A request, ready to be sent any number of times.
+/// A request that can be sent repeatedly.
 #[derive(Debug, Clone)]
 pub struct Request {
     bytes: Vec<u8>,
@@ -24,12 +24,12 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request without a body; with a token where one is given.
+    /// Creates a request without a body, with an optional token.
     pub fn new(method: &str, path: &str, token: Option<&str>) -> Self {
         Self::build(method, path, token, None)
     }
 
-    /// A POST of JSON.
+    /// Creates a POST of JSON.
     pub fn post(path: &str, token: &str, body: &Value) -> Self {
         Self::build("POST", path, Some(token), Some(&body.to_string()))
     }
@@ -55,7 +55,7 @@ impl Request {
     }
 }
 
-/// A connection and the last answer that came over it.
+/// A connection and its last response.
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
@@ -74,7 +74,7 @@ impl Connection {
         })
     }
 
-    /// Sends a request and reads the answer to its end; answers the status.
+    /// Sends a request, reads the whole response and returns the status.
     pub async fn exchange(&mut self, request: &Request) -> Result<u16> {
         self.stream.write_all(&request.bytes).await?;
         self.buffer.clear();
@@ -106,12 +106,12 @@ impl Connection {
         }
     }
 
-    /// The body of the last answer.
+    /// Returns the body of the last response.
     pub fn body(&self) -> &[u8] {
         self.buffer.get(self.body_start..).unwrap_or_default()
     }
 
-    /// Sends a request that must succeed, and answers how long that took.
+    /// Sends a request that must succeed, and returns the duration.
     pub async fn succeed(&mut self, request: &Request) -> Result<Duration> {
         let started = Instant::now();
         let status = tokio::time::timeout(TIME_LIMIT, self.exchange(request)).await??;
@@ -123,14 +123,14 @@ impl Connection {
         Err(format!("{} was answered {status}: {body}", request.line).into())
     }
 
-    /// Sends a request that must succeed, and answers the JSON of the answer.
+    /// Sends a request that must succeed, and returns the JSON of the response.
     pub async fn json(&mut self, request: &Request) -> Result<Value> {
         self.succeed(request).await?;
         Ok(serde_json::from_slice(self.body())?)
     }
 }
 
-/// The status and, where it is told, the length of the body.
+/// Parses the status and, if present, the length of the body.
 fn parse_head(head: &[u8]) -> Option<(u16, Option<usize>)> {
     let head = std::str::from_utf8(head).ok()?;
     let mut lines = head.split("\r\n");
@@ -141,12 +141,12 @@ fn parse_head(head: &[u8]) -> Option<(u16, Option<usize>)> {
             .then(|| value.trim().parse().ok())
             .flatten()
     });
-    // These never have a body, and so need not tell.
+    // These responses never have a body, so they need no length.
     let empty = matches!(status, 204 | 304).then_some(0);
     Some((status, length.or(empty)))
 }
 
-/// A text as one component of a path.
+/// Encodes a text as one component of a path.
 pub fn component(text: &str) -> String {
     percent_encoding::utf8_percent_encode(text, percent_encoding::NON_ALPHANUMERIC).to_string()
 }

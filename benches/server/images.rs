@@ -1,5 +1,6 @@
-//! Layers of container images that are pushed and pulled, beside a plain copy of the file that is synced, and beside Debian's
-//! `docker-registry` with the same client, where that is installed. `HOLDFAST_BENCH_LAYER_MEGABYTES` says how large they are.
+//! Pushes and pulls of image layers, compared with a synced copy of the file. If Debian's `docker-registry` is
+//! installed, it is measured with the same client. `HOLDFAST_BENCH_LAYER_MEGABYTES` sets the size of the
+//! layers.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -20,22 +21,22 @@ use crate::http::{Connection, Request};
 use crate::instance::TOKEN;
 use crate::report::{self, Report, Row, Target};
 
-/// How large a layer is, in mebibytes.
+/// Size of a layer in mebibytes.
 const SIZE: usize = 64;
-/// How often each is done.
+/// Number of repetitions.
 const ROUNDS: usize = 7;
 /// The name of the images.
 const NAME: &str = "root/images/layers";
-/// The other registry.
+/// The registry for comparison.
 const OTHER: &str = "docker-registry";
-/// How long that may take to start.
+/// Time limit for its start.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// The most that the server may take for what the other registry does in 1.
+/// Maximum ratio of the server's time to that of the other registry.
 const MOST: f64 = 1.2;
 
 /// Measures both and adds them to the report.
 pub async fn measure(address: SocketAddr, directory: &Path, report: &mut Report) -> Result<()> {
-    // That there is one already is all there is to fail.
+    // It fails only if a provider is already installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let work = directory.join("images");
     git::remove(&work)?;
@@ -77,7 +78,7 @@ pub async fn measure(address: SocketAddr, directory: &Path, report: &mut Report)
     }
 }
 
-/// A file of noise.
+/// A file of random bytes.
 struct Layer {
     path: PathBuf,
     length: u64,
@@ -102,7 +103,7 @@ impl Layer {
         })
     }
 
-    /// How long a copy takes until it is on the disk.
+    /// Returns the duration of a copy, including the sync.
     fn copy(&self, directory: &Path) -> Result<Duration> {
         let target = directory.join("copy");
         let began = Instant::now();
@@ -111,7 +112,7 @@ impl Layer {
         Ok(began.elapsed())
     }
 
-    /// How long it takes to read.
+    /// Returns the duration of reading it.
     fn read(&self) -> Result<Duration> {
         let began = Instant::now();
         let (mut file, mut block) = (File::open(&self.path)?, vec![0_u8; 256 << 10]);
@@ -120,7 +121,7 @@ impl Layer {
     }
 }
 
-/// A registry and the right to push to it.
+/// A registry and the credentials to push to it.
 struct Registry {
     client: Client,
     base: String,
@@ -128,7 +129,7 @@ struct Registry {
 }
 
 impl Registry {
-    /// The server that is measured, with a project for the images.
+    /// Returns the measured server, with a project for the images.
     async fn own(address: SocketAddr) -> Result<Self> {
         let project = json!({ "path": "images", "visibility": "public" });
         let made = Request::post("/api/v4/projects", TOKEN, &project);
@@ -156,7 +157,7 @@ impl Registry {
         })
     }
 
-    /// How long pushes take and then pulls, of each layer.
+    /// Returns the durations of pushing and then pulling each layer.
     async fn measure(&self, layers: &[Layer]) -> Result<(Vec<Duration>, Vec<Duration>)> {
         let (mut pushes, mut pulls) = (Vec::new(), Vec::new());
         for layer in layers {
@@ -211,7 +212,7 @@ impl Registry {
     }
 }
 
-/// An answer that must be a success.
+/// Returns a response that must be successful.
 async fn good(answer: Response) -> Result<Response> {
     match answer.status().is_success() {
         true => Ok(answer),
@@ -219,14 +220,14 @@ async fn good(answer: Response) -> Result<Response> {
     }
 }
 
-/// The other registry, which ends with the value.
+/// The other registry, which is stopped when the value is dropped.
 struct Other {
     child: Child,
     registry: Registry,
 }
 
 impl Other {
-    /// Starts it on a free port; none where it is not installed.
+    /// Starts it on a free port; returns none if it is not installed.
     async fn start(work: &Path) -> Result<Option<Self>> {
         let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
         let settings = json!({

@@ -1,4 +1,4 @@
-//! The server under measurement: the release binary as a process of its own, on data of its own.
+//! The measured server: the release binary as a separate process with its own data.
 
 use std::fs::File;
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
@@ -17,29 +17,29 @@ use crate::http::{Connection, Request};
 pub const TOKEN: &str = "measure-0123456789abcdef";
 /// The project with the large history, as a component of a path.
 pub const PROJECT: &str = "root%2Fhistory";
-/// How many other projects there are, and in how many groups.
+/// Numbers of other projects and of their groups.
 const PROJECTS: usize = 2_000;
 const GROUPS: usize = 20;
-/// How long anything here may take.
+/// Time limit of each operation.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
 
-/// Where a server's data lies.
+/// Location of a server's data.
 pub struct Place {
     directory: PathBuf,
     address: SocketAddr,
 }
 
-/// A server that runs; it ends with the value.
+/// A running server, which is stopped when the value is dropped.
 pub struct Server {
     child: Child,
-    /// Where it listens.
+    /// The listen address.
     pub address: SocketAddr,
-    /// How long it took from its start until it was ready.
+    /// Time from the start until it was ready.
     pub start: Duration,
 }
 
 impl Place {
-    /// An empty place on a free port.
+    /// Creates an empty data directory and selects a free port.
     pub fn new(directory: &Path) -> Result<Self> {
         git::remove(directory)?;
         std::fs::create_dir_all(directory)?;
@@ -102,7 +102,7 @@ impl Place {
         }
     }
 
-    /// Fills the place: the history as one project, and many small projects beside it. Answers when upkeep of the
+    /// Imports the history as one project and creates many small projects. Returns when maintenance of the
     /// history is done.
     pub async fn fill(&self, history: &Repository) -> Result<Repository> {
         self.start().await?.stop()?;
@@ -125,7 +125,7 @@ impl Place {
         let mut connection = Connection::open(server.address).await?;
         let id = wait_for_upkeep(&mut connection).await?;
         server.stop()?;
-        // Where the store keeps it: the project's id, hashed, fanned out over two levels.
+        // Path in the store: the hashed project ID, in two levels of directories.
         let name = hex::encode(Sha256::digest(id.to_string()));
         let (first, rest) = name.split_at(2);
         let second = rest.get(..2).unwrap_or_default();
@@ -136,7 +136,7 @@ impl Place {
     }
 }
 
-/// Makes a group with its share of the projects.
+/// Creates a group with its share of the projects.
 async fn add_group(address: SocketAddr, group: usize) -> Result<()> {
     let mut connection = Connection::open(address).await?;
     let body = json!({
@@ -161,7 +161,7 @@ async fn add_group(address: SocketAddr, group: usize) -> Result<()> {
     Ok(())
 }
 
-/// Upkeep ends by writing down the size of the repository. Answers the id of the project.
+/// Waits until maintenance stores the size of the repository as its last step. Returns the ID of the project.
 async fn wait_for_upkeep(connection: &mut Connection) -> Result<i64> {
     let path = format!("/api/v4/projects/{PROJECT}?statistics=true");
     let request = Request::new("GET", &path, Some(TOKEN));
@@ -178,7 +178,7 @@ async fn wait_for_upkeep(connection: &mut Connection) -> Result<i64> {
 }
 
 impl Server {
-    /// How much memory the process has in use, in mebibytes.
+    /// Returns the memory of the process in mebibytes.
     pub fn resident(&self) -> Result<f64> {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let kibibytes = status
@@ -186,11 +186,11 @@ impl Server {
             .find_map(|line| line.strip_prefix("VmRSS:"))
             .and_then(|rest| rest.split_whitespace().next())
             .and_then(|number| number.parse::<f64>().ok());
-        Ok(kibibytes.ok_or("the process does not tell its memory")? / 1024.0)
+        Ok(kibibytes.ok_or("the status of the process has no VmRSS")? / 1024.0)
     }
 
-    /// Waits until the programs of upkeep that earlier measures gave rise to have been gone for a while: they would take
-    /// turns with what is measured next.
+    /// Waits until the maintenance programs of earlier measurements have been gone for a while, because they
+    /// would affect the next measurement.
     pub async fn come_to_rest(&self) -> Result<()> {
         const QUIET: u32 = 20;
         let began = Instant::now();
@@ -216,7 +216,7 @@ impl Server {
         Ok(false)
     }
 
-    /// Asks the server to end and waits until it has.
+    /// Stops the server and waits until it has ended.
     pub fn stop(mut self) -> Result<()> {
         let pid = i32::try_from(self.child.id())?;
         if let Some(pid) = rustix::process::Pid::from_raw(pid) {
@@ -233,7 +233,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // It has ended already, unless something failed before.
+        // It has already ended, unless an operation failed before.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,8 +1,7 @@
-//! Lists on a large instance, on every database there is: SQLite, and PostgreSQL where `HOLDFAST_TEST_DATABASE_URL` names
-//! a server.
+//! Lists of a large instance on SQLite, and on PostgreSQL if `HOLDFAST_TEST_DATABASE_URL` is set.
 //!
-//! The server runs within this process, so that statements can be counted and nothing is remembered: before each request
-//! it is told to forget what it knows, and so every figure is that of an answer from the database.
+//! The server runs in this process, so that statements can be counted. Its caches are invalidated before each
+//! request, so every figure includes the database queries.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -27,27 +26,27 @@ use crate::planning;
 use crate::population::{self, MEMBER, NEWCOMER};
 use crate::report::{self, Report, Row, Target};
 
-/// How often each list is asked for.
+/// Number of requests for each list.
 const ROUNDS: usize = 15;
-/// The page that is held against the first, of 100 rows each.
+/// The page that is compared with the first, of 100 rows each.
 const FAR: usize = 400;
-/// How much longer the first page of projects may take for others than for administrators.
+/// Maximum ratio of the first page of projects for other users to that for administrators.
 const MOST_FOR_OTHERS: f64 = 10.0;
-/// How much longer a far page by keyset may take than the first.
+/// Maximum ratio of a far page by keyset to the first page.
 const MOST_FOR_FAR: f64 = 1.2;
-/// The most statements that a list may take.
+/// Maximum number of statements for a list.
 const MOST_STATEMENTS: f64 = 15.0;
-/// How much longer the first page of issues may take by any filter than without one.
+/// Maximum ratio of the first page of issues with any filter to that without one.
 const MOST_FOR_FILTERS: f64 = 10.0;
-/// The name of the database in PostgreSQL.
+/// Name of the PostgreSQL database.
 const DATABASE: &str = "holdfast_bench_lists";
 
-/// Measures all lists, on one database or every one there is, and adds them to the report.
+/// Measures all lists, on one database or on all, and adds them to the report.
 pub async fn measure(directory: &Path, only: Option<&str>, report: &mut Report) -> Result<()> {
     for (database, url) in databases(only).await? {
         let instance = Instance::start(&directory.join("lists"), url).await?;
         report.part_with(
-            &format!("Lists of a large instance, never remembered, on {database}"),
+            &format!("Lists of a large instance without caches, on {database}"),
             "stmts",
             "list",
             "reference",
@@ -58,7 +57,7 @@ pub async fn measure(directory: &Path, only: Option<&str>, report: &mut Report) 
     Ok(())
 }
 
-/// Fills the instance on one database or every one there is, where that has not been done.
+/// Fills the instance on one database or on all, unless it was filled before.
 pub async fn generate(directory: &Path, only: Option<&str>) -> Result<()> {
     for (database, url) in databases(only).await? {
         let began = Instant::now();
@@ -71,18 +70,18 @@ pub async fn generate(directory: &Path, only: Option<&str>) -> Result<()> {
     Ok(())
 }
 
-/// The databases by name, with the address of each but the embedded one; or the one that is wanted.
+/// Returns the databases by name, with the URL of each except the embedded one; or only the selected one.
 async fn databases(only: Option<&str>) -> Result<Vec<(&'static str, Option<String>)>> {
     let mut databases = vec![("SQLite", None)];
     let url = std::env::var("HOLDFAST_TEST_DATABASE_URL").unwrap_or_default();
     if let Some((server, _)) = url.rsplit_once('/') {
         let connection = sea_orm::Database::connect(&url).await?;
-        // That it is there already is all there is to fail.
+        // It fails only if the database already exists.
         let made = connection
             .execute_unprepared(&format!("CREATE DATABASE {DATABASE}"))
             .await;
         if made.is_ok() {
-            report::line(&format!("Made the database {DATABASE}."))?;
+            report::line(&format!("Created the database {DATABASE}."))?;
         }
         connection.close().await?;
         databases.push(("PostgreSQL", Some(format!("{server}/{DATABASE}"))));
@@ -90,7 +89,7 @@ async fn databases(only: Option<&str>) -> Result<Vec<(&'static str, Option<Strin
     if let Some(only) = only {
         databases.retain(|(name, _)| name.eq_ignore_ascii_case(only));
         if databases.is_empty() {
-            return Err(format!("there is no database {only} to measure on").into());
+            return Err(format!("unknown or unavailable database {only}").into());
         }
     }
     Ok(databases)
@@ -105,13 +104,13 @@ struct Instance {
     task: JoinHandle<std::result::Result<(), server::Error>>,
 }
 
-/// A list, and what it is held against.
+/// A list and its reference for comparison.
 struct List {
     name: String,
     request: Request,
     reference: Request,
     target: Target,
-    /// Whether it is one of those that a filter makes of the same list.
+    /// Whether it is a filtered variant of the same list.
     filtered: bool,
 }
 
@@ -139,7 +138,7 @@ impl Instance {
         planning::fill(&backend).await?;
         let (stop, stopped) = oneshot::channel::<()>();
         let task = tokio::spawn(bound.serve(async {
-            // Dropped without a word, the other end means the same.
+            // A dropped sender has the same meaning.
             let _ = stopped.await;
         }));
         Ok(Self {
@@ -152,7 +151,7 @@ impl Instance {
     }
 
     async fn stop(self) -> Result<()> {
-        // The server may have ended by itself; the task tells.
+        // The server may have ended by itself; the task returns the reason.
         let _ = self.stop.send(());
         Ok(self.task.await??)
     }
@@ -199,7 +198,7 @@ impl Instance {
         ))
     }
 
-    /// How long an answer takes, and how many statements.
+    /// Returns the duration of a request and the number of its statements.
     async fn ask(&self, connection: &mut Connection, request: &Request) -> Result<(Duration, usize)> {
         self.backend.database.forget();
         let before = self.statements.load(Ordering::Relaxed);
@@ -208,14 +207,14 @@ impl Instance {
     }
 }
 
-/// Who asks.
+/// The callers.
 const CALLERS: [(&str, Option<&str>); 3] = [
     ("admin", Some(TOKEN)),
     ("member of 300 groups", Some(MEMBER.1)),
     ("anonymous", None),
 ];
 
-/// Everything that is asked for.
+/// Returns all measured requests.
 async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
     let get = |path: &str, token: Option<&str>| Request::new("GET", &format!("/api/v4{path}"), token);
     let first = get("/projects", Some(TOKEN));
@@ -316,7 +315,7 @@ async fn lists(connection: &mut Connection) -> Result<Vec<List>> {
             request: get(path, member),
             reference: get(planning::LISTS[0], member),
             target: Target::AtMost(MOST_FOR_FILTERS),
-            // What finds nothing is no measure of what finds something.
+            // A search without results is no measure for one with results.
             filtered: !path.contains("search=nowhere"),
         });
     }

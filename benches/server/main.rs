@@ -1,10 +1,11 @@
-//! What the server does beside what it is made of: every reading endpoint beside the server's own `/-/liveness`, every
-//! Git operation beside the `git` program on the same repository, in one run on one machine. The figures that count
-//! are ratios, so they hold on any machine; absolute ones are shown for orientation.
+//! Benchmarks with references. Every read endpoint is compared with the server's own `/-/liveness`. Every Git
+//! operation is compared with the `git` program on the same repository. Both run on the same machine in the
+//! same run. The targets are ratios, so they apply to any machine; absolute figures are for orientation.
 //!
-//! `just bench` runs it. It starts the release binary on loopback, on data below `target/bench-data`. `just bench lists`
-//! measures lists on a large instance only, and `just bench generate` only makes that instance; both take the name of a
-//! database, `sqlite` or `postgresql`, to leave the other one out. `just bench images` measures layers of images only.
+//! `just bench` runs them. It starts the release binary on loopback with data below `target/bench-data`. `just
+//! bench lists` measures only lists of a large instance, and `just bench generate` only creates that instance.
+//! Both accept the name of a database, `sqlite` or `postgresql`, to skip the other one. `just bench images`
+//! measures only image layers.
 
 mod commits;
 mod git;
@@ -27,12 +28,12 @@ use std::time::{Duration, Instant};
 use instance::Place;
 use report::{Report, Row};
 
-/// What anything here comes to.
+/// Result of all functions here.
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
-/// How often the start is measured.
+/// Number of measured starts.
 const STARTS: usize = 5;
-/// How long an idle server rests before its memory is looked at.
+/// Idle time of a server before its memory is measured.
 const REST: Duration = Duration::from_secs(2);
 
 fn main() -> Result<()> {
@@ -40,7 +41,7 @@ fn main() -> Result<()> {
     std::fs::create_dir_all(&directory)?;
     let wanted: Vec<String> = std::env::args()
         .skip(1)
-        // Cargo's own.
+        // Added by Cargo.
         .filter(|argument| argument != "--bench")
         .collect();
     let wanted: Vec<&str> = wanted.iter().map(String::as_str).collect();
@@ -64,7 +65,7 @@ fn main() -> Result<()> {
     report.end()
 }
 
-/// The client takes one thread; a server within this process takes what servers take.
+/// Returns a runtime with one thread for the client, or with all threads if the server runs in this process.
 fn runtime(with_server: bool) -> Result<tokio::runtime::Runtime> {
     let mut builder = match with_server {
         true => tokio::runtime::Builder::new_multi_thread(),
@@ -73,7 +74,7 @@ fn runtime(with_server: bool) -> Result<tokio::runtime::Runtime> {
     Ok(builder.enable_all().build()?)
 }
 
-/// Images alone, on an empty instance.
+/// Measures only images, on an empty instance.
 async fn images(directory: &Path, report: &mut Report) -> Result<()> {
     let server = Place::new(&directory.join("instance"))?.start().await?;
     images::measure(server.address, directory, report).await?;

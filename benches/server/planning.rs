@@ -1,5 +1,5 @@
-//! Issues of a large instance: 1,000 in each of 1,000 projects, with three notes each, and 50 labels a project; and the
-//! lists of them that are measured.
+//! Issues of a large instance: 1,000 in each of 1,000 projects, with three notes each, and 50 labels in each
+//! project; and the measured lists of issues.
 
 use std::fmt::Write as _;
 
@@ -14,21 +14,21 @@ use storage::entities::{Visibility, projects, settings, users};
 use crate::Result;
 use crate::population::SECOND;
 
-/// How many projects have issues.
+/// Number of projects with issues.
 const PROJECTS: u64 = 1_000;
-/// How many issues each has.
+/// Number of issues in each project.
 const ISSUES: usize = 1_000;
-/// How many labels each has.
+/// Number of labels in each project.
 const LABELS: usize = 50;
-/// How many milestones each has.
+/// Number of milestones in each project.
 const MILESTONES: usize = 5;
-/// How many projects are filled in one transaction.
+/// Number of projects that are filled in one transaction.
 const AT_ONCE: usize = 50;
-/// The setting that says that all of it is there; its value counts up when other issues are wanted.
+/// Setting that marks the data as complete; its value must be increased when the issues change.
 const COMPLETE: (&str, &str) = ("bench_issues", "3");
 
-/// What lists of issues are asked for by the member: each filter alone, and combinations as people use them. The first is
-/// what the others are held against.
+/// Lists of issues that the member requests: each filter alone, and common combinations. The others are
+/// compared with the first.
 pub const LISTS: &[&str] = &[
     "/issues?scope=all",
     "/issues?scope=all&state=opened",
@@ -96,7 +96,7 @@ pub const LISTS: &[&str] = &[
     "/projects/1/issues?search=falcon",
 ];
 
-/// Fills an instance with issues, unless that has been done, and lets the database count what it has.
+/// Fills an instance with issues, unless it was filled before, and updates the database statistics.
 pub async fn fill(backend: &Backend) -> Result<()> {
     let db = &backend.database;
     match settings::get(db.read(), COMPLETE.0).await?.as_deref() {
@@ -128,7 +128,7 @@ pub async fn fill(backend: &Backend) -> Result<()> {
     Ok(settings::put(db.write(), COMPLETE.0, COMPLETE.1).await?)
 }
 
-/// An instant as the database writes it; the day is an expression of a number from 1 on.
+/// Returns the SQL of a time; the day is an expression of a number from 1 on.
 fn instant(backend: DbBackend, month: &str, day: &str) -> String {
     match backend {
         DbBackend::Postgres => {
@@ -142,7 +142,7 @@ fn instant(backend: DbBackend, month: &str, day: &str) -> String {
     }
 }
 
-/// A date, as the database writes it.
+/// Returns the SQL of a date.
 fn day(backend: DbBackend, day: NaiveDate) -> String {
     match backend {
         DbBackend::Postgres => format!("CAST('{day}' AS date)"),
@@ -150,12 +150,12 @@ fn day(backend: DbBackend, day: NaiveDate) -> String {
     }
 }
 
-/// The numbers from 1 to `last`, as a table `n` of one column `i`.
+/// Returns the SQL of the numbers from 1 to `last`, as a table `n` with the column `i`.
 fn numbers(last: usize) -> String {
     format!("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {last})")
 }
 
-/// A word that follows from the number of an issue.
+/// Returns the SQL of a word that depends on the number of an issue.
 fn word() -> String {
     let mut cases = format!("CASE i % {}", SECOND.len());
     for (number, word) in SECOND.iter().enumerate() {
@@ -165,14 +165,16 @@ fn word() -> String {
     cases + " END"
 }
 
-/// Fills one project. Everything follows from the numbers of project and issue, so that every run has the same.
+/// Fills one project. All data depends on the numbers of project and issue, so that it is the same in every
+/// run.
 async fn project(
     db: &DatabaseTransaction,
     id: i64,
     first_user: i64,
 ) -> std::result::Result<(), sea_orm::DbErr> {
     let backend = db.get_database_backend();
-    // By primes above the number of issues: when one was made says nothing of who has it, or what it is about.
+    // Uses primes above the number of issues, so that the creation time of an issue is independent of its
+    // assignee and title.
     let part = |factor: usize, prime: usize| format!("(i * {factor} + {id}) % {prime}");
     let (made, changed) = (
         instant(

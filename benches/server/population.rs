@@ -1,6 +1,6 @@
-//! A large instance, the same in every run: 10,000 users, 1,000 nested groups and 100,000 projects, with members, shares,
-//! stars and topics. Rows go through the server's own tables, many at a time; there are no repositories, which no list
-//! looks at.
+//! A large instance, the same in every run: 10,000 users, 1,000 nested groups and 100,000 projects, with
+//! members, shares, stars and topics. Rows are inserted with the server's entities, many at once. Repositories
+//! are not created, because lists do not read them.
 
 use std::collections::BTreeSet;
 
@@ -18,31 +18,31 @@ use storage::entities::{
 use crate::Result;
 use crate::random::Random;
 
-/// How many users.
+/// Number of users.
 const USERS: usize = 10_000;
-/// How many groups, at all depths.
+/// Number of groups at all depths.
 const GROUPS: usize = 1_000;
-/// How many projects.
+/// Number of projects.
 const PROJECTS: usize = 100_000;
-/// How many groups [`MEMBER`] is a member of.
+/// Number of groups of [`MEMBER`].
 const MEMBERSHIPS: usize = 300;
-/// The user who is a member of many groups, and the user's token.
+/// User name and token of a member of many groups.
 pub const MEMBER: (&str, &str) = ("user-00000", "measure-member-0123456789");
-/// A user who is a member of one group, and the user's token.
+/// User name and token of a member of one group.
 pub const NEWCOMER: (&str, &str) = ("user-00001", "measure-newcomer-0123456789");
 
-/// Groups at the top, and the most that stand above each other.
+/// Number of top-level groups, and the maximum depth.
 const TOP: usize = 40;
 const DEEPEST: usize = 8;
 const STARS: usize = 40_000;
 const SHARES: usize = 4_000;
 const GROUP_SHARES: usize = 300;
 const TOPICS: usize = 200;
-/// One project in so many lies in a personal namespace.
+/// One of this many projects is in a personal namespace.
 const PERSONAL: usize = 7;
-/// Rows a statement; both databases bind at most 32,766 values.
+/// Rows in each statement; both databases bind at most 32,766 values.
 const AT_ONCE: usize = 1_000;
-/// The setting that says that the population is complete; its value counts up when another one is wanted.
+/// Setting that marks the population as complete; its value must be increased when the population changes.
 const COMPLETE: (&str, &str) = ("bench_population", "1");
 
 const LEVELS: [AccessLevel; 5] = [
@@ -56,14 +56,14 @@ const FIRST: [&str; 20] = [
     "Amber", "Brass", "Cobalt", "Crimson", "Dusty", "Early", "Fallow", "Golden", "Hollow", "Indigo", "Jolly",
     "Keen", "Late", "Mellow", "Narrow", "Open", "Plain", "Quiet", "Rusty", "Silver",
 ];
-/// Words that titles are made of.
+/// Words of titles.
 pub const SECOND: [&str; 25] = [
     "Anchor", "Bridge", "Candle", "Donkey", "Engine", "Falcon", "Garden", "Harbor", "Island", "Jacket",
     "Kettle", "Lantern", "Meadow", "Needle", "Orchard", "Pillow", "Quarry", "Ribbon", "Saddle", "Turnip",
     "Umbrella", "Valley", "Window", "Yarrow", "Zephyr",
 ];
 
-/// Fills an instance, unless that has been done, and lets the database count what it has.
+/// Fills an instance, unless it was filled before, and updates the database statistics.
 pub async fn fill(backend: &Backend) -> Result<()> {
     let db = &backend.database;
     let found = settings::get(db.read(), COMPLETE.0).await?;
@@ -102,7 +102,7 @@ struct Filling<'a> {
     random: Random,
 }
 
-/// A group or personal namespace as it was made.
+/// A created group or personal namespace.
 #[derive(Clone, Copy)]
 struct Place {
     id: i64,
@@ -127,7 +127,7 @@ impl Filling<'_> {
         self.shares(&projects, &groups).await
     }
 
-    /// Inserts rows and answers their ids in the same order.
+    /// Inserts rows and returns their IDs in the same order.
     async fn insert<A>(&self, table: &str, rows: Vec<A>) -> Result<Vec<i64>>
     where
         A: ActiveModelTrait + Send,
@@ -143,7 +143,7 @@ impl Filling<'_> {
         Ok(self.ids(table, last, false).await?)
     }
 
-    /// The ids in a table after one, or only the greatest.
+    /// Returns the IDs in a table after one, or only the greatest.
     async fn ids(&self, table: &str, after: i64, greatest: bool) -> std::result::Result<Vec<i64>, DbErr> {
         let order = if greatest { "DESC LIMIT 1" } else { "ASC" };
         let sql = format!("SELECT id FROM {table} WHERE id > {after} ORDER BY id {order}");
@@ -152,7 +152,7 @@ impl Filling<'_> {
         rows.iter().map(|row| row.try_get("", "id")).collect()
     }
 
-    /// Two words.
+    /// Returns two words.
     fn words(&mut self) -> (&'static str, &'static str) {
         let (first, second) = (self.random.below(FIRST.len()), self.random.below(SECOND.len()));
         (
@@ -163,7 +163,9 @@ impl Filling<'_> {
 
     fn any<T: Copy>(&mut self, of: &[T]) -> Result<T> {
         let index = self.random.below(of.len());
-        of.get(index).copied().ok_or_else(|| "there is none".into())
+        of.get(index)
+            .copied()
+            .ok_or_else(|| "no item has this index".into())
     }
 
     async fn users(&mut self) -> Result<Vec<i64>> {
@@ -187,7 +189,7 @@ impl Filling<'_> {
         self.insert("users", rows).await
     }
 
-    /// The personal namespaces.
+    /// Creates the personal namespaces.
     async fn homes(&mut self, users: &[i64]) -> Result<Vec<Place>> {
         let rows = users.iter().enumerate().map(|(number, user)| {
             let path = format!("user-{number:05}");
@@ -215,7 +217,7 @@ impl Filling<'_> {
             let group = self.group(number, &groups);
             groups.push(group);
         }
-        // Parents come before what lies in them, but their ids are known only when they are there.
+        // Parents are inserted first, because their IDs are known only then.
         let mut ids: Vec<i64> = Vec::with_capacity(GROUPS);
         let mut lines = Vec::new();
         for depth in 0..DEEPEST {
@@ -270,7 +272,7 @@ impl Filling<'_> {
             }?;
             Some((parent, earlier.get(parent)?))
         });
-        // Few, because all below them are not open either.
+        // Few, because all their descendants are restricted too.
         let wanted = match self.random.below(33) {
             0 => Visibility::Private,
             1 => Visibility::Internal,
@@ -294,7 +296,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Who is in which group.
+    /// Creates the memberships in groups.
     async fn memberships(&mut self, users: &[i64], groups: &[Place]) -> Result<()> {
         let mut pairs = BTreeSet::new();
         let (member, newcomer) = match users {
@@ -329,7 +331,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// The projects with their topics, stars and own members.
+    /// Creates the projects with their topics, stars and direct members.
     async fn projects(&mut self, users: &[i64], homes: &[Place], groups: &[Place]) -> Result<Vec<i64>> {
         let (stars, starred) = self.stars(users)?;
         let mut ids: Vec<i64> = Vec::with_capacity(PROJECTS);
@@ -401,7 +403,7 @@ impl Filling<'_> {
         }
     }
 
-    /// Who starred which project, by its number, and how many stars each has.
+    /// Returns the stars by user and project number, and the number of stars of each project.
     #[allow(clippy::type_complexity)]
     fn stars(&mut self, users: &[i64]) -> Result<(BTreeSet<(i64, usize)>, Vec<i32>)> {
         let mut stars = BTreeSet::new();
@@ -439,7 +441,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Members of single projects.
+    /// Creates direct members of projects.
     async fn enrolments(&mut self, users: &[i64], projects: &[i64]) -> Result<()> {
         let mut rows = Vec::new();
         for project in projects.iter().step_by(5) {
@@ -464,7 +466,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Which projects and groups are shared with which groups.
+    /// Shares projects and groups with groups.
     async fn shares(&mut self, projects: &[i64], groups: &[Place]) -> Result<()> {
         let mut pairs = BTreeSet::new();
         while pairs.len() < SHARES {
@@ -506,7 +508,7 @@ impl Filling<'_> {
         Ok(())
     }
 
-    /// Most things have no end; a few have ended long ago.
+    /// Returns an expiry date: usually none, sometimes one long ago.
     fn end(&mut self) -> Option<NaiveDate> {
         match self.random.once_in(20) {
             true => NaiveDate::from_ymd_opt(2020, 6, 1),
@@ -515,7 +517,7 @@ impl Filling<'_> {
     }
 }
 
-/// What groups and personal namespaces have in common.
+/// Returns the common columns of groups and personal namespaces.
 fn namespace(
     name: &str,
     full_path: String,
@@ -544,7 +546,7 @@ fn ancestor(namespace: i64, above: i64, depth: i32) -> namespace_ancestors::Acti
     }
 }
 
-/// So many minutes after an instant that is always the same.
+/// Returns the time `minutes` after a fixed time.
 fn instant(minutes: usize) -> DateTime<Utc> {
     let minutes = i64::try_from(minutes).unwrap_or(0);
     DateTime::UNIX_EPOCH + TimeDelta::days(18_262) + TimeDelta::minutes(minutes)

@@ -1,15 +1,15 @@
-//! Numbers that are the same in every run.
+//! Pseudo-random numbers that are the same in every run.
 
 /// The generator "splitmix64".
 pub struct Random(u64);
 
 impl Random {
-    /// A generator of the sequence with this number.
+    /// Creates a generator with a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
@@ -18,7 +18,7 @@ impl Random {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below `bound`; 0 for an empty range.
+    /// Returns a number below `bound`; 0 for an empty range.
     pub fn below(&mut self, bound: usize) -> usize {
         match bound as u64 {
             0 => 0,
@@ -26,12 +26,12 @@ impl Random {
         }
     }
 
-    /// True once in `times`.
+    /// Returns true once in `times` calls on average.
     pub fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
-    /// A number below `bound`, small ones far more often: as files differ in how often they change.
+    /// Returns a number below `bound`, with small ones far more often, similar to how often files change.
     pub fn skewed(&mut self, bound: usize) -> usize {
         let unit = self.below(1 << 20) as f64 / f64::from(1 << 20);
         ((bound as f64) * unit.powi(3)) as usize

@@ -1,6 +1,6 @@
-//! How many requests a second each reading endpoint answers, beside the server's own `/-/liveness`.
+//! Requests per second of each read endpoint, compared with the server's own `/-/liveness`.
 //!
-//! The two take turns, so that whatever else the machine does meets both.
+//! The two take turns, so that other load on the machine affects both.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -11,17 +11,17 @@ use crate::http::{Connection, Request, component};
 use crate::instance::{PROJECT, TOKEN};
 use crate::report::{Report, Row, Target, median};
 
-/// How many connections ask at a time.
+/// Numbers of concurrent connections.
 const CONNECTIONS: [usize; 3] = [1, 8, 32];
-/// The number of connections that targets speak of.
+/// The number of connections for targets.
 const TARGETED: usize = 32;
-/// How often each takes its turn, and for how long.
+/// Number and duration of turns.
 const ROUNDS: usize = 5;
 const TURN: Duration = Duration::from_millis(150);
 
 /// Measures all endpoints and adds them to the report.
 pub async fn measure(address: SocketAddr, report: &mut Report) -> Result<()> {
-    report.part("Requests a second, warm", "endpoint", "liveness")?;
+    report.part("Requests per second, warm", "endpoint", "liveness")?;
     let liveness = Request::new("GET", "/-/liveness", None);
     for connections in CONNECTIONS {
         for (name, request, target) in endpoints() {
@@ -55,7 +55,7 @@ pub async fn measure(address: SocketAddr, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What is asked, and what share of the liveness rate it must reach.
+/// Returns the endpoints, and the ratio to the liveness rate that each must reach.
 fn endpoints() -> Vec<(&'static str, Request, Target)> {
     let project = format!("/api/v4/projects/{PROJECT}");
     let file = format!("{project}/repository/files/{}", component(PAGE));
@@ -110,7 +110,7 @@ fn endpoints() -> Vec<(&'static str, Request, Target)> {
     ]
 }
 
-/// Requests a second over all connections together.
+/// Returns the requests per second over all connections together.
 async fn rate(connections: &mut [Connection], request: &Request) -> Result<f64> {
     let started = Instant::now();
     let until = started + TURN;

@@ -1,7 +1,8 @@
-//! Reading operations beside the `git` program on the same repository, which has a commit-graph with changed paths.
+//! Read operations compared with the `git` program on the same repository, which has a commit-graph with
+//! changed paths.
 //!
-//! Every question is asked once: other commits and other paths each time, so that no answer is a remembered one. The
-//! two take turns. Each request goes the whole way over HTTP with a token; `git` starts anew each time, as it does.
+//! Each query is sent once, with different commits and paths, so that no result is cached. The two take turns.
+//! Each request is sent over HTTP with a token; `git` starts a new process each time.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -14,17 +15,17 @@ use crate::instance::{PROJECT, TOKEN};
 use crate::random::Random;
 use crate::report::{Report, Row};
 
-/// How many questions of each kind; one more comes before, for opening what stays open.
+/// Number of queries of each kind; an additional one runs first to open files.
 const QUESTIONS: usize = 30;
 
-/// A commit, a file that it has, and the id of its content.
+/// A commit, one of its files, and the ID of its content.
 struct Question {
     tip: String,
     path: String,
     blob: String,
 }
 
-/// A kind of question.
+/// A kind of query.
 struct Operation {
     name: &'static str,
     most: f64,
@@ -101,13 +102,13 @@ fn words(words: &[&str]) -> Vec<String> {
 
 /// Measures all operations and adds them to the report.
 pub async fn measure(address: SocketAddr, repository: &Repository, report: &mut Report) -> Result<()> {
-    report.part("Reading, each question once", "server", "git")?;
+    report.part("Reading, each query once", "server", "git")?;
     let mut connection = Connection::open(address).await?;
     let commits = repository.lines(&["rev-list", "--first-parent", "-n", "3000", "main"])?;
     let mut random = Random::new(7);
     let mut asked = BTreeSet::new();
     for (index, operation) in OPERATIONS.iter().enumerate() {
-        // Every operation has commits of its own, all of them new enough to have a page 1,000.
+        // Every operation has separate commits, all of them new enough to have a page 1,000.
         let mut tips = commits.iter().skip(index).step_by(3 * OPERATIONS.len());
         let (mut server, mut git) = (Vec::new(), Vec::new());
         while server.len() <= QUESTIONS {
@@ -138,7 +139,7 @@ pub async fn measure(address: SocketAddr, repository: &Repository, report: &mut 
     Ok(())
 }
 
-/// Any file of a commit.
+/// Returns a random file of a commit.
 fn question(repository: &Repository, tip: &str, random: &mut Random) -> Result<Question> {
     let files = repository.lines(&["ls-tree", "-r", tip])?;
     let file = files

@@ -1,4 +1,4 @@
-//! The table of figures, and which of them miss their targets.
+//! Table of figures and missed targets.
 
 use std::fmt;
 use std::io::Write;
@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::Result;
 
-/// What a figure must be.
+/// Target of a figure.
 #[derive(Debug, Clone, Copy)]
 pub enum Target {
     /// At least this ratio.
     AtLeast(f64),
     /// At most this ratio.
     AtMost(f64),
-    /// Shown only.
+    /// No target.
     None,
 }
 
@@ -38,24 +38,24 @@ impl fmt::Display for Target {
     }
 }
 
-/// What was measured: the server's figure, and what it is held against.
+/// A measurement: the server's figure and the reference.
 pub struct Row {
-    /// What was done.
+    /// Name of the measurement.
     pub measure: String,
-    /// Over how many connections at a time, or another number that the part's heading names.
+    /// Number of concurrent connections, or another number as named in the heading of the part.
     pub connections: usize,
     /// The server's figure with its unit.
     pub server: String,
-    /// The other's figure with its unit.
+    /// The reference with its unit.
     pub reference: String,
-    /// The first by the second, or the figure itself where there is no other.
+    /// The ratio of the two, or the figure itself without a reference.
     pub figure: f64,
-    /// What the figure must be.
+    /// The target.
     pub target: Target,
 }
 
 impl Row {
-    /// Two times side by side; the smaller the better.
+    /// Returns a row with two durations; smaller is better.
     pub fn times(measure: &str, server: &mut [Duration], reference: &mut [Duration], most: f64) -> Self {
         let (server, reference) = (median(server), median(reference));
         Self {
@@ -68,7 +68,7 @@ impl Row {
         }
     }
 
-    /// A figure that stands alone.
+    /// Returns a row without a reference.
     pub fn alone(measure: &str, shown: String, figure: f64, most: f64) -> Self {
         Self {
             measure: measure.to_owned(),
@@ -85,13 +85,13 @@ fn milliseconds(time: Duration) -> String {
     format!("{:.2} ms", time.as_secs_f64() * 1000.0)
 }
 
-/// The middle one; nothing gives zero.
+/// Returns the median; zero without values.
 pub fn median<T: PartialOrd + Copy + Default>(values: &mut [T]) -> T {
     values.sort_by(|one, other| one.partial_cmp(other).unwrap_or(std::cmp::Ordering::Equal));
     values.get(values.len() / 2).copied().unwrap_or_default()
 }
 
-/// The table under way; every row is shown as soon as it is there.
+/// The current table; every row is printed when it is added.
 #[derive(Default)]
 pub struct Report {
     missed: usize,
@@ -99,12 +99,12 @@ pub struct Report {
 }
 
 impl Report {
-    /// Begins a part of the table.
+    /// Starts a part of the table.
     pub fn part(&self, title: &str, server: &str, reference: &str) -> Result<()> {
         self.part_with(title, "conn.", server, reference)
     }
 
-    /// The same, for rows whose number is of other things than connections.
+    /// As above, with another number than connections.
     pub fn part_with(&self, title: &str, number: &str, server: &str, reference: &str) -> Result<()> {
         line(&format!(
             "\n{title}\n{:<55} {number:>5} {server:>14} {reference:>14} {:>8} {:>8}",
@@ -137,7 +137,7 @@ impl Report {
         ))
     }
 
-    /// Says how many rows missed their targets.
+    /// Prints how many rows missed their targets.
     pub fn end(&self) -> Result<()> {
         line(&format!(
             "\n{} of {} figures miss their targets.",

@@ -1,4 +1,4 @@
-//! Clones and pushes over HTTP, beside the same through `git`'s own transport from a path on this machine.
+//! Clones and pushes over HTTP, compared with `git`'s own transport from a local path.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use crate::git::{self, Repository};
 use crate::instance::TOKEN;
 use crate::report::{Report, Row};
 
-/// How often each is done.
+/// Numbers of clones and pushes.
 const CLONES: usize = 3;
 const PUSHES: usize = 7;
-/// How many commits one push brings.
+/// Number of commits in a push.
 const PUSHED: usize = 200;
 
 /// Measures both and adds them to the report.
@@ -27,7 +27,7 @@ pub fn measure(
     std::fs::create_dir_all(&work)?;
     let remote = format!("http://root:{TOKEN}@{address}/root/history.git");
 
-    // A copy that belongs to nobody, with the server's settings, so that both sides check and sync alike.
+    // A copy with the server's settings, so that both sides check and sync in the same way.
     let mirror = work.join("mirror.git");
     clone(
         &["--mirror", "--local"],
@@ -68,7 +68,7 @@ fn clone(options: &[&str], source: &str, target: &PathBuf) -> Result<Duration> {
     Ok(git::run(command, b"")?.1)
 }
 
-/// A branch of new commits on top of `main`.
+/// Writes a branch of new commits on top of `main`.
 fn write_commits(repository: &Repository, branch: &str) -> Result<()> {
     let mut stream = format!("reset refs/heads/{branch}\nfrom refs/heads/main^0\n\n");
     for number in 0..PUSHED {

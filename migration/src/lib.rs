@@ -1,13 +1,13 @@
-//! The schema of Holdfast's database: one file per change, for SQLite and PostgreSQL alike.
+//! Schema of Holdfast's database for SQLite and PostgreSQL, one file for each change.
 //!
-//! Rules every table keeps:
-//! - `id` is a 64-bit key that is never given out twice, even after a deletion; paths of repositories and
-//!   caches depend on it.
-//! - Instants are `timestamp with time zone` in UTC; days are `date`.
-//! - Constraints are named by [`naming`], so that a violation reads the same on both databases.
-//! - Text that is compared without regard to case has a folded twin, `*_key`, which carries the unique index.
-//! - Foreign keys between things that own files (users' namespaces, groups, projects) restrict deletion: such
-//!   rows go through the deletion jobs, which remove the files first.
+//! Rules for every table:
+//! - `id` is a 64-bit key that is never reused, even after a deletion; repository paths and caches depend on
+//!   it.
+//! - Times are `timestamp with time zone` in UTC; dates are `date`.
+//! - Constraints are named by [`naming`], so that both databases report violations in the same way.
+//! - Text that is compared case-insensitively has a folded copy, `*_key`, with the unique index.
+//! - Foreign keys to owners of files (users' namespaces, groups, projects) restrict deletion. Deletion jobs
+//!   delete such rows, after they have removed the files.
 
 use sea_orm_migration::prelude::*;
 

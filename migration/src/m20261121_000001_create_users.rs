@@ -1,4 +1,4 @@
-//! Users, the tokens they hold and their sign-in sessions.
+//! Users, their tokens and sign-in sessions.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,4 +1,4 @@
-//! Namespaces (groups and the personal ones of users) and the closure of their tree.
+//! Namespaces (groups and personal namespaces of users) and the closure table of their tree.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -40,7 +40,7 @@ impl MigrationTrait for Migration {
                 .col(integer_null("ldap_access"))
                 .col(integer_null("shared_runners_minutes_limit"))
                 .col(integer_null("extra_shared_runners_minutes_limit"))
-                // No foreign key: projects come later and refer to this table.
+                // No foreign key, because the table of projects is created later and refers to this one.
                 .col(big_integer_null("file_template_project_id"))
                 .col(text_null("runners_token_encrypted"))
                 .col(date_null("marked_for_deletion_on"))
@@ -88,7 +88,7 @@ impl MigrationTrait for Migration {
                 unique("namespaces", &["full_path_key"]),
                 unique("namespaces", &["owner_id"]),
                 unique("namespaces", &["parent_id", "name_key"]),
-                // NULL parents are all distinct to the index above, so groups at the top have their own.
+                // NULL parents are distinct in the index above, so top-level groups have a separate index.
                 unique("namespaces", &["name_key"])
                     .and_where(
                         Expr::col("parent_id")

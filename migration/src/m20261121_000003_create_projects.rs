@@ -1,4 +1,4 @@
-//! Projects, their topics and who starred them.
+//! Projects, their topics and stars.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

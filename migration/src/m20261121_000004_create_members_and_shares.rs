@@ -1,4 +1,4 @@
-//! Members of groups and projects, and groups that were given access as a whole.
+//! Members of groups and projects, and shares with groups.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

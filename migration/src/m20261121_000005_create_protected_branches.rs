@@ -1,4 +1,4 @@
-//! Branches (or patterns of their names) that only some roles may push to or merge into.
+//! Protected branches, by name or pattern.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -27,7 +27,7 @@ impl MigrationTrait for Migration {
                 ))
                 .check(Check::named(
                     "ck_protected_branches_levels",
-                    // 0 is "nobody".
+                    // 0 means no access.
                     Expr::col("push_access_level")
                         .is_in([0, 30, 40, 60])
                         .and(Expr::col("merge_access_level").is_in([0, 30, 40, 60])),

@@ -1,4 +1,4 @@
-//! Comments on commits (specification 4.2).
+//! Comments on commits.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

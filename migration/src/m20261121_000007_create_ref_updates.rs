@@ -1,4 +1,4 @@
-//! Intents and record of changes to references: written before a reference moves, settled after.
+//! Write-ahead log of ref updates.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

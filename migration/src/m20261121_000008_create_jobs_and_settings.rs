@@ -1,4 +1,4 @@
-//! The queue of background jobs and the store of instance settings.
+//! Queue of background jobs, and settings of the instance.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -31,7 +31,8 @@ impl MigrationTrait for Migration {
                         .eq(Expr::col("locked_until").is_null()),
                 )),
             [
-                // Only jobs that wait absorb a second one of their key: what runs may have read its input already.
+                // Only waiting jobs absorb a second one with their key, because a running job may have read
+                // its input already.
                 unique("jobs", &["kind", "dedup_key"])
                     .and_where(
                         Expr::col("locked_by")

@@ -1,4 +1,4 @@
-//! What users need beside their rows: accounts elsewhere, failed sign-ins, and a mark on those being removed.
+//! Accounts of users at identity providers, failed sign-ins, and a mark for users that are being deleted.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

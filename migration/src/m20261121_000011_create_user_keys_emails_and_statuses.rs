@@ -1,4 +1,4 @@
-//! What users add to their accounts: SSH keys, further addresses, and a status.
+//! SSH keys, secondary e-mail addresses and statuses of users.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,4 +1,4 @@
-//! The bot users that project access tokens act as, each of one project.
+//! Bot users of project access tokens; each belongs to one project.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

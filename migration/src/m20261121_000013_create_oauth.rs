@@ -1,7 +1,6 @@
-//! OAuth: applications, the codes that users grant them, and the tokens they get for these.
+//! OAuth applications, authorization codes and tokens.
 //!
-//! A code and all tokens that come of it are of one family, so that a code or refresh token that is used twice ends
-//! all of them.
+//! A code and all its tokens form a family: if a code or refresh token is used twice, all of them are revoked.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,5 +1,5 @@
-//! Indexes that lists of projects are read from: in each order, with what says who may see a project. What comes before a
-//! page is then passed by within the index.
+//! Covering indexes for lists of projects: one for each order, with the columns that determine visibility. Rows
+//! before a page are then skipped within the index.
 
 use sea_orm_migration::prelude::*;
 
@@ -8,10 +8,10 @@ use crate::naming::index;
 #[derive(DeriveMigrationName)]
 pub struct Migration;
 
-/// What lists are ordered by, and then by the id.
+/// Orders of lists; the ID breaks ties.
 const ORDERS: [&str; 5] = ["created_at", "updated_at", "last_activity_at", "name", "path"];
 
-/// Covers a list in one order, but for projects that are being removed.
+/// Returns an index that covers a list in one order, without projects that are being deleted.
 fn covering(columns: &[&'static str]) -> IndexCreateStatement {
     let columns = [columns, &["id", "visibility", "namespace_id"]].concat();
     index("projects", &columns)
@@ -26,7 +26,8 @@ impl MigrationTrait for Migration {
             manager.drop_index(dropped(&[order, "id"])).await?;
             manager.create_index(covering(&[order])).await?;
         }
-        // There are three visibilities: what finds a third of all projects serves no list, but keeps from the above.
+        // With only three visibilities, an index that selects a third of all projects helps no list, but may
+        // be chosen instead of those above.
         manager.drop_index(dropped(&["visibility", "id"])).await?;
         manager.create_index(covering(&[])).await
     }
@@ -48,7 +49,7 @@ impl MigrationTrait for Migration {
     }
 }
 
-/// The index over these columns, to be dropped.
+/// Drops the index on these columns.
 fn dropped(columns: &[&'static str]) -> IndexDropStatement {
     Index::drop()
         .name(format!("ix_projects_{}", columns.join("_")))

@@ -1,8 +1,8 @@
-//! Finds the projects whose name, path or description holds a text, by its groups of three characters.
+//! Trigram indexes to search projects by name, path or description.
 //!
-//! With SQLite that is a table beside, kept in step by triggers; it reads the texts themselves from `projects`. Whoever
-//! makes `projects` anew makes the triggers anew. With PostgreSQL it is an index by the extension `pg_trgm`, where that is
-//! there and may be created; elsewhere searches read all projects, as they would without it.
+//! In SQLite the index is a separate table, updated by triggers; it reads the texts from `projects`. A
+//! migration that recreates `projects` must recreate the triggers. In PostgreSQL it is an index of the
+//! extension `pg_trgm`, if that exists or can be created; otherwise searches read all projects.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::sea_orm::DatabaseBackend;
@@ -38,8 +38,8 @@ DROP TRIGGER tr_projects_texts_update;
 DROP TABLE project_texts;
 ";
 
-/// The extension goes where other schemas of the database outlive this one. Two that migrate at a time would both create
-/// it, so they take turns.
+/// The extension is created in a schema that outlives this one. Two concurrent migrations would both create
+/// it, so they take a lock.
 const POSTGRESQL_UP: &str = "
 DO $$
 DECLARE
@@ -70,7 +70,7 @@ END
 $$;
 ";
 
-/// The extension stays: it may have been there before, or serve others.
+/// The extension stays, because it may have existed before or serve other schemas.
 const POSTGRESQL_DOWN: &str = "DROP INDEX IF EXISTS ix_projects_texts;";
 
 #[async_trait::async_trait]

@@ -1,4 +1,4 @@
-//! Indexes that lists of groups are read from, and that lists of users are counted in.
+//! Covering indexes for lists of groups, and for counting users.
 
 use sea_orm_migration::prelude::*;
 
@@ -7,11 +7,11 @@ use crate::naming::index;
 #[derive(DeriveMigrationName)]
 pub struct Migration;
 
-/// The columns of both: of groups the order and what says who may see them, of users that they are there.
+/// Columns of both: the order and visibility of groups; the existence of users.
 const GROUPS: [&str; 4] = ["kind", "name_key", "id", "visibility"];
 const USERS: [&str; 1] = ["id"];
 
-/// Covers a list, but for what is being removed.
+/// Returns an index that covers a list, without rows that are being deleted.
 fn covering(table: &'static str, columns: &[&'static str]) -> IndexCreateStatement {
     index(table, columns)
         .and_where(Expr::col("deletion_started_at").is_null())

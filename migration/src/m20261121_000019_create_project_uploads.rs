@@ -1,4 +1,4 @@
-//! Files uploaded to projects: what is known of each, beside the object storage that holds its bytes.
+//! Metadata of files uploaded to projects; their content is in the object storage.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,5 +1,5 @@
-//! Keys and values that administrators attach to projects, groups and users. One table for all three, so that
-//! they share finders; exactly one of the references is set.
+//! Custom attributes of projects, groups and users, in one table to share the finders. Exactly one of the
+//! references is set.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,5 +1,4 @@
-//! What was found in the code of a project's default branch: its languages and its licence, kept by the commit
-//! that was looked at.
+//! Languages and license of a project's default branch, by the analyzed commit.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

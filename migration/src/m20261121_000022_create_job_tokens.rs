@@ -1,4 +1,4 @@
-//! Tokens that jobs of a pipeline act by: for one user, on one project, until an instant.
+//! CI job tokens: each acts as one user on one project until a time.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

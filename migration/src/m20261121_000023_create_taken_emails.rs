@@ -1,5 +1,5 @@
-//! The addresses that are taken, whether somebody has them as the primary one or beside it: one row an address, so
-//! that the database itself keeps two users from having the same.
+//! All e-mail addresses of users, primary and secondary: one row for each address, so that the database
+//! prevents two users from having the same.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -28,7 +28,7 @@ impl MigrationTrait for Migration {
             ],
         )
         .await?;
-        // Where two users came to have the same address, the one who signs in with it keeps it.
+        // If two users have the same address, the user with the primary address keeps it.
         for source in ["users", "user_emails"] {
             let owner = if source == "users" { "id" } else { "user_id" };
             let held = Query::select()

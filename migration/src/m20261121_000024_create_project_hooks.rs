@@ -1,4 +1,4 @@
-//! Webhooks of projects (specification 2.6 and 6).
+//! Webhooks of projects.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,4 +1,4 @@
-//! The record of what happened: what the lists of events show and webhooks tell.
+//! Events: the source of event lists and webhooks.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

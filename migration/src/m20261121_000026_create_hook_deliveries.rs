@@ -1,4 +1,4 @@
-//! The outbox of webhooks, and the log it becomes.
+//! Outbox and log of webhook deliveries.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -46,7 +46,7 @@ impl MigrationTrait for Migration {
                     "state",
                     &["pending", "delivered", "failed"],
                 ))
-                // What has neither an event nor a body could never be sent.
+                // A delivery without an event and a body could never be sent.
                 .check(Check::named(
                     "ck_hook_deliveries_content",
                     Expr::col("event_id")

@@ -1,4 +1,4 @@
-//! What users did of which they may do only so much in a time, kept as long as it counts.
+//! Rate-limited actions of users within the counted period.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,6 +1,6 @@
-//! Folded twins of all texts that are searched or that lists are ordered by: names of users, descriptions of projects, the
-//! last parts of paths of groups. The databases know different letters, and SQLite's own `lower` none beyond ASCII, so the
-//! server folds them. In PostgreSQL what is folded is put in order by code points, as SQLite does it.
+//! Folded copies of all texts that are searched or sorted: names of users, descriptions of projects, last path
+//! components of groups. The databases fold different sets of letters, and `lower` of SQLite only ASCII, so the
+//! server folds them. PostgreSQL sorts folded columns by code points, like SQLite.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{text, text_null};
@@ -11,14 +11,14 @@ use crate::naming::index;
 #[derive(DeriveMigrationName)]
 pub struct Migration;
 
-/// Tables with the text and its twin.
+/// Tables with the text and its folded copy.
 const TWINS: [(&str, &str, &str); 3] = [
     ("users", "name", "name_key"),
     ("namespaces", "path", "path_key"),
     ("projects", "description", "description_key"),
 ];
 
-/// The columns that lists are ordered by.
+/// Columns by which lists are sorted.
 const ORDERED: [(&str, &str); 6] = [
     ("users", "username_key"),
     ("users", "name_key"),
@@ -28,10 +28,10 @@ const ORDERED: [(&str, &str); 6] = [
     ("projects", "path_key"),
 ];
 
-/// How lists of projects were ordered, and how they are.
+/// Old and new columns for sorting lists of projects.
 const ORDERS: [(&str, &str); 2] = [("name", "name_key"), ("path", "path_key")];
 
-/// How many rows are folded at a time.
+/// Number of rows that are folded at once.
 const BATCH: u64 = 1_000;
 
 #[async_trait::async_trait]
@@ -75,13 +75,13 @@ impl MigrationTrait for Migration {
     }
 }
 
-/// Folds what is there: ASCII by the database, all else here.
+/// Folds existing texts: ASCII in the database, others here.
 async fn fill(manager: &SchemaManager<'_>, table: &str, from: &str, to: &str) -> Result<(), DbErr> {
     let db = manager.get_connection();
     let backend = manager.get_database_backend();
     let ascii = match backend {
         DatabaseBackend::Sqlite => format!("lower({from})"),
-        // The language of the database may have its own idea of an I.
+        // The locale of the database may define another lowercase for I.
         _ => format!("lower({from} COLLATE \"C\")"),
     };
     db.execute_unprepared(&format!(
@@ -110,7 +110,8 @@ async fn fill(manager: &SchemaManager<'_>, table: &str, from: &str, to: &str) ->
     Ok(())
 }
 
-/// Tells PostgreSQL how to put the folded columns in order; SQLite compares bytes, which is the order of code points.
+/// Sets the collation of the folded columns in PostgreSQL; SQLite compares bytes, which is the order of code
+/// points.
 async fn order_by_code_points(manager: &SchemaManager<'_>, collation: &str) -> Result<(), DbErr> {
     if manager.get_database_backend() == DatabaseBackend::Sqlite {
         return Ok(());
@@ -122,7 +123,7 @@ async fn order_by_code_points(manager: &SchemaManager<'_>, collation: &str) -> R
     Ok(())
 }
 
-/// Covers a list of projects in one order, but for those that are being removed.
+/// Returns an index that covers a list of projects in one order, without projects that are being deleted.
 fn covering(order: &'static str) -> IndexCreateStatement {
     index("projects", &[order, "id", "visibility", "namespace_id"])
         .and_where(Expr::col("deletion_started_at").is_null())
@@ -136,7 +137,7 @@ fn dropped(order: &str) -> IndexDropStatement {
         .to_owned()
 }
 
-/// Drops what finds projects by groups of three characters.
+/// Drops the trigram index of projects.
 async fn drop_texts(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     let sql = match manager.get_database_backend() {
         DatabaseBackend::Sqlite => {
@@ -151,7 +152,7 @@ async fn drop_texts(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     Ok(())
 }
 
-/// Creates it anew over names, paths and this column or expression.
+/// Creates the trigram index on names, paths and this column or expression.
 async fn create_texts(manager: &SchemaManager<'_>, column: &str, expression: &str) -> Result<(), DbErr> {
     let sql = match manager.get_database_backend() {
         DatabaseBackend::Sqlite => texts_of_sqlite(column),
@@ -179,7 +180,7 @@ fn texts_of_sqlite(text: &str) -> String {
     )
 }
 
-/// Only where the extension is there, as when the index was made first.
+/// Only if the extension exists, as when the index was first created.
 fn texts_of_postgresql(text: &str) -> String {
     format!(
         "DO $$

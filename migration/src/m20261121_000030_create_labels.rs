@@ -1,4 +1,4 @@
-//! Labels of projects and groups, and how projects rank them.
+//! Labels of projects and groups, and label priorities of projects.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,4 +1,4 @@
-//! Milestones of projects and groups, and the numbers that were last given out within each.
+//! Milestones of projects and groups, and IID counters.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,4 +1,4 @@
-//! Issues, to whom they are assigned, and what they are labelled with.
+//! Issues, their assignees and labels.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,8 +1,9 @@
-//! What lists of issues are read by: indexes of their orders, in which what has no value comes last both ways, and of the
-//! groups of three characters in titles and descriptions, as those of projects.
+//! Indexes for lists of issues: sort orders, in which rows without a value are last in both directions, and
+//! trigram indexes of titles and descriptions.
 //!
-//! With SQLite the texts are a table beside, kept in step by triggers, which reads them from `issues`. Whoever makes
-//! `issues` anew makes the triggers anew. With PostgreSQL it is an index by the extension `pg_trgm`, where that is there.
+//! In SQLite the trigram index is a separate table, updated by triggers, which reads the texts from `issues`. A
+//! migration that recreates `issues` must recreate the triggers. In PostgreSQL it is an index of the extension
+//! `pg_trgm`, if that exists.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::sea_orm::DatabaseBackend;
@@ -10,7 +11,7 @@ use sea_orm_migration::sea_orm::DatabaseBackend;
 #[derive(DeriveMigrationName)]
 pub struct Migration;
 
-/// The orders: what each index is called by, and its columns.
+/// Sort orders: the suffix of the index name, and its columns.
 const ORDERS: [(&str, &[&str]); 6] = [
     ("due_date", &["due_date"]),
     ("weight", &["weight"]),
@@ -46,7 +47,7 @@ DROP TRIGGER tr_issues_texts_update;
 DROP TABLE issue_texts;
 ";
 
-/// The extension is there where the texts of projects could be indexed.
+/// The extension exists if the texts of projects could be indexed.
 const POSTGRESQL_UP: &str = "
 DO $$
 DECLARE
@@ -72,7 +73,8 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let connection = manager.get_connection();
         let (texts, last) = match manager.get_database_backend() {
-            // What is null sorts first there, so last going down, and an index does not say so.
+            // SQLite sorts NULL first, so it is last in descending order, and has no syntax for it in
+            // indexes.
             DatabaseBackend::Sqlite => (SQLITE_UP, ""),
             _ => (POSTGRESQL_UP, " NULLS LAST"),
         };

@@ -1,4 +1,4 @@
-//! Merge requests, to whom they are assigned, what they are labelled with, and what they close.
+//! Merge requests, their assignees and labels, and the issues they close.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

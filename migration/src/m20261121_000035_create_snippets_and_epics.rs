@@ -1,4 +1,4 @@
-//! Snippets of projects and users; epics of groups with the issues they gather.
+//! Snippets of projects and users, and epics of groups with their issues.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

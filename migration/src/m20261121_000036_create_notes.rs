@@ -1,4 +1,4 @@
-//! Notes on issues, merge requests, snippets and epics, and emoji awarded to all of these.
+//! Notes on issues, merge requests, snippets and epics, and award emoji on all of these.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

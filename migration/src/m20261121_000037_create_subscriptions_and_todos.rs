@@ -1,4 +1,4 @@
-//! Who wants to hear of what, what waits for whom, and the time that was spent.
+//! Subscriptions, to-do items and time tracking.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,4 +1,4 @@
-//! Boards of issues, and badges, of projects and groups.
+//! Issue boards and badges of projects and groups.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,9 +1,9 @@
-//! What lists of merge requests are read by: indexes of their orders, in which what has no value comes last both ways, and
-//! of the groups of three characters in titles and descriptions, as those of issues.
+//! Indexes for lists of merge requests: sort orders, in which rows without a value are last in both directions,
+//! and trigram indexes of titles and descriptions, as for issues.
 //!
-//! With SQLite the texts are a table beside, kept in step by triggers, which reads them from `merge_requests`. Whoever makes
-//! `merge_requests` anew makes the triggers anew. With PostgreSQL it is an index by the extension `pg_trgm`, where that is
-//! there.
+//! In SQLite the trigram index is a separate table, updated by triggers, which reads the texts from
+//! `merge_requests`. A migration that recreates `merge_requests` must recreate the triggers. In PostgreSQL it
+//! is an index of the extension `pg_trgm`, if that exists.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::sea_orm::DatabaseBackend;
@@ -11,7 +11,7 @@ use sea_orm_migration::sea_orm::DatabaseBackend;
 #[derive(DeriveMigrationName)]
 pub struct Migration;
 
-/// The orders: what each index is called by, and its columns.
+/// Sort orders: the suffix of the index name, and its columns.
 const ORDERS: [(&str, &[&str]); 3] = [
     ("priority", &["milestone_due_on", "label_priority"]),
     ("label_priority", &["label_priority"]),
@@ -44,7 +44,7 @@ DROP TRIGGER tr_merge_requests_texts_update;
 DROP TABLE merge_request_texts;
 ";
 
-/// The extension is there where the texts of projects could be indexed.
+/// The extension exists if the texts of projects could be indexed.
 const POSTGRESQL_UP: &str = "
 DO $$
 DECLARE
@@ -73,7 +73,8 @@ impl MigrationTrait for Migration {
     async fn up(&self, manager: &SchemaManager) -> Result<(), DbErr> {
         let connection = manager.get_connection();
         let (texts, last) = match manager.get_database_backend() {
-            // What is null sorts first there, so last going down, and an index does not say so.
+            // SQLite sorts NULL first, so it is last in descending order, and has no syntax for it in
+            // indexes.
             DatabaseBackend::Sqlite => (SQLITE_UP, ""),
             _ => (POSTGRESQL_UP, " NULLS LAST"),
         };

@@ -1,4 +1,5 @@
-//! Contents of snippets in a table of their own: they are long, and lists that show none of them would read past them.
+//! Content of snippets in a separate table: it is long, and lists that do not return it would still read past
+//! it.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

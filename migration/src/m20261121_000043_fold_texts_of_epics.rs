@@ -1,5 +1,5 @@
-//! Folded twins of the texts of epics, which lists search and are ordered by. Nothing made epics before, so there is
-//! nothing to fold.
+//! Folded copies of epic texts for searching and sorting. No epics could be created before, so there are no
+//! texts to fold.
 
 use sea_orm_migration::prelude::*;
 use sea_orm_migration::schema::{text, text_null};
@@ -19,7 +19,7 @@ impl MigrationTrait for Migration {
             manager.alter_table(add).await?;
         }
         if manager.get_database_backend() == DatabaseBackend::Postgres {
-            // By code points, as SQLite does it.
+            // By code points, like SQLite.
             let alter = "ALTER TABLE epics ALTER COLUMN title_key TYPE text COLLATE \"C\"";
             manager.get_connection().execute_unprepared(alter).await?;
         }

@@ -1,4 +1,4 @@
-//! Freeze periods of projects (specification 2.10).
+//! Freeze periods of projects.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

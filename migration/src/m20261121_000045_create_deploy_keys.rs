@@ -1,5 +1,5 @@
-//! Deploy keys of projects (specification 2.9), and the fingerprints of all SSH keys: one row a fingerprint, so that the
-//! database itself keeps a key from being a user's and a project's, or two users', at once.
+//! Deploy keys of projects, and the fingerprints of all SSH keys: one row for each fingerprint. The database
+//! thus prevents a key from being registered twice, by users or projects.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,4 +1,4 @@
-//! Indexes that merge requests are found in by a branch, in whichever project: those that there were begin with the project.
+//! Indexes to find merge requests by branch in any project; the existing ones start with the project.
 
 use sea_orm_migration::prelude::*;
 

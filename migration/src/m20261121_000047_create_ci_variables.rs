@@ -1,4 +1,4 @@
-//! CI/CD variables of the instance, of projects and of groups (specification 2.8).
+//! CI/CD variables of the instance, projects and groups.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -13,7 +13,7 @@ impl MigrationTrait for Migration {
         create(
             manager,
             table("ci_variables")
-                // One, or null: unique indexes tell apart what is not null.
+                // 1 or NULL, because unique indexes treat NULL values as distinct.
                 .col(integer_null("instance"))
                 .col(big_integer_null("project_id"))
                 .col(big_integer_null("namespace_id"))

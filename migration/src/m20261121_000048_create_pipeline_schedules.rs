@@ -1,4 +1,4 @@
-//! Pipeline schedules of projects and their variables (specification 2.7).
+//! Pipeline schedules of projects and their variables.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

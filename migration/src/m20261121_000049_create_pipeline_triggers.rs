@@ -1,4 +1,4 @@
-//! Triggers: tokens by which systems outside start pipelines of a project.
+//! Pipeline triggers: tokens with which external systems start pipelines of a project.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,4 +1,5 @@
-//! Of what waits for a user there is one to-do item a thing, so that the database itself keeps two from being made at once.
+//! Unique indexes of pending to-do items: one for each user and target, so that concurrent requests cannot
+//! create two.
 
 use sea_orm_migration::prelude::*;
 
@@ -7,7 +8,7 @@ use crate::naming::unique;
 #[derive(DeriveMigrationName)]
 pub struct Migration;
 
-/// What to-do items are about.
+/// Targets of to-do items.
 const THINGS: [&str; 3] = ["issue_id", "merge_request_id", "epic_id"];
 
 #[async_trait::async_trait]

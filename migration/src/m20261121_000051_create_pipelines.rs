@@ -1,4 +1,5 @@
-//! Pipelines of projects with their variables and jobs. A status that a system outside reports of a commit is a job.
+//! Pipelines of projects with their variables and jobs. A commit status reported by an external system is a
+//! job.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -7,7 +8,7 @@ use crate::naming::{create, drop, index, one_of, reference, table, unique};
 #[derive(DeriveMigrationName)]
 pub struct Migration;
 
-/// What has become of a pipeline or a job.
+/// Statuses of pipelines and jobs.
 const STATUSES: [&str; 11] = [
     "created",
     "waiting_for_resource",
@@ -65,7 +66,7 @@ impl MigrationTrait for Migration {
                 index("pipelines", &["user_id"]),
                 index("pipelines", &["trigger_id"]),
                 index("pipelines", &["schedule_id", "id"]),
-                // However many nodes find a schedule due, it runs once.
+                // A schedule runs once, even if several nodes find it due.
                 unique("pipelines", &["schedule_id", "scheduled_for"]),
             ],
         )

@@ -1,4 +1,4 @@
-//! Feature gates (specification 2.14), and for whom they are open.
+//! Feature gates and their targets.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

@@ -1,4 +1,4 @@
-//! Lists of users for feature flags of projects (specification 2.11), which are numbered within the project.
+//! User lists for feature flags, with IIDs within the project.
 
 use sea_orm_migration::sea_orm::DatabaseBackend;
 use sea_orm_migration::{prelude::*, schema::*};
@@ -9,9 +9,9 @@ use crate::naming::{create, drop, exactly_one, index, one_of, reference, table, 
 pub struct Migration;
 
 const COUNTERS: &str = "iid_counters";
-/// What was numbered before.
+/// Kinds of resources with IIDs before.
 const BEFORE: [&str; 4] = ["issues", "merge_requests", "milestones", "epics"];
-/// What is numbered from now on.
+/// Kinds of resources with IIDs from now on.
 const AFTER: [&str; 5] = [
     "issues",
     "merge_requests",
@@ -63,7 +63,7 @@ impl MigrationTrait for Migration {
     }
 }
 
-/// Says what may be numbered. SQLite does not change checks, so there the table is made anew.
+/// Sets the allowed kinds of resources. SQLite cannot alter checks, so it recreates the table.
 async fn count(manager: &SchemaManager<'_>, subjects: &[&'static str]) -> Result<(), DbErr> {
     let db = manager.get_connection();
     if manager.get_database_backend() == DatabaseBackend::Postgres {

@@ -1,4 +1,4 @@
-//! Feature flags of projects, the strategies by which they are on, and the environments in which these count.
+//! Feature flags of projects, their strategies and environment scopes.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -39,7 +39,8 @@ impl MigrationTrait for Migration {
                     "feature_flag_id",
                     "feature_flags",
                 ))
-                // A list that is in use stays, which the server sees to: when a project goes, both go.
+                // The server prevents the deletion of a list in use; if the project is deleted, both are
+                // deleted.
                 .foreign_key(&mut refers(
                     "feature_flag_strategies",
                     "user_list_id",

@@ -1,5 +1,5 @@
-//! Dashboards of metrics that users starred, and times that are marked on them (specification 2.15): of environments and of
-//! clusters, of which there is no more here than that needs.
+//! Starred metrics dashboards, and annotations for environments and clusters. The tables of those two contain
+//! only the columns needed for that.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

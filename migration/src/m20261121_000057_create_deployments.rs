@@ -1,5 +1,4 @@
-//! Deployments of projects to their environments (specification 2.12), which are numbered within the project, and the merge
-//! requests that were shipped with them.
+//! Deployments of projects to environments, with IIDs within the project, and their merge requests.
 
 use sea_orm_migration::sea_orm::DatabaseBackend;
 use sea_orm_migration::{prelude::*, schema::*};
@@ -10,7 +9,7 @@ use crate::naming::{create, drop, exactly_one, index, one_of, reference, table, 
 pub struct Migration;
 
 const COUNTERS: &str = "iid_counters";
-/// What was numbered before.
+/// Kinds of resources with IIDs before.
 const BEFORE: [&str; 5] = [
     "issues",
     "merge_requests",
@@ -18,7 +17,7 @@ const BEFORE: [&str; 5] = [
     "epics",
     "feature_flag_user_lists",
 ];
-/// What is numbered from now on.
+/// Kinds of resources with IIDs from now on.
 const AFTER: [&str; 6] = [
     "issues",
     "merge_requests",
@@ -94,7 +93,7 @@ impl MigrationTrait for Migration {
                     "merge_requests",
                 )),
             [
-                // What was shipped to an environment is not shipped there again.
+                // A merge request is linked to only one deployment of an environment.
                 unique(
                     "deployment_merge_requests",
                     &["environment_id", "merge_request_id"],
@@ -124,7 +123,7 @@ impl MigrationTrait for Migration {
     }
 }
 
-/// Says what may be numbered. SQLite does not change checks, so there the table is made anew.
+/// Sets the allowed kinds of resources. SQLite cannot alter checks, so it recreates the table.
 async fn count(manager: &SchemaManager<'_>, subjects: &[&'static str]) -> Result<(), DbErr> {
     let db = manager.get_connection();
     if manager.get_database_backend() == DatabaseBackend::Postgres {

@@ -1,4 +1,4 @@
-//! What is said of clusters of projects, and how they are reached.
+//! Attributes of clusters, and their connection settings.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

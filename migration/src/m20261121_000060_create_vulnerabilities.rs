@@ -1,4 +1,4 @@
-//! Vulnerabilities of projects (specification 2.13), which reports of scanners bring. One is there once, by its fingerprint.
+//! Vulnerabilities of projects from scanner reports. Each exists once, by its fingerprint.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -80,12 +80,12 @@ impl MigrationTrait for Migration {
                 )),
             [
                 unique(name, &["project_id", "fingerprint"]),
-                // Lists are in the order of the ids, whatever they are narrowed to.
+                // Lists are ordered by ID with every filter.
                 index(name, &["project_id", "id"]),
                 index(name, &["project_id", "state", "id"]),
                 index(name, &["project_id", "severity", "id"]),
                 index(name, &["project_id", "report_type", "id"]),
-                // Users who go away are looked for in these.
+                // Deleting a user searches these columns.
                 index(name, &["author_id"]),
                 index(name, &["updated_by_id"]),
                 index(name, &["last_edited_by_id"]),

@@ -1,4 +1,4 @@
-//! Single sign-on of groups, and the tokens by which their identity providers provision users (specification 4.19).
+//! Single sign-on settings of groups, and SCIM tokens of their identity providers.
 
 use sea_orm_migration::{prelude::*, schema::*};
 

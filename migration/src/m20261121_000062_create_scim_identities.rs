@@ -1,5 +1,5 @@
-//! Whom the identity providers of groups provision (specification 2.19). Accounts that they provisioned once stay in the table,
-//! with the id that they had, so that they are known when they come again.
+//! Users that the identity providers of groups provision. Formerly provisioned accounts stay in the table with
+//! their former ID, so that they are recognized if they are provisioned again.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -29,7 +29,7 @@ impl MigrationTrait for Migration {
                 unique("scim_identities", &["saml_provider_id", "user_id"]),
                 unique("scim_identities", &["saml_provider_id", "extern_uid_key"]),
                 index("scim_identities", &["saml_provider_id", "user_name_key"]),
-                // Lists are in the order of the ids.
+                // Lists are ordered by ID.
                 index("scim_identities", &["saml_provider_id", "id"]),
                 index("scim_identities", &["user_id"]),
             ],

@@ -1,4 +1,4 @@
-//! Archives of exported groups (specification 3.8): what is known of each, beside the object storage that holds its bytes.
+//! Metadata of group export archives; their content is in the object storage.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -14,9 +14,10 @@ impl MigrationTrait for Migration {
         create(
             manager,
             table(name)
-                // Null once the group is gone: the row is what leads to the bytes that are left.
+                // Null after the group is deleted: the row is needed to find the remaining content.
                 .col(big_integer_null("namespace_id"))
-                // Whose archive it is: it may tell what only they may know. Null once the user is gone.
+                // The user who requested the archive, which may contain data that only this user can see.
+                // Null after the user is deleted.
                 .col(big_integer_null("user_id"))
                 .col(text("secret"))
                 .col(text("file_name"))

@@ -1,4 +1,4 @@
-//! Imports of groups (specification 4.14): how far each is, what it could not map, and which groups came of it.
+//! Imports of groups: their state, the data that could not be mapped, and the created groups.
 
 use sea_orm_migration::{prelude::*, schema::*};
 
@@ -14,10 +14,11 @@ impl MigrationTrait for Migration {
         create(
             manager,
             table(name)
-                // Null until the group is made, and once it is gone: the row is what leads to the bytes that are left.
+                // Null until the group is created, and after it is deleted: the row is needed to find the
+                // remaining content.
                 .col(big_integer_null("namespace_id"))
                 .col(big_integer_null("user_id"))
-                // Null once the archive is needed no more.
+                // Null when the archive is no longer needed.
                 .col(text_null("secret"))
                 .col(text("state"))
                 .col(text_null("error"))
@@ -45,7 +46,7 @@ impl MigrationTrait for Migration {
                 unique(name, &["namespace_id"]),
                 unique(name, &["secret"]),
                 index(name, &["user_id"]),
-                // One at a time of each user.
+                // One running import for each user.
                 unique(name, &["user_id"])
                     .and_where(
                         Expr::col("state")

@@ -1,8 +1,8 @@
-//! The registry of container images (specification 2.17, ADR 25): repositories of projects, the
-//! blobs that all of them share, and what each repository has of manifests and tags.
+//! Container registry (`docs/adr/0025-store-registry-blobs-in-pieces.md`): repositories of projects, blobs shared by all
+//! repositories, and the manifests and tags of each repository.
 //!
-//! What lies in the object storage is told by `registry_pieces` alone. A piece belongs to an upload, then to a blob, and when
-//! either goes, to nobody: such pieces are garbage, whatever made them so.
+//! Only `registry_pieces` describes the objects in the object storage. A piece belongs to an upload and later
+//! to a blob. When these are deleted, it belongs to neither and is garbage.
 
 use sea_orm_migration::sea_orm::DatabaseBackend;
 use sea_orm_migration::{prelude::*, schema::*};
@@ -69,7 +69,7 @@ async fn repositories(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
                 ForeignKeyAction::Cascade,
             )),
         [
-            // One that is being deleted takes no name, so that what is pushed meanwhile is another.
+            // A repository that is being deleted does not reserve its name, so a push creates another one.
             unique(name, &["project_id", "name"])
                 .and_where(Expr::col("deletion_started_at").is_null())
                 .to_owned(),
@@ -217,7 +217,7 @@ async fn tags(manager: &SchemaManager<'_>) -> Result<(), DbErr> {
     )
     .await?;
     if manager.get_database_backend() == DatabaseBackend::Postgres {
-        // By bytes, as SQLite does it.
+        // By bytes, like SQLite.
         let alter = "ALTER TABLE registry_tags ALTER COLUMN name TYPE text COLLATE \"C\"";
         manager.get_connection().execute_unprepared(alter).await?;
     }

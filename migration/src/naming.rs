@@ -1,11 +1,11 @@
-//! Tables, references, indexes and checks, named in one way.
+//! Consistent names for tables, references, indexes and checks.
 //!
-//! A unique constraint is `uq_<table>_<columns>`, which is what the server derives from SQLite's message as
-//! well; a foreign key is `fk_<table>_<column>`, a check `ck_<table>_<what>`, an index `ix_<table>_<columns>`.
+//! A unique constraint is `uq_<table>_<columns>`, which the server also derives from SQLite's message. A
+//! foreign key is `fk_<table>_<column>`, a check `ck_<table>_<check>`, an index `ix_<table>_<columns>`.
 
 use sea_orm_migration::prelude::*;
 
-/// A new table with its `id`: 64 bits, counted up, never reused.
+/// Returns a new table with its `id`: 64 bits, increasing, never reused.
 pub fn table(name: &'static str) -> TableCreateStatement {
     let mut table = Table::create();
     table.table(name).col(
@@ -18,7 +18,7 @@ pub fn table(name: &'static str) -> TableCreateStatement {
     table
 }
 
-/// A reference from `table.column` to the id of `target`.
+/// Returns a foreign key from `table.column` to the ID of `target`.
 pub fn reference(
     table: &'static str,
     column: &'static str,
@@ -33,12 +33,12 @@ pub fn reference(
         .to_owned()
 }
 
-/// A unique index over `columns`.
+/// Returns a unique index on `columns`.
 pub fn unique(table: &'static str, columns: &[&'static str]) -> IndexCreateStatement {
     index_named("uq", table, columns).unique().to_owned()
 }
 
-/// A plain index over `columns`.
+/// Returns an index on `columns`.
 pub fn index(table: &'static str, columns: &[&'static str]) -> IndexCreateStatement {
     index_named("ix", table, columns)
 }
@@ -54,7 +54,7 @@ fn index_named(prefix: &str, table: &'static str, columns: &[&'static str]) -> I
     index
 }
 
-/// A check that a text column holds one of `values`.
+/// Returns a check that a text column has one of `values`.
 pub fn one_of(table: &'static str, column: &'static str, values: &[&'static str]) -> Check {
     Check::named(
         format!("ck_{table}_{column}"),
@@ -62,7 +62,7 @@ pub fn one_of(table: &'static str, column: &'static str, values: &[&'static str]
     )
 }
 
-/// A check that a column holds an access level of specification 2.0.
+/// Returns a check that a column contains an access level.
 pub fn access_level(table: &'static str, column: &'static str) -> Check {
     Check::named(
         format!("ck_{table}_{column}"),
@@ -70,7 +70,7 @@ pub fn access_level(table: &'static str, column: &'static str) -> Check {
     )
 }
 
-/// A check that exactly one of several columns is not null: what a row belongs to may be of several kinds.
+/// Returns a check that exactly one of several columns is not null, for rows with alternative owners.
 pub fn exactly_one(table: &'static str, columns: &[&'static str]) -> Check {
     let given = |column: &&'static str| -> Expr {
         Expr::case(Expr::col(*column).is_null(), Expr::val(0))
@@ -79,7 +79,7 @@ pub fn exactly_one(table: &'static str, columns: &[&'static str]) -> Check {
     };
     let none = Expr::val(0);
     let all = columns.iter().map(given).fold(none, |all, one| all.add(one));
-    // A table may have several of these, and PostgreSQL keeps their names apart.
+    // A table may have several of these checks, and PostgreSQL requires distinct names.
     let first = columns.first().copied().unwrap_or_default();
     Check::named(format!("ck_{table}_one_{first}"), all.eq(1))
 }
@@ -87,7 +87,7 @@ pub fn exactly_one(table: &'static str, columns: &[&'static str]) -> Check {
 /// Creates a table and then its indexes.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn create<const N: usize>(
     manager: &SchemaManager<'_>,
     table: &mut TableCreateStatement,
@@ -100,10 +100,10 @@ pub async fn create<const N: usize>(
     Ok(())
 }
 
-/// Drops tables, given in the order they were created in, last first.
+/// Drops tables, given in creation order, last first.
 ///
 /// # Errors
-/// Whatever the database reports, for instance that a later table still refers to one of these.
+/// Any database error, for example if another table still refers to one of these.
 pub async fn drop(manager: &SchemaManager<'_>, tables: &[&'static str]) -> Result<(), DbErr> {
     for table in tables.iter().rev() {
         manager.drop_table(Table::drop().table(*table).to_owned()).await?;

@@ -1,10 +1,10 @@
-//! Every migration can be applied, taken back and applied again, on both databases.
+//! Checks that every migration can be applied, reverted and applied again on both databases.
 #![allow(clippy::unwrap_used)]
 
 use migration::{Migrator, MigratorTrait};
 use sea_orm_migration::sea_orm::{ConnectionTrait, Database, DatabaseConnection, Statement};
 
-/// The definitions of all tables and indexes, in a fixed order.
+/// Returns the definitions of all tables and indexes, in a fixed order.
 async fn schema(db: &DatabaseConnection) -> Vec<String> {
     let sql = if db.get_database_backend() == sea_orm_migration::sea_orm::DatabaseBackend::Sqlite {
         "SELECT coalesce(sql, name) AS line FROM sqlite_master WHERE name NOT LIKE 'sqlite_%' ORDER BY 1"

@@ -1,8 +1,8 @@
-//! Answers to reading requests, remembered as long as nothing is written (ADR 17).
+//! Cache of responses to read requests, valid until the next database write (ADR 17).
 //!
-//! What a reading request is answered with, JSON or the bytes of a small file, follows from the database and from the
-//! references of repositories, each change of which is settled in the database before anybody is told of it. So the
-//! same question of the same caller has the same answer as long as the database has the same version.
+//! The response to a read request (JSON or the bytes of a small file) depends only on the database and the
+//! references of repositories. Each reference change is recorded in the database before it is reported. So the
+//! same request of the same caller has the same response while the database version is unchanged.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ use crate::api::exchange::Exchange;
 use crate::services::authentication::Caller;
 use crate::services::memory::{Remembered, Version};
 
-/// How many bytes of answers are remembered in all.
+/// Maximum total size of cached responses, in bytes.
 const MOST_BYTES: u64 = 16 << 20;
 
-/// The longest answer that is remembered, in bytes.
+/// Maximum size of a cached response, in bytes.
 const LONGEST: usize = 256 << 10;
 
-/// About as many bytes as an answer takes besides its body.
+/// Approximate size of a response in addition to its body, in bytes.
 const OVERHEAD: usize = 1_024;
 
-/// A question whose answer can be remembered: who asks what, and in which state of the database.
+/// Key of a cacheable response: the caller, the request, and the database version.
 pub struct Memorable {
     question: [u8; 32],
     version: Version,
 }
 
 impl Memorable {
-    /// The question that a request puts, when it puts one that is asked in its address alone.
+    /// Returns the key of a request, if its response depends only on the URL.
     pub(super) fn of(exchange: &Exchange<'_>, caller: &Caller, version: Version) -> Option<Self> {
         if !exchange.is_bare() || exchange.headers().contains_key(RANGE) {
             return None;
@@ -46,7 +46,7 @@ impl Memorable {
         let provider = caller.provisions().map_or(0, |provider| provider.id);
         question.update(provider.to_le_bytes());
         question.update(caller.scopes().unwrap_or("*"));
-        // Hashed also because a query may hold a token.
+        // Hashed also because a query may contain a token.
         question.update(exchange.request().original_uri().to_string());
         Some(Self {
             question: question.finalize().into(),
@@ -55,7 +55,7 @@ impl Memorable {
     }
 }
 
-/// The remembered answers.
+/// The cached responses.
 pub(super) struct Answers(Remembered<[u8; 32], Arc<Answer>>);
 
 struct Answer {
@@ -70,7 +70,7 @@ impl Default for Answers {
 }
 
 impl Answers {
-    /// The answer to a question, if it is known.
+    /// Returns the cached response of a request.
     pub(super) fn known(&self, asked: &Memorable) -> Option<Response> {
         let answer = self.0.known(asked.version, &asked.question)?;
         let mut response = Response::builder().body(answer.body.clone());
@@ -78,7 +78,7 @@ impl Answers {
         Some(response)
     }
 
-    /// Remembers an answer and hands it on. Only successes of a moderate length are kept.
+    /// Caches a response and returns it. Only successful responses of a moderate size are cached.
     pub(super) fn keep(&self, asked: Memorable, response: Response) -> Response {
         let Some(WholeBody(body)) = response.extensions().get::<WholeBody>() else {
             return response;
@@ -94,12 +94,12 @@ impl Answers {
     }
 }
 
-/// The whole body of an answer, beside the answer itself, which can be read only once.
+/// The whole body of a response as an extension, because the response's own body can be read only once.
 #[derive(Clone)]
 pub(super) struct WholeBody(pub(super) Bytes);
 
 impl WholeBody {
-    /// The body to send.
+    /// Returns the body to send.
     pub(super) fn body(&self) -> Body {
         self.0.clone().into()
     }

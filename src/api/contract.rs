@@ -1,4 +1,5 @@
-//! The generated contract: types, one trait a tag, routes, and the operation table. See `generator::emit`.
+//! The generated contract: types, one trait for each tag, routes, and the operation table. See
+//! `generator::emit`.
 
 #![allow(clippy::all, missing_docs, unused_imports, unused_qualifications)]
 

@@ -1,4 +1,4 @@
-//! Finds the credentials in a request (specification 5), in the order the reference service tries them.
+//! Reads the credentials of a request. If there are several, the precedence is that of the reference service.
 
 use poem::Request;
 use poem::http::header::{AUTHORIZATION, COOKIE};
@@ -8,24 +8,25 @@ use crate::api::parameters;
 use crate::error::Result;
 use crate::services::authentication::{Credentials, Session};
 
-/// The session cookie's name (specification 5).
+/// Name of the session cookie.
 pub const SESSION_COOKIE: &str = "_service_session";
-/// The header that carries the token against cross-site requests.
+/// Header with the token against cross-site request forgery.
 pub const CSRF_HEADER: &str = "X-CSRF-Token";
 
-/// What a request beside the contract's operations says of its sender.
+/// Reads the credentials of a request that is not an operation of the contract.
 ///
 /// # Errors
-/// 400 for a query that is no UTF-8.
+/// [`crate::error::Error::InvalidParameters`] for a query that is not UTF-8.
 pub fn of(request: &Request) -> Result<Credentials> {
     let query = parameters::query(request.uri().query().unwrap_or_default())?;
     Ok(read(request, Some(&query), false))
 }
 
-/// What a request says of its sender; tokens of jobs are overlooked unless `takes_jobs`.
+/// Reads the credentials of a request. Job tokens are ignored unless `takes_jobs`.
 #[must_use]
 pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: bool) -> Credentials {
-    // What is no text stays in its place and fits nothing: to skip it would let the caller in as somebody else.
+    // Invalid text is replaced and then matches nothing. Ignoring it could authenticate the caller by other
+    // credentials.
     let header = |name: &str| {
         let value = request.headers().get(name)?;
         Some(String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -37,7 +38,7 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: b
     let filled = |text: Option<String>| text.filter(|text| !text.is_empty());
     let bearer = || bearer(request);
     let private = filled(parameter("private_token")).or_else(|| filled(header("Private-Token")));
-    // Tokens of OAuth applications stand in these two places only (specification 5).
+    // Tokens of OAuth applications are accepted only in these two places.
     let open = private.is_none();
     let token = private
         .or_else(|| filled(bearer()))
@@ -58,12 +59,12 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: b
     } else {
         None
     };
-    // Basic and the like are no way to sign in here, and neither is a scheme without a token. Beside other credentials
-    // they are those of a proxy in between; alone they are the caller's, and to overlook them would answer as if nobody
-    // had tried.
+    // Schemes such as Basic, and a scheme without a token, are not accepted here. Next to other credentials
+    // they belong to a proxy in between. Alone they are the caller's; ignoring them would treat the caller as
+    // anonymous.
     let foreign = || {
         filled(header(AUTHORIZATION.as_str()))?;
-        // Whatever it says fits no token: a token without a scheme is not one either.
+        // An empty text matches no token.
         (session.is_none() && job.is_none()).then(String::new)
     };
     let token = token.or_else(foreign);
@@ -77,7 +78,7 @@ pub fn read(request: &Request, query: Option<&Map<String, Value>>, takes_jobs: b
     }
 }
 
-/// The token of a request as a bearer's, where the contract takes no other.
+/// Returns the bearer token of a request, for operations that accept no other credentials.
 #[must_use]
 pub fn bearer(request: &Request) -> Option<String> {
     let value = request.headers().get(AUTHORIZATION)?;
@@ -88,7 +89,7 @@ pub fn bearer(request: &Request) -> Option<String> {
         .then(|| token.trim().to_owned())
 }
 
-/// The value of a cookie in a `Cookie` header.
+/// Returns the value of a cookie in a `Cookie` header.
 #[must_use]
 pub fn cookie<'a>(header: &'a str, name: &str) -> Option<&'a str> {
     header

@@ -1,4 +1,4 @@
-//! Raw bytes over HTTP: entity tags, `If-None-Match`, single ranges, safe content types and file names.
+//! Downloads over HTTP: entity tags, `If-None-Match`, single ranges, safe content types and file names.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::header::{
@@ -13,7 +13,7 @@ use crate::api::reply::set_headers;
 use crate::api::revalidation::none_match;
 use crate::services::kernel::download::{Content, Download};
 
-/// Characters that `filename*` may hold unescaped (RFC 5987).
+/// Characters that need no escaping in `filename*` (RFC 5987).
 const ATTR_CHAR: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'!')
     .remove(b'#')
@@ -28,7 +28,7 @@ const ATTR_CHAR: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'|')
     .remove(b'~');
 
-/// Makes the answer that carries a download.
+/// Returns the response of a download.
 #[must_use]
 pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Response {
     let Download {
@@ -52,7 +52,7 @@ pub fn render(download: Download, status: StatusCode, request: &HeaderMap) -> Re
         }
     };
     insert(answer, CONTENT_DISPOSITION, &disposition(&file_name, attachment));
-    // Repository content is private to whoever may read it now; it is revalidated by its tag, never reused blindly.
+    // Access to repository content may change, so caches must revalidate it by its tag.
     insert(
         answer,
         CACHE_CONTROL,
@@ -127,8 +127,8 @@ enum Wanted {
     Impossible,
 }
 
-/// The part that a request's `Range` asks for. Anything but one well-formed byte range means the whole
-/// (RFC 9110 14.2 lets a server ignore the header).
+/// Returns the part that a request's `Range` selects. Anything but one well-formed byte range selects the
+/// whole content (RFC 9110 14.2 allows a server to ignore the header).
 fn wanted(request: &HeaderMap, tag: Option<&str>, size: u64) -> Wanted {
     let text = |name| {
         request
@@ -158,7 +158,7 @@ fn wanted(request: &HeaderMap, tag: Option<&str>, size: u64) -> Wanted {
     }
 }
 
-/// `inline; filename="popen.rb"; filename*=UTF-8''popen.rb`.
+/// Returns `inline; filename="popen.rb"; filename*=UTF-8''popen.rb`.
 #[must_use]
 pub fn disposition(file_name: &str, attachment: bool) -> String {
     let kind = if attachment { "attachment" } else { "inline" };

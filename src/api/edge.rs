@@ -1,7 +1,8 @@
-//! What happens around every handler: who calls, what was sent, may they, and how the outcome is answered.
+//! The steps around every handler: authentication, validation, authorization and the response.
 //!
-//! The order of answers is 401, 400, 404, 403 (docs/API-DESIGN.md). Operations that say `first: true` in the contract
-//! answer 404 and 403 before 400, and so do forms that may carry a file and bodies that become one; what stands in the path is checked before all.
+//! Errors are checked in the order 401, 400, 404, 403 (docs/API-DESIGN.md). Some operations check 404 and 403
+//! before 400. These are operations with `first: true`, forms that may contain a file, and bodies that are
+//! stored as a file. The path is validated before all.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ use crate::services::access::{Admission, Rule};
 use crate::services::authentication::{self, Caller};
 use crate::services::settings;
 
-/// How many bytes a form may have beside its file.
+/// Maximum size of a form in addition to its file, in bytes.
 const AROUND_A_FILE: u64 = 64 << 10;
 
 /// The edge in front of a handler.
@@ -49,19 +50,19 @@ impl<H> Clone for Edge<H> {
     }
 }
 
-/// A request that was let in: what the guard found, and what was sent, checked and not yet of a type.
+/// An authorized request: the access values, and the validated input, which has no type yet.
 ///
-/// Everything up to here is the same code for all operations; only [`Admitted::request`] is made anew for each.
+/// Up to here all operations share the same code; only [`Admitted::request`] is compiled for each of them.
 pub struct Admitted<A> {
     access: A,
     sent: Value,
 }
 
 impl<A> Admitted<A> {
-    /// What was sent, as the operation takes it.
+    /// Returns the input with the type of the operation.
     ///
     /// # Errors
-    /// An internal one: the value was made to fit, so that a refusal is a fault of ours.
+    /// [`Error::Internal`]: the value was coerced to the type, so a failure is a bug.
     pub fn request<R: ParseFromJSON>(self) -> Result<(A, R)> {
         let request = R::parse_from_json(Some(self.sent));
         let request = request.map_err(|error| Error::internal(error.into_message()))?;
@@ -69,13 +70,13 @@ impl<A> Admitted<A> {
     }
 }
 
-/// The request of operations that take nothing.
+/// Request of operations without input.
 #[derive(Debug, Object)]
 #[oai(write_only_all)]
 pub struct NoRequest {}
 
 impl<H> Edge<H> {
-    /// An edge in front of `handler`.
+    /// Returns an edge in front of `handler`.
     pub fn new(handler: H, backend: Backend) -> Self {
         Self {
             inner: Arc::new(Inner {
@@ -86,20 +87,20 @@ impl<H> Edge<H> {
         }
     }
 
-    /// The handler.
+    /// Returns the handler.
     #[must_use]
     pub fn handler(&self) -> &H {
         &self.inner.handler
     }
 
-    /// The answer that the same caller got to the same question, if nothing was written since; else whoever
-    /// answers now is asked to remember it.
+    /// Returns the cached response to the same request of the same caller, if the database is unchanged.
+    /// Otherwise stores the cache key in the exchange, so that the new response is cached.
     pub async fn recall(&self, exchange: &mut Exchange<'_>) -> Option<Response> {
-        // A gate may be open for a share of the time, and is asked each time.
+        // A gate may be open for a percentage of the time, so it is evaluated for each request.
         if exchange.operation().flag.is_some() {
             return None;
         }
-        // Taken before anything is looked up, so that no write can come in between unnoticed.
+        // Read before any lookup, so that a concurrent write invalidates the response.
         let version = self.inner.backend.database.version()?;
         let caller = self.identify(exchange).await.ok()?;
         let memorable = Memorable::of(exchange, &caller, version);
@@ -121,10 +122,11 @@ impl<H> Edge<H> {
         authentication::identify(&self.inner.backend, credentials).await
     }
 
-    /// Lets a request in: identifies the caller, checks what was sent, looks up what the path names, and decides.
+    /// Authorizes a request: identifies the caller, validates the input, finds the resource of the path, and
+    /// checks access.
     ///
     /// # Errors
-    /// Whatever keeps the request out.
+    /// The error of the first failed check.
     pub async fn admit<A: Admission>(&self, exchange: &mut Exchange<'_>) -> Result<Admitted<A>> {
         let operation = exchange.operation();
         let caller = match exchange.identified.take() {
@@ -138,7 +140,7 @@ impl<H> Edge<H> {
         let query = parameters::query(exchange.raw_query());
         let path = exchange.path()?;
         let key = container_key(operation, &path);
-        // Nobody's bytes are kept who may not send them.
+        // Check access first: the server must not store the bytes of a caller without permission.
         let is_form = operation.file.is_some() && form::is_form(exchange.headers());
         let carries_file = is_form || operation.raw_body;
         if operation.access.first || carries_file {
@@ -174,7 +176,7 @@ impl<H> Edge<H> {
         A::admit(&self.inner.backend, caller, key, &rule).await
     }
 
-    /// What was sent, all of it together, checked and coerced.
+    /// Returns the whole input, checked and coerced.
     async fn read(
         &self,
         exchange: &mut Exchange<'_>,
@@ -202,7 +204,7 @@ impl<H> Edge<H> {
             })
             .await?
         } else {
-            // Room for a file is no room for text, which is held in memory.
+            // The size limit of a file does not apply to text, which is read into memory.
             let limit = match operation.file {
                 Some(_) => operation.body_limit.min(form::MOST_TEXT),
                 None => operation.body_limit,
@@ -225,7 +227,7 @@ impl<H> Edge<H> {
         Ok(value)
     }
 
-    /// Makes the answer, and holds it to the statuses that the contract documents.
+    /// Returns the response and checks its status against the documented ones.
     pub fn answer<S: Success, const STATUS: u16>(
         &self,
         exchange: Exchange<'_>,
@@ -265,7 +267,7 @@ impl<H> Edge<H> {
     }
 }
 
-/// The value of the path parameter that names the project, group or user.
+/// Returns the value of the path parameter that identifies the project, group or user.
 fn container_key<'a>(operation: &Operation, path: &'a [(&'static str, String)]) -> Option<&'a str> {
     let named = |wanted: &str| {
         path.iter()
@@ -280,7 +282,7 @@ fn container_key<'a>(operation: &Operation, path: &'a [(&'static str, String)]) 
     }
 }
 
-/// An error and its sources, for the log.
+/// Formats an error and its sources for the log.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

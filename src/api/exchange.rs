@@ -1,4 +1,4 @@
-//! One request on its way through the edge.
+//! State of one request in the edge.
 
 use std::borrow::Cow;
 use std::io::ErrorKind;
@@ -16,7 +16,7 @@ use crate::services::authentication::Caller;
 use crate::services::kernel::page::PageRequest;
 use crate::services::uploads::UploadedFile;
 
-/// The request as the router hands it over.
+/// The request from the router.
 pub struct Call<'a> {
     request: &'a Request,
     body: RequestBody,
@@ -31,25 +31,25 @@ impl<'a> FromRequest<'a> for Call<'a> {
     }
 }
 
-/// The absolute base URL of the server, without a final slash; attached to every request.
+/// The absolute base URL of the server without a trailing slash; attached to every request.
 #[derive(Clone)]
 pub struct BaseUrl(pub std::sync::Arc<str>);
 
-/// One request and what became known of it.
+/// A request and the data derived from it.
 pub struct Exchange<'a> {
     operation: &'static Operation,
     call: Call<'a>,
     page: Option<PageRequest>,
     caller: Option<i64>,
-    /// Who calls, until the guard takes it.
+    /// The caller, until the guard takes it.
     pub(super) identified: Option<Caller>,
-    /// Under which key to remember the answer, if at all.
+    /// Key for caching the response, if it can be cached.
     pub(super) memorable: Option<Memorable>,
     file: Option<UploadedFile>,
 }
 
 impl<'a> Exchange<'a> {
-    /// Begins the exchange for an operation.
+    /// Starts the exchange of an operation.
     #[must_use]
     pub fn new(operation: &'static Operation, call: Call<'a>) -> Self {
         Self {
@@ -63,25 +63,25 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    /// The operation that was called.
+    /// Returns the operation.
     #[must_use]
     pub fn operation(&self) -> &'static Operation {
         self.operation
     }
 
-    /// The request.
+    /// Returns the request.
     #[must_use]
     pub fn request(&self) -> &'a Request {
         self.call.request
     }
 
-    /// The request's headers.
+    /// Returns the request's headers.
     #[must_use]
     pub fn headers(&self) -> &'a HeaderMap {
         self.call.request.headers()
     }
 
-    /// Whether the request came without a body.
+    /// Returns whether the request has no body.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         let empty = |length: &HeaderValue| length == "0";
@@ -89,49 +89,49 @@ impl<'a> Exchange<'a> {
         headers.get(CONTENT_LENGTH).is_none_or(empty) && !headers.contains_key(TRANSFER_ENCODING)
     }
 
-    /// The query string as it was sent.
+    /// Returns the raw query string.
     #[must_use]
     pub fn raw_query(&self) -> &'a str {
         self.call.request.original_uri().query().unwrap_or_default()
     }
 
-    /// The request's URL below the configured base, without its query.
+    /// Returns the request's URL below the configured base URL, without its query.
     #[must_use]
     pub fn url(&self) -> String {
         let base = self.call.request.data::<BaseUrl>().map_or("", |base| &*base.0);
         format!("{base}{}", self.call.request.original_uri().path())
     }
 
-    /// The number of the caller, once known.
+    /// Returns the ID of the caller, once known.
     #[must_use]
     pub fn caller(&self) -> Option<i64> {
         self.caller
     }
 
-    /// Remembers who calls.
+    /// Stores the ID of the caller.
     pub fn set_caller(&mut self, caller: Option<i64>) {
         self.caller = caller;
     }
 
-    /// The page that was asked for, once known.
+    /// Returns the requested page, once known.
     #[must_use]
     pub fn page(&self) -> Option<PageRequest> {
         self.page
     }
 
-    /// Remembers the page that was asked for.
+    /// Stores the requested page.
     pub fn set_page(&mut self, page: PageRequest) {
         self.page = Some(page);
     }
 
-    /// The decoded placeholders of the path, in the order of the template.
+    /// Returns the decoded path parameters in the order of the template.
     ///
     /// # Errors
-    /// [`Error::InvalidParameters`] when one is no UTF-8.
+    /// [`Error::InvalidParameters`] if one is not UTF-8.
     pub fn path(&self) -> Result<Vec<(&'static str, String)>> {
         let sent = self.call.request.original_uri().path().split('/');
         let template = self.operation.path.split('/');
-        // A slash too many was overlooked on the way here, and stands between no values.
+        // An ignored duplicate slash leaves an empty segment, which is not a value.
         let overlooked = sent.clone().count() > template.clone().count();
         let sent = sent
             .enumerate()
@@ -152,30 +152,30 @@ impl<'a> Exchange<'a> {
         Ok(values)
     }
 
-    /// The file that a form carried, or that the body became; to be asked once.
+    /// Takes the file of a form or of a raw body; `None` on later calls.
     pub fn file(&mut self) -> Option<UploadedFile> {
         self.file.take()
     }
 
-    /// The file that a form must carry; to be asked once.
+    /// Takes the required file of a form.
     ///
     /// # Errors
-    /// [`Error::InvalidParameters`] when it did not.
+    /// [`Error::InvalidParameters`] if the form has no file.
     pub fn required_file(&mut self) -> Result<UploadedFile> {
         let name = self.operation.file.as_ref().map_or("file", |file| file.name);
         self.file()
             .ok_or_else(|| Error::parameter(format!("{name} is missing")))
     }
 
-    /// Keeps the file that a form carried.
+    /// Stores the file of a form.
     pub fn set_file(&mut self, file: UploadedFile) {
         self.file = Some(file);
     }
 
-    /// The body, for reading it piece by piece.
+    /// Takes the body for streaming.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] when it announces more than the operation takes.
+    /// [`Error::TooLarge`] if its `Content-Length` exceeds the limit of the operation.
     pub fn take_body(&mut self) -> Result<RequestBody> {
         let limit = self.operation.body_limit;
         let announced = self.headers().get(CONTENT_LENGTH);
@@ -186,11 +186,11 @@ impl<'a> Exchange<'a> {
         Ok(std::mem::take(&mut self.call.body))
     }
 
-    /// Reads the body, at most so many bytes.
+    /// Reads the body up to `limit` bytes.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond the limit, [`Error::TimedOut`] when it comes too slowly,
-    /// [`Error::InvalidParameters`] when it comes in tiny pieces or the connection breaks off.
+    /// [`Error::TooLarge`] beyond the limit, [`Error::TimedOut`] if the body arrives too slowly,
+    /// [`Error::InvalidParameters`] if it arrives in tiny chunks or the connection breaks.
     pub async fn read_body(&mut self, limit: u64) -> Result<Vec<u8>> {
         let announced = self
             .headers()
@@ -220,7 +220,7 @@ impl<'a> Exchange<'a> {
     }
 }
 
-/// What is told of a body that does not arrive.
+/// Returns the error for a body that does not arrive.
 pub(super) fn broken(error: &std::io::Error) -> Error {
     match error.kind() {
         ErrorKind::TimedOut => Error::TimedOut,

@@ -1,4 +1,4 @@
-//! Errors as answers: the one place where a refusal gets its status and body (docs/API-DESIGN.md).
+//! Error responses: the only module that maps errors to statuses and bodies (docs/API-DESIGN.md).
 
 use poem::Response;
 use poem::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
@@ -8,13 +8,13 @@ use serde_json::{Value, json};
 use crate::api::operation::Errors;
 use crate::error::{Error, ProvisioningFault, TokenFault};
 
-/// The answer to a request that was refused or failed.
+/// Returns the response for an error.
 #[must_use]
 pub fn answer(error: &Error) -> Response {
     answer_in(Errors::Plain, error)
 }
 
-/// The same in the form that an operation's refusals have.
+/// Returns the response for an error in the error format of an operation.
 #[must_use]
 pub fn answer_in(form: Errors, error: &Error) -> Response {
     let (status, body) = parts(error);
@@ -34,7 +34,7 @@ pub fn answer_in(form: Errors, error: &Error) -> Response {
         Error::RateLimited(seconds) => {
             headers.insert(RETRY_AFTER, HeaderValue::from(*seconds));
         }
-        // Whoever was in the way is done by then.
+        // The conflicting request is finished by then.
         Error::Busy => {
             headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
         }
@@ -47,7 +47,7 @@ pub fn answer_in(form: Errors, error: &Error) -> Response {
     response
 }
 
-/// A JSON answer.
+/// Returns a JSON response.
 #[must_use]
 pub fn respond(status: StatusCode, body: &Value) -> Response {
     Response::builder()
@@ -56,7 +56,7 @@ pub fn respond(status: StatusCode, body: &Value) -> Response {
         .body(body.to_string())
 }
 
-/// A refusal in the form of RFC 7644 3.12, which other callers read as well: it says `message`, too.
+/// Returns an error in the format of RFC 7644 3.12, with `message` for other clients.
 fn scim(status: StatusCode, plain: &Value, error: &Error) -> Response {
     let detail = match error {
         Error::NotFound(thing) if !thing.is_empty() => format!("{thing} not found"),
@@ -75,7 +75,7 @@ fn scim(status: StatusCode, plain: &Value, error: &Error) -> Response {
         .body(body.to_string())
 }
 
-/// A message as one text: that of an attribute begins with its name.
+/// Returns a message as one text; the text of an attribute starts with its name.
 fn text_of(message: &Value) -> String {
     let Some(attributes) = message.as_object() else {
         return message.as_str().unwrap_or_default().to_owned();
@@ -89,7 +89,7 @@ fn text_of(message: &Value) -> String {
     said.join(", ")
 }
 
-/// The word that RFC 7644 3.12 has for a refusal.
+/// Returns the `scimType` of an error (RFC 7644 3.12).
 fn scim_type(error: &Error) -> Option<&'static str> {
     match error {
         Error::Unprovisionable { fault, .. } => Some(match fault {
@@ -104,7 +104,7 @@ fn scim_type(error: &Error) -> Option<&'static str> {
     }
 }
 
-/// The body of a refusal that no rule of the domain makes, under both keys.
+/// Returns the body of an error that does not come from a domain rule, under both keys.
 #[must_use]
 pub fn told(status: StatusCode, why: &str) -> Value {
     let text = if why.is_empty() {
@@ -115,7 +115,7 @@ pub fn told(status: StatusCode, why: &str) -> Value {
     json!({ "message": text, "error": text })
 }
 
-/// A request for a path or method that the server does not have.
+/// Returns the response for an unknown path or method.
 #[must_use]
 pub fn unrouted(status: StatusCode, allow: &str) -> Response {
     let text = match status {

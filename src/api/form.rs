@@ -1,4 +1,5 @@
-//! Forms that carry a file: its bytes go to a temporary file as they arrive, all else is read as usual.
+//! Multipart forms with a file: the file is written to a temporary file while it arrives, and the other parts
+//! are attributes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -17,27 +18,28 @@ use crate::api::spool;
 use crate::error::{Error, Result};
 use crate::services::uploads::UploadedFile;
 
-/// How much all parts but the file may hold together, and a body that is no form, in bytes.
+/// Maximum size in bytes of all parts except the file, and of a body that is not a form.
 pub const MOST_TEXT: u64 = 1 << 20;
 
-/// Whether a body is a form.
+/// Returns whether a body is a multipart form.
 #[must_use]
 pub fn is_form(headers: &HeaderMap) -> bool {
     essence(headers) == "multipart/form-data"
 }
 
-/// The type of a body without its parameters, in lower case.
+/// Returns the media type of a body without parameters, in lowercase.
 pub(super) fn essence(headers: &HeaderMap) -> String {
     let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     let essence = content_type.unwrap_or_default().split(';').next();
     essence.unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Reads a form: the file goes to what `spool` opens and is kept on the exchange, the rest are attributes.
+/// Reads a form. The file is written to the file that `spool` opens and stored in the exchange; the other
+/// parts become attributes.
 ///
 /// # Errors
-/// [`Error::TooLarge`] beyond `limit` bytes, [`Error::InvalidParameters`] for what is no form, breaks off,
-/// or has something else than a file in the file's place.
+/// [`Error::TooLarge`] beyond `limit` bytes, [`Error::InvalidParameters`] if the body is not a form, breaks
+/// off, or has a text in place of the file.
 pub async fn read(
     exchange: &mut Exchange<'_>,
     limit: u64,
@@ -110,7 +112,7 @@ async fn receive(part: Field, name: &str, file: std::fs::File) -> Result<Uploade
     })
 }
 
-/// The body, breaking off after so many bytes; the mark tells whether it did.
+/// Returns the body, cut off after `limit` bytes, and a mark that shows whether it was cut off.
 fn bounded(mut body: RequestBody, limit: u64) -> (RequestBody, Arc<AtomicBool>) {
     let exceeded = Arc::new(AtomicBool::new(false));
     let mark = Arc::clone(&exceeded);

@@ -1,4 +1,4 @@
-//! Objects whose members have any name, in an order that means something.
+//! Objects with arbitrary keys and a significant order.
 
 use std::borrow::Cow;
 
@@ -8,8 +8,7 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 
-/// Values by name. They are shown in the order in which they were put in, so that a list of shares may begin with the
-/// largest.
+/// Values by name, serialized in insertion order, so that a list of percentages can start with the largest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map<V>(Vec<(String, V)>);
 
@@ -19,7 +18,7 @@ impl<V> Default for Map<V> {
     }
 }
 
-/// Nothing looks for names that come twice: they come from rows or from parsed JSON, which have each once.
+/// Duplicate names are not checked: the sources are rows and parsed JSON, which contain each name once.
 impl<V> FromIterator<(String, V)> for Map<V> {
     fn from_iter<I: IntoIterator<Item = (String, V)>>(members: I) -> Self {
         Self(members.into_iter().collect())

@@ -1,63 +1,63 @@
-//! The static description of an operation that the generator emits and the edge works by.
+//! Static description of an operation, emitted by the generator and used by the edge.
 
 pub use crate::policy::{Access, Minimum, On, Tier};
 
-/// Everything the contract says about one operation that the edge needs at run time.
+/// The parts of an operation's contract that the edge needs at run time.
 #[derive(Debug)]
 pub struct Operation {
     /// operationId.
     pub id: &'static str,
     /// The tag's name.
     pub tag: &'static str,
-    /// Upper-case HTTP method.
+    /// Uppercase HTTP method.
     pub method: &'static str,
     /// Path template with `{name}` placeholders.
     pub path: &'static str,
-    /// Who may call.
+    /// Required access.
     pub access: Access,
-    /// Token scopes that are accepted.
+    /// Accepted token scopes.
     pub scopes: &'static [&'static str],
-    /// Whether the token of a job is accepted.
+    /// Whether job tokens are accepted.
     pub jobs: bool,
-    /// The lowest plan that has it.
+    /// The minimum plan.
     pub tier: Tier,
-    /// The feature gate it hides behind.
+    /// The feature gate of the operation.
     pub flag: Option<Flag>,
-    /// How it pages.
+    /// Kind of pagination.
     pub paging: Paging,
     /// Parameters outside the body, in declared order.
     pub parameters: &'static [Parameter],
-    /// The form of the body.
+    /// Type of the body.
     pub body: Option<&'static Shape>,
-    /// Of each of these lists of attributes of the body, exactly one must be sent.
+    /// Lists of body attributes of which exactly one each must be sent.
     pub one_of: &'static [&'static [&'static str]],
-    /// The file that a form may carry.
+    /// The file part of a form.
     pub file: Option<FilePart>,
-    /// The body is handed over as it comes, as a file.
+    /// Whether the body is stored as a file without parsing.
     pub raw_body: bool,
-    /// Largest body in bytes.
+    /// Maximum size of the body in bytes.
     pub body_limit: u64,
-    /// The status of a success.
+    /// Status of a successful response.
     pub success: u16,
     /// Every documented status.
     pub statuses: &'static [u16],
-    /// The media type of its JSON.
+    /// Media type of the JSON.
     pub media: &'static str,
-    /// The form of its refusals.
+    /// Format of errors.
     pub errors: Errors,
 }
 
-/// The form that refusals have.
+/// Format of error responses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Errors {
-    /// That of nearly all operations: an object with `message`.
+    /// An object with `message`, as for nearly all operations.
     Plain,
-    /// That of RFC 7644 3.12, with `message` beside it.
+    /// The format of RFC 7644 3.12, with `message` in addition.
     Scim,
 }
 
 impl Operation {
-    /// Whether it only reads.
+    /// Returns whether the operation only reads.
     #[must_use]
     pub fn is_read(&self) -> bool {
         matches!(self.method, "GET" | "HEAD")
@@ -67,96 +67,97 @@ impl Operation {
 /// A feature gate.
 #[derive(Debug)]
 pub struct Flag {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Whether it is open when nobody set it.
+    /// Whether the gate is open by default.
     pub default: bool,
-    /// The service asks it, for the project that it finds.
+    /// Whether the service evaluates the gate, for the project that it finds.
     pub later: bool,
 }
 
-/// How an operation pages.
+/// Kind of pagination of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Paging {
-    /// It does not.
+    /// None.
     None,
     /// By page number.
     Offset,
-    /// By page number, or by key on request.
+    /// By page number, or by keyset on request.
     Keyset,
 }
 
-/// The part of a form that is a file.
+/// The file part of a form.
 #[derive(Debug)]
 pub struct FilePart {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Whether it must be there.
+    /// Whether the part is required.
     pub required: bool,
-    /// Whether the setting for attachments bounds its size as well.
+    /// Whether the attachment size setting also limits its size.
     pub attachment: bool,
 }
 
-/// Where a parameter stands.
+/// Location of a parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// In the path.
+    /// Path.
     Path,
-    /// In the query; the body may carry it as well.
+    /// Query; the body may contain it too.
     Query,
-    /// In a header.
+    /// Header.
     Header,
 }
 
 /// A parameter outside the body.
 #[derive(Debug)]
 pub struct Parameter {
-    /// Its name, without a final `[]`.
+    /// The name without a trailing `[]`.
     pub name: &'static str,
-    /// Where it stands.
+    /// The location.
     pub place: Place,
-    /// Whether it must be there.
+    /// Whether the parameter is required.
     pub required: bool,
-    /// Its default as JSON text.
+    /// The default as JSON text.
     pub default: Option<&'static str>,
-    /// What it may be.
+    /// The type.
     pub shape: Shape,
 }
 
 /// A field of an object.
 #[derive(Debug)]
 pub struct Field {
-    /// Its name.
+    /// The name.
     pub name: &'static str,
-    /// Whether it must be there.
+    /// Whether the field is required.
     pub required: bool,
-    /// Whether null is a value of its own.
+    /// Whether null is distinct from absent.
     pub nullable: bool,
-    /// Its default as JSON text.
+    /// The default as JSON text.
     pub default: Option<&'static str>,
-    /// What it may be.
+    /// The type.
     pub shape: Shape,
 }
 
-/// What an input may be.
+/// Type of an input.
 #[derive(Debug)]
 pub enum Shape {
-    /// Text of `min` to `max` characters. Only text without a `max` may hold NUL: it is file content.
+    /// Text of `min` to `max` characters. Only text without a `max` may contain NUL, because it is file
+    /// content.
     Text {
-        /// Fewest characters; from 1 on, blank text is refused.
+        /// Minimum number of characters; from 1 on, blank text is rejected.
         min: u64,
-        /// Most characters.
+        /// Maximum number of characters.
         max: Option<u64>,
-        /// Regular expression it must match.
+        /// Regular expression that the text must match.
         pattern: Option<&'static str>,
     },
     /// A 64-bit integer.
     Integer {
-        /// Smallest.
+        /// Minimum.
         min: Option<i64>,
-        /// Largest.
+        /// Maximum.
         max: Option<i64>,
-        /// The only values there are, when not empty.
+        /// Allowed values, if not empty.
         values: &'static [i64],
     },
     /// A double.
@@ -169,21 +170,21 @@ pub enum Shape {
     Date,
     /// One of these texts.
     Choice(&'static [&'static str]),
-    /// A component.
+    /// A named component.
     Named(&'static Shape),
     /// A list.
     List {
-        /// What it is a list of.
+        /// Type of the items.
         items: &'static Shape,
-        /// The fewest entries.
+        /// Minimum number of items.
         min: u64,
-        /// The most entries.
+        /// Maximum number of items.
         max: Option<u64>,
     },
     /// An object.
     Object(&'static [Field]),
-    /// A hash with free keys.
+    /// An object with arbitrary keys.
     Map(&'static Shape),
-    /// Anything.
+    /// Any value.
     Any,
 }

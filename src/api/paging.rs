@@ -1,7 +1,7 @@
-//! The headers of a page (specification 4.0 and 8).
+//! Pagination headers.
 //!
-//! Links are absolute, start from the configured base URL, and keep every parameter of the request but its
-//! credentials, so that a followed link never carries a secret into a log.
+//! Links are absolute and start with the configured base URL. They repeat every parameter of the request except
+//! credentials, so that a followed link never writes a secret to a log.
 
 use percent_encoding::percent_decode_str;
 
@@ -10,10 +10,11 @@ use crate::services::kernel::page::{PageRequest, Rest};
 /// Query parameters that are never repeated in a link.
 const SECRET: [&str; 4] = ["private_token", "access_token", "job_token", "token"];
 
-/// The longest `Link` header with every relation, in bytes; proxies and clients refuse much longer ones.
+/// Maximum length in bytes of a `Link` header with all relations; proxies and clients reject much longer
+/// ones.
 const LONGEST_LINKS: usize = 8 << 10;
 
-/// The paging headers of an answer.
+/// Returns the pagination headers of a response.
 ///
 /// `url` is the base URL with the request's raw path, `query` its raw query string.
 #[must_use]
@@ -23,7 +24,7 @@ pub fn headers(request: &PageRequest, rest: Rest, url: &str, query: &str) -> Vec
         Rest::Keyset(None) => Vec::new(),
         Rest::Keyset(Some((filter, id))) => {
             let next = links.keyset(filter, id);
-            // Current clients read only `Link`, older ones and the specification `Links`; both say the same.
+            // Current clients read only `Link`, older ones `Links`; both have the same value.
             vec![
                 ("Links", format!("<{next}>; rel=\"next\"")),
                 ("Link", format!("<{next}>; rel=\"next\"")),
@@ -67,7 +68,7 @@ struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// The pairs of the request's query that a link repeats, raw.
+    /// Returns the raw pairs of the request's query that a link repeats.
     fn kept(&self, without: &[&str]) -> Vec<String> {
         let pieces = self.query.split('&').filter(|piece| !piece.is_empty());
         pieces
@@ -101,7 +102,8 @@ impl Links<'_> {
         ];
         let all = links.into_iter().flatten().collect::<Vec<_>>().join(", ");
         match next {
-            // Each relation repeats the query; the next page is the one that clients need.
+            // Each relation repeats the query. If they are too long together, only the next page is included,
+            // which clients need.
             _ if all.len() <= LONGEST_LINKS => Some(("Link", all)),
             Some(page) => Some(("Link", link(page, "next"))),
             None => None,

@@ -1,4 +1,4 @@
-//! Successes as answers: JSON, pages, nothing, and downloads.
+//! Successful responses: JSON, pages, empty responses and downloads.
 
 use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use poem::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
@@ -16,12 +16,12 @@ use crate::error::{Error, Result};
 use crate::services::kernel::download::Download;
 use crate::services::kernel::page::Page;
 
-/// A success that can be sent.
+/// A result that can be sent as a response.
 pub trait Success: Sized {
-    /// Makes the answer.
+    /// Returns the response.
     ///
     /// # Errors
-    /// When it cannot be serialised.
+    /// If it cannot be serialized.
     fn render(self, status: StatusCode, exchange: &Exchange<'_>) -> Result<Response>;
 }
 
@@ -40,7 +40,7 @@ fn json_response(status: StatusCode, bytes: Vec<u8>, exchange: &Exchange<'_>) ->
         .body(bytes)
 }
 
-/// Sets headers that the contract documents; a value no header can carry is dropped.
+/// Sets headers that the contract documents; a value that is invalid in a header is dropped.
 pub fn set_headers(headers: &mut HeaderMap, values: Vec<(&'static str, String)>) {
     for (name, value) in values {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value)) {
@@ -69,7 +69,7 @@ impl<T: Serialize> Success for Page<T> {
     }
 }
 
-/// Nothing.
+/// An empty response.
 pub struct Empty;
 
 impl From<()> for Empty {
@@ -98,8 +98,8 @@ impl Success for Download {
     }
 }
 
-/// A finished answer that tells the router its status. What it holds is said by the document alone, so that no code is
-/// made to describe it.
+/// A finished response with its status as part of the type. The contract describes its body, so no generated
+/// code does.
 pub struct Reply<const STATUS: u16>(Response);
 
 impl<const STATUS: u16> Reply<STATUS> {
@@ -128,7 +128,7 @@ impl<const STATUS: u16> ApiResponse for Reply<STATUS> {
 impl<const STATUS: u16> IntoResponse for Reply<STATUS> {
     fn into_response(self) -> Response {
         let mut response = self.0;
-        // Downloads may be empty and still have a type; other answers without a body have none.
+        // Downloads may be empty and still have a type; other responses without a body have none.
         if matches!(
             response.status(),
             StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED

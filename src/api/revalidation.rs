@@ -1,7 +1,7 @@
-//! Entity tags of JSON answers, and `If-None-Match` (RFC 9110 13.1.2).
+//! Entity tags of JSON responses, and `If-None-Match` (RFC 9110 13.1.2).
 //!
-//! A tag is a digest of the answer and its caller, so that it costs no more than to read the answer once, and nobody
-//! learns from a tag whether somebody else is shown the same.
+//! A tag is a digest of the response and its caller, computed in one pass over the response. It does not reveal
+//! whether another caller gets the same response.
 
 use poem::Response;
 use poem::http::StatusCode;
@@ -11,10 +11,10 @@ use sha2::{Digest, Sha256};
 use crate::api::answers::WholeBody;
 use crate::api::exchange::Exchange;
 
-/// What a caller may do with an answer: keep it, and ask each time whether it still holds.
+/// Clients may store a response but must revalidate it before each use.
 const KEEPING: &str = "max-age=0, private, must-revalidate";
 
-/// The answer to a GET, with its tag.
+/// Returns the response to a GET with its tag.
 pub(super) fn tagged(json: Vec<u8>, exchange: &Exchange<'_>) -> Response {
     let tag = tag(&json, exchange.caller());
     let length = json.len();
@@ -28,7 +28,7 @@ pub(super) fn tagged(json: Vec<u8>, exchange: &Exchange<'_>) -> Response {
         .body(body.body())
 }
 
-/// An answer as it was made, or that the caller holds it already.
+/// Returns the response, or 304 if the caller has the current version.
 pub(super) fn revalidated(mut answer: Response, request: &HeaderMap) -> Response {
     let tag = answer.headers().get(ETAG).and_then(|tag| tag.to_str().ok());
     let held = tag.is_some_and(|tag| none_match(request, tag));
@@ -48,7 +48,7 @@ fn tag(json: &[u8], caller: Option<i64>) -> String {
     format!("W/\"{}\"", hex::encode(&digest.finalize()[..16]))
 }
 
-/// Whether a request names this entity tag, compared weakly.
+/// Returns whether `If-None-Match` contains the entity tag, by weak comparison.
 #[must_use]
 pub fn none_match(request: &HeaderMap, tag: &str) -> bool {
     let opaque = |tag: &str| tag.strip_prefix("W/").unwrap_or(tag).to_owned();

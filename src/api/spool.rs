@@ -1,4 +1,4 @@
-//! Bytes that go to a temporary file as they arrive, so that they never stand in memory together.
+//! Writes a body to a temporary file while it arrives, so that it is never completely in memory.
 
 use std::io;
 
@@ -10,13 +10,13 @@ use crate::api::form::essence;
 use crate::error::{Error, Result};
 use crate::services::uploads::UploadedFile;
 
-/// How much is read at a time, in bytes.
+/// Size of one read, in bytes.
 const PIECE: usize = 64 << 10;
 
-/// Writes what comes to a file, which is at its start again then; answers it with its length.
+/// Writes a stream to a file and returns the file, rewound, with its length.
 ///
 /// # Errors
-/// What `broken` makes of a source that breaks off; [`Error::Internal`] when the file cannot be written.
+/// The result of `broken` if the source fails; [`Error::Internal`] if the file cannot be written.
 pub async fn receive(
     mut reader: impl AsyncRead + Unpin,
     file: std::fs::File,
@@ -38,11 +38,11 @@ pub async fn receive(
     Ok((file, size))
 }
 
-/// Sends a body that says it is JSON to a file, which is kept on the exchange.
+/// Writes a JSON body to a file, which is stored in the exchange.
 ///
 /// # Errors
-/// [`Error::InvalidParameters`] for a body of another type and one that breaks off, [`Error::TooLarge`] for one that is larger
-/// than the operation takes, [`Error::TimedOut`] for one that comes too slowly.
+/// [`Error::InvalidParameters`] for another content type or a body that breaks off, [`Error::TooLarge`]
+/// beyond the limit of the operation, [`Error::TimedOut`] if the body arrives too slowly.
 pub async fn json(exchange: &mut Exchange<'_>, file: std::fs::File) -> Result<()> {
     let essence = essence(exchange.headers());
     let is_json = matches!(essence.as_str(), "" | "application/json") || essence.ends_with("+json");

@@ -1,4 +1,4 @@
-//! The plain types that handlers, services and views exchange with the generated code.
+//! Plain types shared by handlers, services, views and the generated code.
 
 use chrono::{DateTime, FixedOffset, NaiveDate, SecondsFormat, Utc};
 use poem_openapi::NewType;
@@ -13,7 +13,7 @@ pub use poem_openapi::types::MaybeUndefined;
 pub struct Timestamp(DateTime<FixedOffset>);
 
 impl Timestamp {
-    /// The instant in UTC.
+    /// Returns the time in UTC.
     #[must_use]
     pub fn to_utc(self) -> DateTime<Utc> {
         self.0.to_utc()
@@ -42,14 +42,14 @@ impl Serialize for Timestamp {
 /// A success with headers that the contract documents for it.
 #[derive(Debug, Clone)]
 pub struct WithHeaders<T> {
-    /// Name and value.
+    /// Names and values.
     pub headers: Vec<(&'static str, String)>,
-    /// What goes into the body.
+    /// The body.
     pub body: T,
 }
 
 impl<T> WithHeaders<T> {
-    /// The same headers around something else.
+    /// Returns the same headers with a converted body.
     pub fn map<U>(self, change: impl FnOnce(T) -> U) -> WithHeaders<U> {
         WithHeaders {
             headers: self.headers,

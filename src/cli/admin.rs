@@ -1,4 +1,4 @@
-//! `holdfast admin`: what an operator does without the API.
+//! `holdfast admin`: administration without the API.
 
 use std::io::BufRead;
 use std::path::PathBuf;
@@ -16,66 +16,67 @@ use storage::entities::{AccessLevel, Visibility, users};
 
 use super::{Common, Outcome, print};
 
-/// One of the commands.
+/// A subcommand of `admin`.
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
-    /// Make a user
+    /// Create a user
     CreateUser {
-        /// Name in paths
+        /// User name
         username: String,
-        /// Address for mail
+        /// E-mail address
         #[arg(long)]
         email: String,
-        /// Name that is shown [default: the user name]
+        /// Display name [default: the user name]
         #[arg(long)]
         name: Option<String>,
-        /// Let the user run the instance
+        /// Make the user an administrator
         #[arg(long)]
         admin: bool,
-        /// Read the password from the first line of standard input [default: make one up and print it]
+        /// Read the password from the first line of standard input [default: generate one and print it]
         #[arg(long)]
         password_stdin: bool,
         #[command(flatten)]
         common: Common,
     },
-    /// Make a personal access token and print it
+    /// Create a personal access token and print it
     CreateToken {
-        /// Name of the user it acts as
+        /// Name of the token's user
         username: String,
-        /// What the token is called
+        /// Name of the token
         #[arg(long, default_value = "command line")]
         name: String,
-        /// Its scopes
+        /// Scopes of the token
         #[arg(long, value_delimiter = ',', default_value = "api")]
         scopes: Vec<String>,
-        /// Last day it is good for, as YYYY-MM-DD
+        /// Last day on which the token is valid, as YYYY-MM-DD
         #[arg(long)]
         expires_at: Option<NaiveDate>,
         #[command(flatten)]
         common: Common,
     },
-    /// Bring the branches and tags of a repository of this machine into a project, made when it is not there
+    /// Import branches and tags of a local repository into a project, creating it if needed
     ImportRepo {
         /// Path of the project, as NAMESPACE/NAME; the namespace must exist
         #[arg(long)]
         project: String,
-        /// Who may see the project if it is made
+        /// Visibility of a created project
         #[arg(long, value_enum, default_value_t = Exposure::Private)]
         visibility: Exposure,
-        /// Name of the user whose doing it is [default: the owner of a personal namespace, or else the first administrator]
+        /// Name of the user who is recorded as author [default: the owner of a personal namespace, or else
+        /// the first administrator]
         #[arg(long)]
         author: Option<String>,
-        /// The repository
+        /// Path of the repository
         path: PathBuf,
         #[command(flatten)]
         common: Common,
     },
-    /// Bring the members of a group in step with a directory: reads a line `USERNAME ROLE` for each from standard input
+    /// Synchronize the members of a group with a directory, read from standard input as lines `USERNAME ROLE`
     SyncMembers {
         /// Path of the group
         #[arg(long)]
         group: String,
-        /// Let the list be empty, which ends the membership of everybody from the directory
+        /// Accept an empty list, which removes all members that came from the directory
         #[arg(long)]
         allow_empty: bool,
         #[command(flatten)]
@@ -83,7 +84,7 @@ pub(super) enum Command {
     },
 }
 
-/// [`Visibility`] on the command line.
+/// [`Visibility`] as a command-line value.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum Exposure {
     Private,
@@ -101,7 +102,7 @@ impl From<Exposure> for Visibility {
     }
 }
 
-/// Does what the command says.
+/// Runs a subcommand.
 pub(super) async fn run(command: Command) -> Outcome {
     match command {
         Command::CreateUser {
@@ -193,7 +194,7 @@ async fn sync_members(common: Common, group: &str, allow_empty: bool) -> Outcome
     Ok(ExitCode::SUCCESS)
 }
 
-/// A user name and a role, by its word or number.
+/// Parses a user name and a role, given as a word or a number.
 fn listed(line: &str) -> Result<(String, AccessLevel), String> {
     let mut words = line.split_whitespace();
     let (Some(username), Some(role), None) = (words.next(), words.next(), words.next()) else {
@@ -225,7 +226,7 @@ fn first_line() -> std::io::Result<String> {
     Ok(line.trim_end_matches(['\r', '\n']).to_owned())
 }
 
-/// A refusal in the words of the command line.
+/// Formats an error for the command line.
 pub(super) fn shown(error: Error) -> String {
     match error {
         Error::InvalidAttributes(attributes) => {

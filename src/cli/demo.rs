@@ -1,4 +1,4 @@
-//! `holdfast demo`: an instance full of examples that is gone when it is stopped.
+//! `holdfast demo`: a temporary instance with sample data.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -15,27 +15,27 @@ use tokio::process::{Child, Command};
 use super::admin::shown;
 use super::{Outcome, log, print, stopped};
 
-/// What a demo is told. It reads no settings file, so that it never fills a database that is somebody's.
+/// Options of a demo. It reads no settings file, so that it never fills an existing database.
 #[derive(Debug, Args)]
 pub(super) struct Arguments {
     /// Address and port to listen on [default: 127.0.0.1:8080]
     #[arg(long, env = "HOLDFAST_LISTEN")]
     listen: Option<SocketAddr>,
-    /// A repository of this machine to show as one more project
+    /// Local repository to add as a project
     #[arg(long)]
     repository: Option<PathBuf>,
     /// Repeat X-Service-* headers under the names that clients of the reference service expect
     #[arg(long, env = "HOLDFAST_COMPAT", num_args = 0..=1, default_missing_value = "true")]
     compat: Option<bool>,
-    /// Token of the administrator [default: made up and printed]
+    /// Token of the administrator [default: generated and printed]
     #[arg(long, env = "HOLDFAST_ROOT_TOKEN", hide_env_values = true)]
     root_token: Option<String>,
-    /// What to log, in the syntax of RUST_LOG [default: warn]
+    /// Log filter, in the syntax of RUST_LOG [default: warn]
     #[arg(long, env = "HOLDFAST_LOG")]
     log: Option<String>,
 }
 
-/// Fills an instance in a directory of its own and serves it until it is stopped.
+/// Fills an instance in a temporary directory and serves it until it is stopped.
 pub(super) async fn run(arguments: Arguments) -> Outcome {
     let data = Data::new()?;
     let password = Token::generate("").expose().to_owned();
@@ -73,7 +73,7 @@ pub(super) async fn run(arguments: Arguments) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Shows a repository as a project named after its directory.
+/// Imports a repository as a project named after its directory.
 async fn import(backend: &Backend, path: PathBuf) -> Result<(), String> {
     let whole = path
         .canonicalize()
@@ -95,11 +95,11 @@ async fn import(backend: &Backend, path: PathBuf) -> Result<(), String> {
     imported.await.map(|_| ()).map_err(shown)
 }
 
-/// Waits for the end of the one who holds the other end of its input, whatever ended it, and removes the directory then. It
-/// tries twice, for a git program may still be writing.
+/// Waits until the parent closes the pipe, for any reason, and then removes the directory. It tries twice,
+/// because a git program may still be writing.
 const WATCH: &str = r#"trap '' HUP INT TERM; read -r _; rm -rf -- "$1" || rm -rf -- "$1""#;
 
-/// The directory of the demo, and a process that removes it as soon as this one is gone, even when it is killed.
+/// The directory of the demo, and a process that removes it when this process ends, even if it is killed.
 struct Data {
     directory: PathBuf,
     watcher: Child,
@@ -115,7 +115,7 @@ impl Data {
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            // A terminal interrupts this process, and the watcher outlives it.
+            // A terminal interrupts this process group; the watcher must survive.
             .process_group(0)
             .spawn()?;
         Ok(Self {
@@ -124,7 +124,7 @@ impl Data {
         })
     }
 
-    /// Has it removed, and waits for that.
+    /// Waits until the watcher has removed the directory.
     async fn remove(mut self) -> std::io::Result<()> {
         drop(self.watcher.stdin.take());
         self.watcher.wait().await?;

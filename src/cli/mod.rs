@@ -1,4 +1,4 @@
-//! The command line of Holdfast (design 8).
+//! The command line of Holdfast.
 
 mod admin;
 mod demo;
@@ -15,7 +15,7 @@ use holdfast::services::Backend;
 use tokio::signal::unix::{SignalKind, signal};
 use tracing_subscriber::EnvFilter;
 
-/// A repository-hosting server with a spec-first REST API
+/// Serve repositories over Git and a REST API
 #[derive(Debug, Parser)]
 #[command(version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -27,37 +27,37 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Serve the API, git and the docs (the default)
+    /// Serve the API, Git and the documentation (the default)
     Serve(Common),
-    /// Serve an instance full of examples, which is gone when it is stopped
+    /// Serve a temporary instance with sample data
     Demo(demo::Arguments),
-    /// Run background jobs only, beside servers that need not
+    /// Run only background jobs
     Worker(Common),
     /// Print the OpenAPI document
     Openapi {
-        /// How to write it
+        /// Format of the document
         #[arg(long, value_enum, default_value_t = Format::Json)]
         format: Format,
     },
-    /// Make users, tokens and projects without the API
+    /// Create users, tokens and projects without the API
     Admin {
         #[command(subcommand)]
         command: admin::Command,
     },
-    /// Compare the database with the repositories, and check every object of them
+    /// Check the database and all objects of the repositories
     Doctor(Common),
-    /// Copy the database, the repositories and the key into an empty directory; the server may run meanwhile
+    /// Export a backup of the instance to an empty directory, also while the server runs
     Backup(upkeep::Copy),
-    /// Bring a backup into an empty data directory and an empty database
+    /// Import a backup into an empty data directory and an empty database
     Restore(upkeep::Copy),
 }
 
-/// What every command takes: where the data lies and how to talk.
+/// Options of every command: settings and log format.
 #[derive(Debug, Args)]
 struct Common {
     #[command(flatten)]
     options: Options,
-    /// Settings file [default: holdfast.toml when it exists]
+    /// Settings file [default: holdfast.toml if it exists]
     #[arg(long, env = "HOLDFAST_CONFIG")]
     config: Option<PathBuf>,
 }
@@ -68,10 +68,10 @@ enum Format {
     Yaml,
 }
 
-/// What a command comes to; the error is shown and the process ends with 1.
+/// Result of a command; an error is printed and the process exits with 1.
 type Outcome = Result<ExitCode, Box<dyn std::error::Error>>;
 
-/// Reads the command line and does what it says.
+/// Parses the command line and runs the command.
 pub fn run() -> ExitCode {
     let cli = Cli::parse();
     let runtime = match tokio::runtime::Runtime::new() {
@@ -100,7 +100,7 @@ pub fn run() -> ExitCode {
     outcome.unwrap_or_else(|error| complain(&error.to_string()))
 }
 
-/// Writes to standard output; a reader that has gone away is no failure.
+/// Writes to standard output; a closed pipe is not an error.
 fn print(text: &str) {
     use std::io::Write;
     let _ = std::io::stdout().write_all(text.as_bytes());
@@ -112,7 +112,7 @@ fn complain(text: &str) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// Begins to log, by what the options say, or else with this filter.
+/// Initializes the log with the filter of the options, else with `filter`.
 fn log(options: &Options, filter: &str) {
     let filter = options.log.as_deref().unwrap_or(filter);
     let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
@@ -127,15 +127,15 @@ fn log(options: &Options, filter: &str) {
 }
 
 impl Common {
-    /// The options with those of the settings file below them; logging begins with what they say, or else with
-    /// this filter.
+    /// Returns the options merged with the settings file, and initializes the log with their filter, else
+    /// with `filter`.
     fn read(self, filter: &str) -> Result<Options, server::Error> {
         let options = self.options.over_file(self.config.as_deref())?;
         log(&options, filter);
         Ok(options)
     }
 
-    /// Opens what a server has set up before, quietly.
+    /// Opens an existing instance and logs only warnings.
     async fn open(self) -> Result<(Settings, Backend), Box<dyn std::error::Error>> {
         let settings = self.read("warn")?.settings()?;
         require_set_up(&settings.data_dir)?;
@@ -145,7 +145,7 @@ impl Common {
     }
 }
 
-/// Without this, a mistyped directory would be set up as a new one.
+/// Checks that the data directory exists; otherwise a mistyped path would be set up as a new one.
 fn require_set_up(data_dir: &Path) -> Result<(), String> {
     if data_dir.join("secret.key").is_file() {
         return Ok(());
@@ -186,7 +186,7 @@ async fn work(common: Common) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Resolves at SIGTERM or SIGINT; from the call on neither ends the process any more.
+/// Returns a future that resolves at SIGTERM or SIGINT. From this call on, neither signal ends the process.
 fn stopped() -> std::io::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;

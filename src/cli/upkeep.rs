@@ -1,4 +1,4 @@
-//! `doctor`, `backup` and `restore`.
+//! `holdfast doctor`, `backup` and `restore`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use holdfast::services::{backups, doctor as examination, recovery};
 
 use super::{Common, Outcome, print};
 
-/// What `backup` and `restore` take.
+/// Options of `backup` and `restore`.
 #[derive(Debug, Args)]
 pub(super) struct Copy {
     /// Directory of the backup
@@ -19,7 +19,7 @@ pub(super) struct Copy {
     common: Common,
 }
 
-/// Prints what is wrong, a line each; ends with 1 when there is anything.
+/// Prints one line for each problem; exits with 1 if there are any.
 pub(super) async fn doctor(common: Common) -> Outcome {
     let (settings, backend) = common.open().await?;
     let deserted = recovery::is_deserted(&settings.data_dir).await?;
@@ -48,7 +48,7 @@ pub(super) async fn backup(copy: Copy) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Brings a backup back.
+/// Restores a backup.
 pub(super) async fn restore(copy: Copy) -> Outcome {
     let settings = copy.common.read("warn")?.settings()?;
     let made = backups::restore(

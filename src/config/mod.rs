@@ -1,4 +1,4 @@
-//! The settings of the server: command line over environment over `holdfast.toml` over defaults (design 8).
+//! Settings of the server. In order of precedence: command line, environment, `holdfast.toml`, defaults.
 
 mod networks;
 
@@ -13,8 +13,8 @@ pub use networks::Networks;
 
 use crate::policy::Tier;
 
-/// The settings as they were given; every one is optional. The same names hold for the command line
-/// (`--data-dir`), the environment (`HOLDFAST_DATA_DIR`) and the file (`data_dir`).
+/// The given settings; all are optional. The command line (`--data-dir`), the environment
+/// (`HOLDFAST_DATA_DIR`) and the file (`data_dir`) use the same names.
 #[derive(Debug, Clone, Default, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Options {
@@ -27,7 +27,7 @@ pub struct Options {
     /// sqlite://PATH or postgres://... [default: SQLite in the data directory]
     #[arg(long, env = "HOLDFAST_DATABASE_URL", hide_env_values = true)]
     pub database_url: Option<String>,
-    /// Public address of the server, as clients see it [default: http:// and the listen address]
+    /// Public URL of the server [default: http:// and the listen address]
     #[arg(long, env = "HOLDFAST_BASE_URL")]
     pub base_url: Option<String>,
     /// Run no background jobs in this process
@@ -39,107 +39,107 @@ pub struct Options {
     /// Repeat X-Service-* headers under the names that clients of the reference service expect
     #[arg(long, env = "HOLDFAST_COMPAT", num_args = 0..=1, default_missing_value = "true")]
     pub compat: Option<bool>,
-    /// Let webhooks reach loopback and private addresses
+    /// Allow webhooks to loopback and private addresses
     #[arg(long, env = "HOLDFAST_ALLOW_LOCAL_WEBHOOKS", num_args = 0..=1, default_missing_value = "true")]
     pub allow_local_webhooks: Option<bool>,
-    /// Networks of the proxies in front of the server, such as 10.0.0.0/8, separated by commas: requests from there are
-    /// taken to come from the address that X-Forwarded-For names [default: none]
+    /// Comma-separated networks of trusted proxies, such as 10.0.0.0/8; their X-Forwarded-For header
+    /// determines the client address [default: none]
     #[arg(long, env = "HOLDFAST_TRUSTED_PROXIES", value_delimiter = ',')]
     pub trusted_proxies: Option<Vec<String>>,
-    /// Longest time a REST request may take, in seconds [default: 60]
+    /// Maximum time of a REST request, in seconds [default: 60]
     #[arg(long, env = "HOLDFAST_REQUEST_TIMEOUT")]
     pub request_timeout: Option<u64>,
-    /// Longest time a connection may take to send the head of its next request, in seconds [default: 60]
+    /// Maximum time to receive the head of a connection's next request, in seconds [default: 60]
     #[arg(long, env = "HOLDFAST_IDLE_TIMEOUT")]
     pub idle_timeout: Option<u64>,
-    /// Most connections at a time; further ones wait [default: half of the files the process may open, at most 8192]
+    /// Maximum number of connections; further ones wait [default: half of the open file limit, at most 8192]
     #[arg(long, env = "HOLDFAST_MAX_CONNECTIONS")]
     pub max_connections: Option<usize>,
-    /// Longest time to finish open requests after SIGTERM, in seconds [default: 30]
+    /// Maximum time to finish open requests after SIGTERM, in seconds [default: 30]
     #[arg(long, env = "HOLDFAST_DRAIN_TIMEOUT")]
     pub drain_timeout: Option<u64>,
-    /// Most connections to the database [default: 10]
+    /// Maximum number of database connections [default: 10]
     #[arg(long, env = "HOLDFAST_DATABASE_CONNECTIONS")]
     pub database_connections: Option<u32>,
-    /// Most Git operations at a time [default: four per core]
+    /// Maximum number of concurrent Git operations [default: four per core]
     #[arg(long, env = "HOLDFAST_GIT_CONCURRENCY")]
     pub git_concurrency: Option<usize>,
-    /// Largest pack that a push may bring, in bytes [default: 10 GiB]
+    /// Maximum size of a pushed pack, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_PUSH_BYTES")]
     pub max_push_bytes: Option<u64>,
-    /// Largest layer of a container image, in bytes [default: 10 GiB]
+    /// Maximum size of a container image layer, in bytes [default: 10 GiB]
     #[arg(long, env = "HOLDFAST_MAX_LAYER_BYTES")]
     pub max_layer_bytes: Option<u64>,
-    /// Days that images without a tag are kept; 0 keeps them for ever [default: 0]
+    /// Days after which untagged images are deleted; 0 never deletes them [default: 0]
     #[arg(long, env = "HOLDFAST_UNTAGGED_IMAGE_DAYS")]
     pub untagged_image_days: Option<u32>,
-    /// Accounts that the identity provider of one group may make [default: 10000]
+    /// Maximum number of accounts that the identity provider of a group can create [default: 10000]
     #[arg(long, env = "HOLDFAST_MAX_SCIM_USERS")]
     pub max_scim_users: Option<u32>,
-    /// Where uploaded files and container images are kept: file:///PATH or s3://BUCKET/PREFIX
-    /// [default: objects in the data directory]
+    /// Storage of uploaded files and container images: file:///PATH or s3://BUCKET/PREFIX [default: objects
+    /// in the data directory]
     #[arg(long, env = "HOLDFAST_OBJECT_STORE_URL", hide_env_values = true)]
     pub object_store_url: Option<String>,
     /// Write logs as JSON
     #[arg(long, env = "HOLDFAST_LOG_JSON", num_args = 0..=1, default_missing_value = "true")]
     pub log_json: Option<bool>,
-    /// What to log, in the syntax of RUST_LOG [default: info]
+    /// Log filter, in the syntax of RUST_LOG [default: info]
     #[arg(long, env = "HOLDFAST_LOG")]
     pub log: Option<String>,
-    /// Token of the first administrator, taken when the data directory is empty
+    /// Token of the first administrator, used if the data directory is empty
     #[arg(long, env = "HOLDFAST_ROOT_TOKEN", hide_env_values = true)]
     pub root_token: Option<String>,
-    /// Password of the first administrator, taken when the data directory is empty
+    /// Password of the first administrator, used if the data directory is empty
     #[arg(long, env = "HOLDFAST_ROOT_PASSWORD", hide_env_values = true)]
     pub root_password: Option<String>,
 }
 
-/// The settings in force.
+/// The resolved settings.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// Address and port to listen on.
     pub listen: SocketAddr,
-    /// Where repositories, keys and the embedded database live.
+    /// Directory of repositories, keys and the embedded database.
     pub data_dir: PathBuf,
     /// `sqlite://PATH` or `postgres://...`.
     pub database_url: String,
-    /// The public address without a final slash; none when it follows from the listen address.
+    /// The public URL without a trailing slash; none if derived from the listen address.
     pub base_url: Option<String>,
     /// Whether background jobs run in this process.
     pub worker: bool,
     /// The plan.
     pub plan: Tier,
-    /// Whether headers are repeated under the reference service's names.
+    /// Whether headers are repeated under the names of the reference service.
     pub compat: bool,
     /// Whether webhooks may reach local addresses.
     pub allow_local_webhooks: bool,
-    /// The proxies whose word on where a request comes from is taken.
+    /// Proxies whose `X-Forwarded-For` header is trusted.
     pub trusted_proxies: Networks,
-    /// Longest time of a REST request.
+    /// Maximum time of a REST request.
     pub request_timeout: Duration,
-    /// Longest time a connection may take to send the head of its next request.
+    /// Maximum time to receive the head of a connection's next request.
     pub idle_timeout: Duration,
-    /// Most connections at a time.
+    /// Maximum number of connections.
     pub max_connections: usize,
-    /// Longest time to finish open requests at the end.
+    /// Maximum time to finish open requests at shutdown.
     pub drain_timeout: Duration,
-    /// Most connections to the database.
+    /// Maximum number of database connections.
     pub database_connections: u32,
-    /// Most Git operations at a time.
+    /// Maximum number of concurrent Git operations.
     pub git_concurrency: usize,
-    /// Largest pack that a push may bring.
+    /// Maximum size of a pushed pack.
     pub max_push_bytes: u64,
-    /// Largest layer of a container image.
+    /// Maximum size of a container image layer.
     pub max_layer_bytes: u64,
-    /// Days that images without a tag are kept; 0 keeps them for ever.
+    /// Days after which untagged images are deleted; 0 never deletes them.
     pub untagged_image_days: u32,
-    /// Accounts that the identity provider of one group may make.
+    /// Maximum number of accounts that the identity provider of a group can create.
     pub max_scim_users: u32,
-    /// Where uploaded files and container images are kept; in the data directory when absent.
+    /// Storage of uploaded files and container images; the data directory if absent.
     pub object_store_url: Option<String>,
 }
 
-/// Why settings are refused.
+/// Reason why settings are rejected.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The file cannot be read or parsed.
@@ -147,34 +147,34 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
-    /// One setting has no valid value.
+    /// The value of a setting is invalid.
     #[error("{name}: {cause}")]
     Value {
         /// The setting.
         name: &'static str,
-        /// What is wrong with it.
+        /// The cause.
         cause: String,
     },
 }
 
-/// The file that is read when none is named and it exists.
+/// The settings file that is read by default if it exists.
 const DEFAULT_FILE: &str = "holdfast.toml";
 
-/// The largest pack that a push may bring where nothing else is said.
+/// Default maximum size of a pushed pack.
 const MAX_PUSH_BYTES: u64 = 10 << 30;
-/// The largest layer of a container image where nothing else is said.
+/// Default maximum size of a container image layer.
 const MAX_LAYER_BYTES: u64 = 10 << 30;
-/// Accounts that the identity provider of one group may make where nothing else is said.
+/// Default maximum number of accounts that the identity provider of a group can create.
 const MAX_SCIM_USERS: u32 = 10_000;
 
 impl Options {
-    /// These options over those of a file: the one named, or `holdfast.toml` when it exists.
+    /// Returns these options merged over those of a file: `file`, or `holdfast.toml` if it exists.
     ///
     /// # Errors
-    /// When a named file cannot be read, or any file holds something else than settings.
+    /// If a given file cannot be read, or the file is not a valid settings file.
     pub fn over_file(self, file: Option<&Path>) -> Result<Self, Error> {
         let path = match file {
             Some(path) => path,
@@ -223,10 +223,10 @@ impl Options {
         }
     }
 
-    /// The settings in force, with every default filled in.
+    /// Returns the resolved settings with all defaults.
     ///
     /// # Errors
-    /// When a value makes no sense.
+    /// If a value is invalid.
     pub fn settings(&self) -> Result<Settings, Error> {
         let data_dir = self.data_dir.clone().unwrap_or_else(|| PathBuf::from("data"));
         let embedded = || format!("sqlite://{}", data_dir.join("holdfast.db").display());
@@ -269,8 +269,8 @@ impl Options {
     }
 }
 
-/// How many connections there may be where nothing else is said: every other file is for repositories, the database
-/// and the pipes of the git program.
+/// Returns the default maximum number of connections: half of the file limit. The other half is for
+/// repositories, the database and pipes of the git program.
 fn places() -> usize {
     let files = rustix::process::getrlimit(rustix::process::Resource::Nofile).current;
     let files = files.and_then(|files| usize::try_from(files).ok());

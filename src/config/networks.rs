@@ -1,18 +1,18 @@
-//! Networks of addresses, such as those of the proxies in front of the server.
+//! IP networks, such as those of trusted proxies.
 
 use std::net::IpAddr;
 
 use ipnet::IpNet;
 
-/// Networks; by default none.
+/// A list of networks; empty by default.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Networks(Vec<IpNet>);
 
 impl Networks {
-    /// Reads them, each as `10.0.0.0/8`, `fd00::/8` or a single address; empty texts are passed over.
+    /// Parses networks such as `10.0.0.0/8` and `fd00::/8`, and single addresses; empty texts are skipped.
     ///
     /// # Errors
-    /// The first text that is none of these.
+    /// The first invalid text.
     pub fn parse(texts: &[String]) -> Result<Self, String> {
         let texts = texts
             .iter()
@@ -28,7 +28,7 @@ impl Networks {
         networks.collect::<Result<_, _>>().map(Self)
     }
 
-    /// Whether an address lies in one of them. An IPv4 address that is written as an IPv6 one is the same address.
+    /// Returns whether an address is in one of the networks. An IPv4-mapped IPv6 address counts as IPv4.
     #[must_use]
     pub fn contain(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();

@@ -1,4 +1,4 @@
-//! Emoji that users award.
+//! Award emoji.
 
 use crate::api::contract::{
     AwardEmoji, AwardEmojiApi, CreateEpicAwardEmojiRequest, CreateEpicNoteAwardEmojiRequest,
@@ -23,7 +23,7 @@ use crate::services::places::Place;
 use crate::services::{epics, notes};
 use crate::views::award_emoji::award;
 
-/// What can have notes, or a note on it.
+/// Returns the key of a noteable, or of a note on it.
 fn key(on: notes::Key, note: Option<i64>) -> Key {
     Key { on, note }
 }
@@ -56,7 +56,7 @@ impl App {
 }
 
 impl App {
-    /// An epic by its number, as clients name it, or a note on it.
+    /// Returns the key of an epic by IID, or of a note on it.
     async fn epic_key(&self, access: &GroupAccess, iid: i64, note: Option<i64>) -> Result<Key> {
         let id = epics::id_of(&self.backend, &access.clone().into(), iid).await?;
         Ok(key(notes::Key::Epic(id), note))

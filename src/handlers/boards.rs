@@ -19,7 +19,7 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::places::Place;
 use crate::views::board::{board, list};
 
-/// What a new list is of.
+/// Returns the label, milestone or assignee of a new list.
 fn subject(body: &BoardListCreate) -> Result<Subject> {
     let given = [
         body.label_id.map(Subject::Label),

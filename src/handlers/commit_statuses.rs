@@ -1,4 +1,4 @@
-//! Statuses that systems outside report of commits.
+//! Commit statuses reported by external systems.
 
 use crate::api::contract::{
     CommitStatus, CommitStatusesApi, CreateCommitStatusRequest, ListCommitStatusesRequest,

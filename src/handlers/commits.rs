@@ -152,7 +152,7 @@ impl App {
         view::project_url(&self.backend.instance.base_url, access)
     }
 
-    /// A commit by itself.
+    /// Returns a commit with details.
     async fn commit(&self, access: &ProjectAccess, found: Listed) -> Result<Commit> {
         let sha = found.commit.id.to_string();
         let last = pipelines::newest_of_commit(&self.backend, access, &sha).await?;

@@ -15,7 +15,7 @@ use crate::services::registry::deleting::{delete_repository, delete_tag};
 use crate::services::registry::listing::{self, With};
 use crate::views::registry::{repository, tag, tag_details};
 
-/// The message of what is done, or will be.
+/// Returns a message about a completed or scheduled operation.
 fn message(text: &str) -> Message {
     Message {
         message: text.to_owned(),

@@ -1,4 +1,4 @@
-//! The issues that epics gather.
+//! Issues of epics.
 
 use crate::api::contract::{
     AddEpicIssueRequest, EpicIssueLink, EpicIssuesApi, Issue, ListEpicIssuesRequest, MoveEpicIssueRequest,

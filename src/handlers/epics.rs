@@ -41,7 +41,7 @@ fn filter(request: ListEpicsRequest) -> Filter {
 }
 
 impl App {
-    /// An epic as it is shown in its own group.
+    /// Returns an epic as shown in its own group.
     fn epic(&self, row: Row) -> Epic {
         let parts = Parts {
             group_id: row.epic.namespace_id,

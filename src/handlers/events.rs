@@ -1,4 +1,4 @@
-//! What happened.
+//! Events.
 
 use crate::api::contract::{
     Event, EventAction, EventTargetType, EventsApi, ListEventsRequest, ListProjectEventsRequest,

@@ -1,4 +1,4 @@
-//! Lists of users for feature flags of projects.
+//! User lists for feature flags of projects.
 
 use crate::api::contract::{
     CreateFeatureFlagUserListRequest, DeleteFeatureFlagUserListRequest, FeatureFlagUserList,

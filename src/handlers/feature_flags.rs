@@ -82,7 +82,7 @@ impl FeatureFlagsApi for App {
     }
 }
 
-/// What was said, where null is something to say.
+/// Converts a value for which null is distinct from absent.
 fn said<T>(value: MaybeUndefined<T>) -> Option<Option<T>> {
     match value {
         MaybeUndefined::Undefined => None,

@@ -1,4 +1,4 @@
-//! Single sign-on of groups, and the tokens of their identity providers.
+//! Single sign-on settings of groups, and their SCIM tokens.
 
 use crate::api::contract::{
     DeleteScimTokenRequest, GroupSaml, GroupSingleSignOnApi, ScimToken, UpdateGroupSamlRequest,

@@ -1,4 +1,4 @@
-//! Groups exported into archives, and made of such.
+//! Exports and imports of groups.
 
 use crate::api::contract::{
     DownloadGroupExportRequest, GroupImport, GroupTransfersApi, ImportGroupRequest, Message,

@@ -1,4 +1,4 @@
-//! Groups: listed, made, read, changed, moved, shared and removed.
+//! Groups: list, create, get, update, transfer, share and delete.
 
 use crate::api::contract::{
     CreateGroupRequest, DeleteGroupRequest, GetGroupRequest, Group, GroupOrder, GroupsApi,
@@ -19,7 +19,7 @@ use crate::services::uploads::UploadedFile;
 use crate::views::group::{detail, group};
 use crate::views::project::{Parts, project};
 
-/// The filters that all lists of groups have.
+/// Filters of all lists of groups.
 macro_rules! filter {
     ($request:expr, $within:expr) => {
         Filter {
@@ -41,7 +41,7 @@ macro_rules! filter {
     };
 }
 
-/// The settings in a body; those that make a group and those that change one have the same.
+/// Settings in a body; the same for creating and updating a group.
 macro_rules! settings {
     ($body:expr) => {
         Settings {
@@ -82,7 +82,7 @@ impl App {
         }))
     }
 
-    /// A group as it is now, for whoever made or changed it.
+    /// Returns a group after it was created or updated.
     async fn group(&self, access: GroupAccess) -> Result<Group> {
         let read = groups::read(&self.backend, access, true).await?;
         Ok(detail(&self.backend.instance, read, None))
@@ -214,7 +214,7 @@ impl GroupsApi for App {
     ) -> Result<Group> {
         let picture = avatars::checked(picture).await?;
         let body = request.body;
-        // An empty text in its place takes the picture away.
+        // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || body.avatar.is_some();
         let change = Change {
             settings: settings!(body),

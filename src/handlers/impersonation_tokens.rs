@@ -1,4 +1,4 @@
-//! Tokens that an administrator makes for another user.
+//! Impersonation tokens, which administrators create for other users.
 
 use crate::api::contract::{
     CreateImpersonationTokenRequest, GetImpersonationTokenRequest, ImpersonationToken,

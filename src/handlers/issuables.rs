@@ -1,10 +1,10 @@
-//! What requests for lists of issues and of merge requests have alike.
+//! Common parts of requests for lists of issues and merge requests.
 
 use crate::api::contract::IssueNot;
 use crate::error::{Error, Result};
 use crate::services::issuables::{Conditions, Scope};
 
-/// The filters that all lists of both have.
+/// Filters of all lists of issues and merge requests.
 macro_rules! shared {
     ($request:expr) => {
         crate::services::issuables::Filter {
@@ -48,8 +48,8 @@ macro_rules! shared {
 }
 pub(super) use shared;
 
-/// What things have to do with the caller. That the words have two spellings each, no enumeration of the contract can say:
-/// generators of clients make the same name of both.
+/// Parses the scope of a list. Each value has two spellings, which cannot be an enumeration of the contract,
+/// because client generators would give both the same name.
 pub(super) fn scope(scope: String) -> Result<Scope> {
     match scope.replace('-', "_").as_str() {
         "created_by_me" => Ok(Scope::CreatedByMe),
@@ -59,12 +59,12 @@ pub(super) fn scope(scope: String) -> Result<Scope> {
     }
 }
 
-/// A condition, where it says anything: a blank one is none.
+/// Returns a filter text unless it is blank.
 pub(super) fn said(text: String) -> Option<String> {
     Some(text).filter(|text| !text.trim().is_empty())
 }
 
-/// The conditions whose finds are left out.
+/// Returns the filters that exclude matching issues.
 pub(super) fn conditions(not: IssueNot) -> Conditions {
     Conditions {
         labels: not.labels.unwrap_or_default(),

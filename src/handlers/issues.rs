@@ -24,7 +24,7 @@ use crate::services::{milestones, places};
 use crate::views::issue::{Parts, issue, only, time_stats};
 use crate::views::users::reference;
 
-/// The filters that all lists of issues have.
+/// Filters of all lists of issues.
 macro_rules! filter {
     ($request:expr) => {
         Filter {
@@ -68,7 +68,7 @@ impl App {
         Ok(page.map(|row| issue(&self.backend.instance, row, parts)))
     }
 
-    /// Those of a milestone.
+    /// Returns the issues of a milestone.
     async fn milestone_issues(
         &self,
         place: places::Place,

@@ -19,7 +19,7 @@ use crate::services::labels::{self, Change, Filter, NewLabel, Row};
 use crate::services::places::Place;
 use crate::views::label::{group_label, project_label};
 
-/// The filter in the request of a list.
+/// Filter in the request of a list.
 macro_rules! filter {
     ($request:expr) => {
         Filter {
@@ -30,7 +30,7 @@ macro_rules! filter {
     };
 }
 
-/// What is to change, by a body and what it says of the rank.
+/// Changes in a body and its priority.
 macro_rules! change {
     ($body:expr, $priority:expr) => {
         Change {
@@ -42,7 +42,7 @@ macro_rules! change {
     };
 }
 
-/// The label that a body names in one of two ways.
+/// Returns the label that a body identifies in one of two ways.
 fn named(name: Option<String>, label_id: Option<String>) -> Result<String> {
     match (name, label_id) {
         (Some(one), None) | (None, Some(one)) => Ok(one),

@@ -1,4 +1,4 @@
-//! What members of groups and of projects have in common, which is everything but the names of the operations.
+//! Common code of group members and project members, which differ only in their operation names.
 
 use crate::api::contract::{Member, MemberCreate, MemberUpdate};
 use crate::app::App;
@@ -8,7 +8,7 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::members::{self, MemberFilter, Membership, Place};
 use crate::views::member::member;
 
-/// The filter in the request of a list.
+/// Filter in the request of a list.
 macro_rules! filter {
     ($request:expr) => {
         $crate::services::members::MemberFilter {

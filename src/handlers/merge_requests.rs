@@ -30,7 +30,7 @@ use crate::views::issue::{Parts, issue, time_stats};
 use crate::views::merge_request::{merge_request, only, simple};
 use crate::views::users::reference;
 
-/// The filters that all lists of merge requests have.
+/// Filters of all lists of merge requests.
 macro_rules! filter {
     ($request:expr) => {
         Filter {
@@ -57,7 +57,7 @@ fn order(order: Option<MergeRequestOrder>) -> Order {
     }
 }
 
-/// Refuses reviewers, of which merge requests have none.
+/// Rejects reviewers, which merge requests do not support.
 fn refuse_reviewers(ids: &[i64]) -> Result<()> {
     match ids.iter().all(|id| *id == 0) {
         true => Ok(()),
@@ -68,7 +68,7 @@ fn refuse_reviewers(ids: &[i64]) -> Result<()> {
     }
 }
 
-/// How the entries of a list are shown.
+/// View options of list items.
 #[derive(Debug, Clone, Copy, Default)]
 struct Shown {
     parts: Parts,
@@ -104,7 +104,7 @@ impl App {
         }))
     }
 
-    /// Those of a milestone.
+    /// Returns the merge requests of a milestone.
     async fn milestone_merge_requests(
         &self,
         place: places::Place,

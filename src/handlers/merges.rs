@@ -1,4 +1,4 @@
-//! What merge requests bring, and merging them.
+//! Commits and changes of merge requests, and merging.
 
 use crate::api::contract::{
     AcceptMergeRequestRequest, CancelMergeWhenPipelineSucceedsRequest, Commit, GetMergeRequestChangesRequest,
@@ -12,7 +12,7 @@ use crate::services::merge_requests::{self, Acceptance};
 use crate::views::commit;
 use crate::views::merge_request::with_changes;
 
-/// Whether to wait for a pipeline, by the older and the newer name.
+/// Returns whether to wait for a pipeline, from the old and the new parameter name.
 fn waits(older: Option<bool>, newer: Option<bool>) -> Result<bool> {
     match (older, newer) {
         (Some(older), Some(newer)) if older != newer => Err(Error::parameter(
@@ -79,7 +79,7 @@ impl MergesApi for App {
     ) -> Result<MergeRequestRebase> {
         let refused = merge_requests::rebase(&self.backend, &access, request.merge_request_iid).await?;
         Ok(MergeRequestRebase {
-            // It is done within the request.
+            // The rebase finishes within the request.
             rebase_in_progress: false,
             merge_error: refused.map(str::to_owned),
         })

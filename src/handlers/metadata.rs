@@ -1,4 +1,4 @@
-//! Facts about the server itself.
+//! Metadata of the server.
 
 use crate::api::contract::{MetadataApi, Version};
 use crate::app::App;

@@ -1,4 +1,4 @@
-//! Dashboards of metrics that users starred.
+//! Starred metrics dashboards.
 
 use crate::api::contract::{
     AnnotateClusterRequest, AnnotateEnvironmentRequest, MetricsAnnotation, MetricsAnnotationCreate,

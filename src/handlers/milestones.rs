@@ -16,7 +16,7 @@ use crate::services::milestones::{self, Change, Filter, NewMilestone, Row, State
 use crate::services::places::Place;
 use crate::views::milestone::milestone;
 
-/// The filter in the request of a list.
+/// Filter in the request of a list.
 macro_rules! filter {
     ($request:expr) => {
         Filter {

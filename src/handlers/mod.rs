@@ -1,4 +1,5 @@
-//! The contract's traits, one file a tag: unpack, call one service, map with a view.
+//! Implementations of the contract's traits, one file for each tag. A handler unpacks the request, calls one
+//! service and maps the result with a view.
 
 mod application_settings;
 mod applications;

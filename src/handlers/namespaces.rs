@@ -1,4 +1,4 @@
-//! Namespaces: groups and the personal ones of users.
+//! Namespaces: groups and personal namespaces of users.
 
 use crate::api::contract::{GetNamespaceRequest, ListNamespacesRequest, NamespacesApi, ProjectNamespace};
 use crate::app::App;

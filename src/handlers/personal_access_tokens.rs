@@ -1,4 +1,4 @@
-//! Tokens that stand for a user.
+//! Personal access tokens.
 
 use crate::api::contract::{
     CreatePersonalAccessTokenRequest, ListPersonalAccessTokensRequest, PersonalAccessToken,

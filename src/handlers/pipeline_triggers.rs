@@ -1,4 +1,4 @@
-//! Triggers: tokens by which systems outside start pipelines of projects.
+//! Pipeline triggers: tokens with which external systems start pipelines of projects.
 
 use crate::api::contract::{
     CreatePipelineTriggerRequest, DeletePipelineTriggerRequest, GetPipelineTriggerRequest, Pipeline,

@@ -15,19 +15,19 @@ use crate::services::pipelines::{self, Filter, Order, Scope, Variable};
 use crate::views::pipeline::{At, pipeline, reference, variable};
 
 impl App {
-    /// The whole path of a project, below which its pipelines have their pages.
+    /// Returns the full path of a project, below which its pipeline pages are.
     pub(super) fn path_of(&self, access: &ProjectAccess) -> String {
         links::project_path(&access.namespace, &access.project)
     }
 
-    /// Where a project has its pages, by its whole path.
+    /// Returns the location of a project's pages.
     pub(super) fn at<'a>(&'a self, path: &'a str) -> At<'a> {
         let base = &self.backend.instance.base_url;
         At { base, path }
     }
 }
 
-/// A variable that a caller gives.
+/// Converts a variable of a request.
 pub(super) fn given(sent: PipelineVariableCreate) -> Variable {
     Variable::new(sent.key, sent.value.into(), sent.variable_type.map(Into::into))
 }

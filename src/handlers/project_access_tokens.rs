@@ -1,4 +1,4 @@
-//! Tokens that belong to one project.
+//! Project access tokens.
 
 use crate::api::contract::{
     CreateProjectAccessTokenRequest, GetProjectAccessTokenRequest, ListProjectAccessTokensRequest,

@@ -13,7 +13,7 @@ use crate::services::hooks::{self, Settings, log, trial};
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::views::project_hooks as view;
 
-/// The settings in a body; those of a new hook and of a changed one have the same names.
+/// Settings in a body; the same for creating and updating a webhook.
 macro_rules! settings {
     ($body:expr) => {{
         let body = $body;

@@ -1,4 +1,4 @@
-//! Sharing projects with groups.
+//! Shares of projects with groups.
 
 use crate::api::contract::{ProjectShare, ProjectSharesApi, ShareProjectRequest, UnshareProjectRequest};
 use crate::api::types::MaybeUndefined;

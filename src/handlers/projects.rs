@@ -1,4 +1,4 @@
-//! Projects: made, read, listed, changed, archived and removed.
+//! Projects: create, get, list, update, archive and delete.
 
 use crate::api::contract::{
     CreateProjectRequest, DeleteProjectRequest, GetProjectRequest, Languages, ListProjectsRequest,
@@ -16,7 +16,7 @@ use crate::services::projects::{self, Change, Filter, NewProject, Order, Setting
 use crate::services::uploads::UploadedFile;
 use crate::views::project::{Parts, languages, project};
 
-/// The settings in a body; those that make a project and those that change one have the same.
+/// Settings in a body; the same for creating and updating a project.
 macro_rules! settings {
     ($body:expr) => {
         Settings {
@@ -67,7 +67,7 @@ macro_rules! settings {
     };
 }
 
-/// The filters that both lists have.
+/// Filters of both lists.
 macro_rules! filter {
     ($request:expr) => {
         Filter {
@@ -96,7 +96,7 @@ macro_rules! filter {
 }
 pub(super) use filter;
 
-/// What is shown of each project of a list.
+/// View options of the projects in a list.
 macro_rules! parts {
     ($request:expr) => {
         Parts {
@@ -135,7 +135,7 @@ impl App {
         Ok(page.map(|row| project(&self.backend.instance, &row, parts)))
     }
 
-    /// The answer to whoever changed a project, with secrets where `secrets` says so.
+    /// Returns a project after an update, with secrets if `secrets` is set.
     pub(super) async fn changed(&self, access: ProjectAccess, secrets: bool) -> Result<Project> {
         let row = projects::read(&self.backend, access, secrets).await?;
         Ok(project(&self.backend.instance, &row, Parts::default()))
@@ -225,7 +225,7 @@ impl ProjectsApi for App {
         picture: Option<UploadedFile>,
     ) -> Result<Project> {
         let body = request.body;
-        // An empty text in its place takes the picture away.
+        // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || body.avatar.is_some();
         let change = Change {
             settings: settings!(body),

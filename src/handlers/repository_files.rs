@@ -1,4 +1,4 @@
-//! Files of a repository, one at a time.
+//! Single files of a repository.
 
 use crate::api::contract::{
     BlameRange, CreateFileRequest, DeleteFileRequest, FileEncoding, FileWriteResult,
@@ -16,7 +16,7 @@ use crate::services::files::{self, Change, Write};
 use crate::services::kernel::download::Download;
 use crate::views::file as view;
 
-/// Commits a change of one file. The bodies of the three operations have these fields in common, but no type.
+/// Commits a change of one file. The bodies of the three operations share these fields but no type.
 macro_rules! commit {
     ($self:ident, $access:ident, $path:ident, $body:ident, $change:expr) => {{
         let branch = $body.branch.clone();

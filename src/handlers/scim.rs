@@ -1,4 +1,4 @@
-//! Provisioning by SCIM.
+//! SCIM provisioning.
 
 use crate::api::contract::{
     CreateScimUserRequest, DeleteScimUserRequest, GetScimResourceTypeRequest, GetScimSchemaRequest,

@@ -1,4 +1,4 @@
-//! Snippets of users.
+//! Personal snippets.
 
 use crate::api::contract::{
     CreateSnippetRequest, DeleteSnippetRequest, GetRawSnippetRequest, GetSnippetRequest, Snippet,
@@ -14,7 +14,7 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::snippets::{self, Change, FileAction, FileChange, Home, NewFile, NewSnippet, Row};
 use crate::views::snippet::snippet;
 
-/// What is to change of a snippet, wherever it is.
+/// Converts an update of a project snippet or personal snippet.
 pub(super) fn change(body: SnippetUpdate) -> Change {
     Change {
         title: body.title,
@@ -40,7 +40,7 @@ fn file_change(file: SnippetFileUpdate) -> FileChange {
     }
 }
 
-/// What a new snippet holds, in whichever of the two ways it was said; the contract lets only one of them through.
+/// Returns the files of a new snippet, given in one of two ways; the contract allows only one of them.
 pub(super) fn files(
     name: Option<String>,
     content: Option<String>,
@@ -55,12 +55,12 @@ pub(super) fn files(
 }
 
 impl App {
-    /// A snippet as the contract shows it.
+    /// Returns a snippet in the format of the contract.
     pub(super) fn snippet(&self, row: Row) -> Snippet {
         snippet(&self.backend.instance.base_url, row)
     }
 
-    /// What a snippet holds, to be shown or saved.
+    /// Returns the content of a snippet as a download.
     pub(super) async fn raw_snippet(&self, home: Home<'_>, id: i64) -> Result<Download> {
         let raw = snippets::content(&self.backend, home, id).await?;
         Ok(Download {

@@ -1,4 +1,4 @@
-//! Templates of files, those of projects and those that all projects have.
+//! File templates of the instance and of projects.
 
 use crate::api::contract::{
     GetCiTemplateRequest, GetDockerfileTemplateRequest, GetGitignoreTemplateRequest,

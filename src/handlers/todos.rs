@@ -14,7 +14,7 @@ use crate::services::todos::{self, Filter, Subject};
 use crate::views::todo::todo;
 
 impl App {
-    /// Makes an item of the caller about something.
+    /// Creates a to-do item of the caller for a target.
     async fn mark_todo(&self, access: ProjectAccess, key: Key) -> Result<Todo> {
         let made = todos::mark(&self.backend, &Place::from(access), key).await?;
         Ok(todo(&self.backend.instance, made))

@@ -1,4 +1,4 @@
-//! E-mail addresses of users beside the primary one.
+//! Secondary e-mail addresses of users.
 
 use crate::api::contract::{
     CreateOwnEmailRequest, CreateUserEmailRequest, DeleteOwnEmailRequest, DeleteUserEmailRequest,

@@ -1,4 +1,4 @@
-//! What users say of themselves at the moment.
+//! Statuses of users.
 
 use crate::api::contract::{SetOwnStatusRequest, UserStatus, UserStatusApi};
 use crate::app::App;

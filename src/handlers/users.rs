@@ -67,7 +67,7 @@ impl UsersApi for App {
         picture: Option<UploadedFile>,
     ) -> Result<User> {
         let picture = avatars::checked(picture).await?;
-        // An empty text in its place takes the picture away.
+        // An empty text in place of the file removes the avatar.
         let pictured = picture.is_some() || request.body.avatar.is_some();
         let mut changed = users::update(&self.backend, access.user, changes(request.body)).await?;
         if pictured {
@@ -142,7 +142,7 @@ fn filter(request: ListUsersRequest) -> Filter {
     }
 }
 
-/// The attributes that a new and a changed account have in common.
+/// Attributes that are the same for creating and updating an account.
 macro_rules! details {
     ($body:ident) => {
         Details {
@@ -173,7 +173,7 @@ macro_rules! details {
 
 fn new_user(body: UserCreate, created_by_id: Option<i64>) -> Result<(NewUser, Details)> {
     let password = Password::required(body.password, body.reset_password, body.force_random_password)?;
-    // The deprecated attribute asks for a confirmation; the newer one for none.
+    // The deprecated attribute requests a confirmation; the newer one skips it.
     let confirmed = body.skip_confirmation.or(body.confirm.map(|asked| !asked));
     let new = NewUser {
         username: body.username,

@@ -1,4 +1,4 @@
-//! CI/CD variables of the instance, of projects and of groups.
+//! CI/CD variables of the instance, projects and groups.
 
 use crate::api::contract::{
     CreateGroupVariableRequest, CreateInstanceVariableRequest, CreateProjectVariableRequest,
@@ -14,7 +14,7 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::variables::{self, Change, Holder, Name};
 use crate::views::variable::{instance_variable, variable};
 
-/// A variable of the instance, whose jobs are those of all environments.
+/// Returns the name of an instance variable, which applies to all environments.
 fn everywhere(key: String) -> Name {
     Name {
         key,
@@ -22,7 +22,7 @@ fn everywhere(key: String) -> Name {
     }
 }
 
-/// A variable of a project or group.
+/// Returns the name of a project or group variable.
 fn name(key: String, filter: Option<VariableFilter>) -> Name {
     Name {
         key,

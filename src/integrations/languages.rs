@@ -1,8 +1,8 @@
-//! Which language a file is written in: by its name where that is enough, else by how its content begins.
+//! Detects the language of a file: by its name if that is sufficient, otherwise by the start of its content.
 //!
-//! The rules are those of the linguist data: file names, extensions, interpreters, modelines, and patterns that
-//! tell languages with the same extension apart. Only programming and markup languages count, and a variant
-//! counts as the language it belongs to.
+//! The rules are those of the linguist data: file names, extensions, interpreters, modelines, and patterns
+//! that distinguish languages with the same extension. Only programming and markup languages count, and a
+//! variant counts as the language it belongs to.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,24 +11,24 @@ use std::sync::LazyLock;
 use linguist::{DetectedLanguage, definitions::LANGUAGES};
 use linguist_types::LanguageType;
 
-/// Which edition of the rules this is; to be raised when other answers are to be expected of the same files.
+/// Revision of the detection rules. Increase it when the result for existing files changes.
 pub const REVISION: i32 = 1;
 
-/// How much of a file's beginning is looked at, in bytes.
+/// Number of bytes at the start of a file that are inspected.
 pub const LOOKED_AT: usize = 16 << 10;
 
-/// What the name of a file tells.
+/// Result of [`by_path`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Guess {
     /// The language.
     Language(&'static str),
-    /// Nothing certain: the content decides.
+    /// Not certain: the content decides.
     Content,
-    /// That the file does not count.
+    /// The file does not count.
     Nothing,
 }
 
-/// What the path of a file tells.
+/// Guesses the language of a file by its path.
 #[must_use]
 pub fn by_path(path: &str) -> Guess {
     let candidates = candidates(path, None);
@@ -40,10 +40,10 @@ pub fn by_path(path: &str) -> Guess {
     }
 }
 
-/// The language of a file whose path did not tell it; `start` is how its content begins.
+/// Returns the language of a file that its path does not determine; `start` is the beginning of its content.
 #[must_use]
 pub fn by_content(path: &str, start: &[u8]) -> Option<&'static str> {
-    // Binary files are written in no language.
+    // Binary files have no language.
     if start.contains(&0) {
         return None;
     }
@@ -56,13 +56,13 @@ pub fn by_content(path: &str, start: &[u8]) -> Option<&'static str> {
     first(path, &candidates(path, Some(&start)))
 }
 
-/// The likeliest language of a file whose path names several and whose content nobody looked at.
+/// Returns the most likely language of a file whose path matches several, without its content.
 #[must_use]
 pub fn likeliest(path: &str) -> Option<&'static str> {
     first(path, &candidates(path, None))
 }
 
-/// Whether a file was brought in from elsewhere and so is none of the project's own.
+/// Returns whether a file is third-party code.
 #[must_use]
 pub fn is_vendored(path: &str) -> bool {
     linguist::is_vendored(path).unwrap_or(false)
@@ -71,7 +71,7 @@ pub fn is_vendored(path: &str) -> bool {
 fn candidates(path: &str, content: Option<&str>) -> Vec<DetectedLanguage> {
     let detect = |path: &str| linguist::detect_language(path, content).unwrap_or_default();
     let found = detect(path);
-    // Extensions are the same in any case, but for the few that are listed in several.
+    // Extensions ignore case, except for the few that are listed in several cases.
     if found.is_empty() {
         detect(&path.to_lowercase())
     } else {
@@ -79,8 +79,8 @@ fn candidates(path: &str, content: Option<&str>) -> Vec<DetectedLanguage> {
     }
 }
 
-/// The one whose own extension it is rather than a further one. Of several, one that editors know, then the first by
-/// name.
+/// Returns the candidate that lists the extension as its primary one. Among several, prefers one that editors
+/// know, then the first by name.
 fn first(path: &str, candidates: &[DetectedLanguage]) -> Option<&'static str> {
     let path = path.to_lowercase();
     let owns = |language: &&DetectedLanguage| {
@@ -96,7 +96,7 @@ fn first(path: &str, candidates: &[DetectedLanguage]) -> Option<&'static str> {
     own.or_else(|| counting.first().copied()).and_then(counted)
 }
 
-/// The name that a language counts under, when it does.
+/// Returns the name that a language counts under, or `None` if it does not count.
 fn counted(language: &DetectedLanguage) -> Option<&'static str> {
     let kind = &language.definition.language_type;
     if !matches!(kind, LanguageType::Programming | LanguageType::Markup) {
@@ -111,14 +111,14 @@ fn has_extension(path: &str) -> bool {
     Path::new(path).extension().is_some()
 }
 
-/// The language of a script whose first line names what runs it.
+/// Returns the language of a script whose first line names its interpreter.
 fn by_interpreter(start: &str) -> Option<&'static str> {
     let line = start.lines().next()?.strip_prefix("#!")?;
     let mut words = line.split_whitespace();
     let program = |word: &str| word.rsplit('/').next().unwrap_or_default().to_owned();
     let mut name = program(words.next()?);
     if name == "env" {
-        // Options and settings stand before the program.
+        // Options and variable assignments precede the program.
         name = program(words.find(|word| !word.starts_with('-') && !word.contains('='))?);
     }
     let plain = name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
@@ -128,8 +128,8 @@ fn by_interpreter(start: &str) -> Option<&'static str> {
     found.copied()
 }
 
-/// Languages by the programs that run them. Of several for one program the one of the same name prevails, then
-/// the first by name.
+/// Languages by interpreter. Among several for one interpreter, the one of the same name is used, then the
+/// first by name.
 static INTERPRETERS: LazyLock<HashMap<&'static str, &'static str>> = LazyLock::new(|| {
     let mut named: Vec<_> = LANGUAGES.iter().collect();
     named.sort_unstable_by_key(|(name, _)| name.as_str());

@@ -1,14 +1,14 @@
-//! Recognises the common open-source licences by their texts.
+//! Recognizes common open-source licenses by their text.
 
 use std::sync::LazyLock;
 
 use spdx::detection::{Store, TextData};
 use spdx::text::LICENSE_TEXTS;
 
-/// How alike a text must be to that of a licence, from 0 to 1.
+/// Minimum similarity of a text to a license, from 0 to 1.
 const ALIKE: f32 = 0.92;
 
-/// The licences that are told apart, by SPDX id. Those that nearly nobody uses would only cost time.
+/// SPDX IDs of the licenses that are recognized. Rarely used ones would only cost time.
 const KNOWN: [&str; 44] = [
     "0BSD",
     "AFL-3.0",
@@ -56,18 +56,18 @@ const KNOWN: [&str; 44] = [
     "Zlib",
 ];
 
-/// A licence.
+/// A license.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct License {
     /// The short name in lower case, such as `gpl-3.0`.
     pub key: String,
     /// The name.
     pub name: String,
-    /// What people call it, where that differs.
+    /// Common name, if different.
     pub nickname: Option<&'static str>,
-    /// Where it is described.
+    /// Address of a description.
     pub html_url: String,
-    /// Where its authors keep the text.
+    /// Address of the original text.
     pub source_url: Option<&'static str>,
 }
 
@@ -79,7 +79,7 @@ static TEXTS: LazyLock<Store> = LazyLock::new(|| {
     store
 });
 
-/// How much the name of a file promises a licence: the lower the more; absent for other files.
+/// Returns how likely a file name is that of a license, lower being more likely, or `None` for other files.
 #[must_use]
 pub fn rank(file_name: &str) -> Option<u8> {
     let name = file_name.to_lowercase();
@@ -94,7 +94,7 @@ pub fn rank(file_name: &str) -> Option<u8> {
     }
 }
 
-/// The SPDX id of the licence that a text is.
+/// Returns the SPDX ID of the license whose text this is.
 #[must_use]
 pub fn recognise(text: &str) -> Option<&'static str> {
     if text.trim().is_empty() {
@@ -105,7 +105,7 @@ pub fn recognise(text: &str) -> Option<&'static str> {
     known.filter(|_| found.score >= ALIKE)
 }
 
-/// What is to tell of a licence with an id of [`recognise`].
+/// Returns the details of a license by an ID that [`recognise`] returned.
 #[must_use]
 pub fn describe(id: &str) -> Option<License> {
     let known = spdx::license_id(id)?;

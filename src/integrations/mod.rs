@@ -1,5 +1,4 @@
-//! What the server uses of the world outside it and of large bodies of knowledge, as plain clients: nothing here knows
-//! tables or rules.
+//! Clients of external systems and embedded reference data. They do not depend on tables or domain rules.
 
 pub mod languages;
 pub mod licenses;

@@ -1,6 +1,7 @@
-//! What encrypts connections to others.
+//! Cryptography provider for outgoing TLS connections.
 
-/// Chooses the implementation for the whole process. Another part of it may have chosen before; either will do.
+/// Installs the provider for the whole process. If another part of the process has installed one already,
+/// that one is used.
 pub(crate) fn choose() {
     let _ = rustls::crypto::ring::default_provider().install_default();
 }

@@ -1,4 +1,4 @@
-//! Removes what nobody needs of container images.
+//! Removes unreferenced data of the container registry.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
@@ -6,7 +6,8 @@ use storage::jobs::{Failure, Job};
 use crate::services::Backend;
 use crate::services::registry::collecting;
 
-/// Collects manifests and blobs that were of no use for long enough, and sweeps what they lay in.
+/// Deletes manifests and blobs that have been unreferenced for long enough, and the files of earlier
+/// deletions.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CollectImages {}
 
@@ -18,15 +19,15 @@ impl Job for CollectImages {
     }
 }
 
-/// Runs the job; it may be killed at any point and be run again.
+/// Runs the job. It can be interrupted at any point and run again.
 ///
 /// # Errors
-/// When the database or the storage fails; the job is tried again then.
+/// Returns an error if the database or the storage fails; the job is then retried.
 pub async fn run(backend: Backend, _: CollectImages) -> Result<(), Failure> {
     let collected = collecting::collect(&backend).await?;
     let swept = collecting::sweep(&backend).await?;
     if collected != collecting::Collected::default() || swept > 0 {
-        tracing::info!(?collected, swept, "removed what nobody needs of container images");
+        tracing::info!(?collected, swept, "removed unreferenced registry blobs");
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Makes the repository of a project whose server was killed between the row and the repository.
+//! Creates the repository of a project whose server was killed after it inserted the row.
 
 use chrono::TimeDelta;
 use sea_orm::{ColumnTrait, PaginatorTrait, QueryFilter};
@@ -9,17 +9,17 @@ use storage::jobs::{Failure, Job};
 use crate::services::Backend;
 use crate::services::projects::ensure_repository;
 
-/// Makes the repository of a project unless it is there.
+/// Creates the repository of a project unless it exists.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct CreateRepository {
     /// The project.
     pub project_id: i64,
-    /// The branch that HEAD names.
+    /// The default branch of the repository.
     pub default_branch: String,
 }
 
 impl CreateRepository {
-    /// How long the request that made the row has for making the repository itself.
+    /// Time that the request which inserted the row has to create the repository itself.
     pub const GRACE: TimeDelta = TimeDelta::minutes(1);
 }
 
@@ -31,10 +31,10 @@ impl Job for CreateRepository {
     }
 }
 
-/// Runs the job; a project that is gone needs no repository.
+/// Runs the job. A deleted project needs no repository.
 ///
 /// # Errors
-/// When the file system or the database fails; the job is tried again then.
+/// Returns an error if the file system or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: CreateRepository) -> Result<(), Failure> {
     let wanted = projects::live().filter(projects::Column::Id.eq(job.project_id));
     if wanted.count(backend.database.read()).await? > 0 {

@@ -1,4 +1,4 @@
-//! Removes a group for good, with everything in it.
+//! Deletes a group permanently, with its subgroups and projects.
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
@@ -7,12 +7,13 @@ use storage::jobs::{Failure, Job};
 use crate::services::Backend;
 use crate::services::groups::erase;
 
-/// Erases a group that is being removed.
+/// Deletes a group that is marked for removal.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeleteGroup {
     /// The group.
     pub group_id: i64,
-    /// The day it was marked, where removal is delayed: without that mark it was restored and stays.
+    /// The day it was marked, if removal is delayed. A group without that mark was restored and is not
+    /// deleted.
     pub marked_on: Option<NaiveDate>,
 }
 
@@ -21,10 +22,10 @@ impl Job for DeleteGroup {
     const MAX_ATTEMPTS: u16 = 25;
 }
 
-/// Runs the job; it may be killed at any point and be run again.
+/// Runs the job. It can be interrupted at any point and run again.
 ///
 /// # Errors
-/// When the file system or the database fails; the job is tried again then.
+/// Returns an error if the file system or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: DeleteGroup) -> Result<(), Failure> {
     Ok(erase(&backend, job.group_id, job.marked_on).await?)
 }

@@ -1,4 +1,4 @@
-//! Deleting the branches that are merged into the default one.
+//! Deletes the branches that are merged into the default branch.
 
 use std::collections::HashSet;
 
@@ -13,12 +13,12 @@ use crate::services::Backend;
 use crate::services::push_rules;
 use crate::services::references::{Moved, Mover, moving};
 
-/// Deletes the branches of a project that are merged into its default branch, but the protected ones.
+/// Deletes the branches of a project that are merged into its default branch, except protected ones.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeleteMergedBranches {
     /// The project.
     pub project_id: i64,
-    /// Who asked for it.
+    /// The user who requested it.
     pub user_id: Option<i64>,
 }
 
@@ -31,10 +31,10 @@ impl Job for DeleteMergedBranches {
     }
 }
 
-/// Runs the job. A project that is gone, archived or empty has nothing to delete.
+/// Runs the job. It does nothing for a project that is deleted, archived or empty.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), Failure> {
     let db = backend.database.read();
     let project = projects::live()
@@ -78,7 +78,7 @@ pub async fn run(backend: Backend, job: DeleteMergedBranches) -> Result<(), Fail
     Ok(())
 }
 
-/// The names of the other branches whose commits the branch `into` all has.
+/// Returns the names of the other branches whose commits are all contained in the branch `into`.
 async fn merged(repository: &git::Repository, into: &str) -> git::Result<Vec<String>> {
     let base = match repository.branch(into).await {
         Err(git::Error::BranchNotFound | git::Error::RepositoryMissing) => return Ok(Vec::new()),

@@ -1,4 +1,4 @@
-//! Removes a project for good, with its repository.
+//! Deletes a project permanently, with its repository.
 
 use chrono::NaiveDate;
 use serde::{Deserialize, Serialize};
@@ -7,14 +7,15 @@ use storage::jobs::{Failure, Job};
 use crate::services::Backend;
 use crate::services::projects::erase;
 
-/// Erases a project that is being removed.
+/// Deletes a project that is marked for removal.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeleteProject {
     /// The project.
     pub project_id: i64,
-    /// The day it was marked, where removal is delayed: without that mark it was restored and stays.
+    /// The day it was marked, if removal is delayed. A project without that mark was restored and is not
+    /// deleted.
     pub marked_on: Option<NaiveDate>,
-    /// Who asked for it.
+    /// The user who requested it.
     #[serde(default)]
     pub user_id: Option<i64>,
 }
@@ -24,10 +25,10 @@ impl Job for DeleteProject {
     const MAX_ATTEMPTS: u16 = 25;
 }
 
-/// Runs the job; it may be killed at any point and be run again.
+/// Runs the job. It can be interrupted at any point and run again.
 ///
 /// # Errors
-/// When the file system or the database fails; the job is tried again then.
+/// Returns an error if the file system or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: DeleteProject) -> Result<(), Failure> {
     Ok(erase(&backend, job.project_id, job.marked_on, job.user_id).await?)
 }

@@ -1,14 +1,14 @@
-//! Removing what is left of a repository of the container registry that was deleted.
+//! Deletes the remaining data of a deleted repository of the container registry.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
 
 use crate::services::{Backend, registry};
 
-/// Removes the tags of a repository, and then the rest of it.
+/// Deletes the tags of a repository, and then its other data.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeleteRegistryRepository {
-    /// The repository, which nobody sees any more.
+    /// The repository, which is already hidden from users.
     pub repository_id: i64,
 }
 
@@ -20,10 +20,10 @@ impl Job for DeleteRegistryRepository {
     }
 }
 
-/// Runs the job; what an attempt before it has removed is no obstacle.
+/// Runs the job. Data that an earlier attempt deleted is skipped.
 ///
 /// # Errors
-/// When the database fails; the job is tried again then.
+/// Returns an error if the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: DeleteRegistryRepository) -> Result<(), Failure> {
     Ok(registry::repositories::erase(&backend, job.repository_id).await?)
 }

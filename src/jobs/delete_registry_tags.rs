@@ -1,4 +1,4 @@
-//! Deleting those tags of a repository of the container registry that rules choose.
+//! Deletes the tags of a registry repository that match the cleanup rules.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -12,9 +12,9 @@ use crate::services::registry::cleaning::{self, Wish};
 pub struct DeleteRegistryTags {
     /// The repository.
     pub repository_id: i64,
-    /// Which tags.
+    /// The cleanup rules.
     pub wish: Wish,
-    /// When somebody wished so: what is pushed later is not meant.
+    /// Time of the request. Tags pushed later are not deleted.
     pub asked_at: DateTime<Utc>,
 }
 
@@ -22,10 +22,10 @@ impl Job for DeleteRegistryTags {
     const KIND: &'static str = "delete_registry_tags";
 }
 
-/// Runs the job; it goes on where an attempt before it ended.
+/// Runs the job. It continues where an earlier attempt ended.
 ///
 /// # Errors
-/// When the database fails; the job is tried again then.
+/// Returns an error if the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: DeleteRegistryTags) -> Result<(), Failure> {
     Ok(cleaning::run(&backend, job).await?)
 }

@@ -1,4 +1,4 @@
-//! Removes a user who is out of sight already, with the personal namespace and its projects.
+//! Deletes a user who is already hidden, with the personal namespace and its projects.
 
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
 use serde::{Deserialize, Serialize};
@@ -9,14 +9,15 @@ use crate::services::Backend;
 use crate::services::namespaces::remove_tree;
 use crate::services::{avatars, award_emoji, notes};
 
-/// Removes a user for good. Every step finds what earlier ones left, so it may be killed at any point.
+/// Deletes a user permanently. Every step finds the results of earlier ones, so the job can be interrupted at
+/// any point.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeleteUser {
     /// The user.
     pub user_id: i64,
-    /// Whether what they wrote goes too.
+    /// Whether the content that the user created is deleted as well.
     pub hard: bool,
-    /// The groups that go with the user.
+    /// The groups that are deleted with the user.
     pub groups: Vec<i64>,
 }
 
@@ -31,9 +32,10 @@ impl Job for DeleteUser {
 /// Runs the job.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: DeleteUser) -> Result<(), Failure> {
-    // Only one that was taken out of sight: the payload is not proof enough. The row is the last to go.
+    // Only a user who is marked for deletion: the payload alone is not sufficient proof. The user row is
+    // deleted last.
     let user = users::Entity::find_by_id(job.user_id)
         .filter(users::Column::DeletionStartedAt.is_not_null())
         .one(backend.database.read())

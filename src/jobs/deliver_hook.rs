@@ -1,4 +1,4 @@
-//! Delivers what a webhook is still to be told.
+//! Delivers the pending events of a webhook.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
@@ -6,16 +6,16 @@ use storage::jobs::{Failure, Job};
 use crate::services::Backend;
 use crate::services::hooks::delivery::deliver;
 
-/// Delivers to one hook, in order; there is never more than one such job running for a hook.
+/// Delivers the events of one webhook in order. At most one such job runs for a webhook at a time.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct DeliverHook {
-    /// The hook.
+    /// The webhook.
     pub hook_id: i64,
 }
 
 impl Job for DeliverHook {
     const KIND: &'static str = "deliver_hook";
-    // Receivers that fail are no failures of the job; it goes on until the outbox says otherwise.
+    // A failure of the receiver is not a failure of the job, which runs until the outbox is done.
     const MAX_ATTEMPTS: u16 = u16::MAX;
 
     fn dedup_key(&self) -> Option<String> {
@@ -23,10 +23,10 @@ impl Job for DeliverHook {
     }
 }
 
-/// Runs the job; a hook that is gone has nothing to deliver.
+/// Runs the job. A deleted webhook has nothing to deliver.
 ///
 /// # Errors
-/// When the database fails; the job is tried again then.
+/// Returns an error if the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: DeliverHook) -> Result<(), Failure> {
     Ok(deliver(&backend, job.hook_id).await?)
 }

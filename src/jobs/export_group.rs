@@ -1,4 +1,4 @@
-//! Writes the archive of a group.
+//! Writes the export archive of a group.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
@@ -7,12 +7,12 @@ use crate::error::Error;
 use crate::services::Backend;
 use crate::services::group_transfers::exports;
 
-/// Exports a group.
+/// Exports a group to an archive.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ExportGroup {
     /// The group.
     pub group_id: i64,
-    /// Who asked for it.
+    /// The user who requested it.
     pub user_id: i64,
 }
 
@@ -21,15 +21,16 @@ impl Job for ExportGroup {
     const MAX_ATTEMPTS: u16 = 5;
 
     fn dedup_key(&self) -> Option<String> {
-        // What an archive tells depends on whom it is for.
+        // The content of an archive depends on the user it is for.
         Some(format!("{}:{}", self.group_id, self.user_id))
     }
 }
 
-/// Runs the job; it may be killed at any point and be run again.
+/// Runs the job. It can be interrupted at any point and run again.
 ///
 /// # Errors
-/// When the database, the storage or the disk fails; the job is tried again then. What is refused stays so.
+/// Returns an error if the database, the storage or the disk fails; the job is then retried. A rejected
+/// export is not retried.
 pub async fn run(backend: Backend, job: ExportGroup) -> Result<(), Failure> {
     match exports::run(&backend, &job).await {
         Err(refused @ Error::Refused(_)) => Err(Failure::permanent(refused)),

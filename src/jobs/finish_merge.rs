@@ -1,18 +1,18 @@
-//! What follows from a merge.
+//! Effects of a merge.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
 
 use crate::services::{Backend, merge_requests};
 
-/// Closes the issues that a merged merge request closes, and removes its source branch.
+/// Closes the issues that a merged merge request closes, and deletes its source branch.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct FinishMerge {
     /// The merge request.
     pub merge_request_id: i64,
-    /// Who merged it, with whose rights all of this is done.
+    /// The user who merged it. The job uses the permissions of this user.
     pub user_id: Option<i64>,
-    /// Removes the source branch, if it still stands where it was merged.
+    /// Whether to delete the source branch, if its head is still the merged commit.
     pub remove_source_branch: bool,
 }
 
@@ -21,10 +21,10 @@ impl Job for FinishMerge {
     const MAX_ATTEMPTS: u16 = 10;
 }
 
-/// Runs the job; what it has done before it does not do again.
+/// Runs the job. Steps that are done already are skipped.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: FinishMerge) -> Result<(), Failure> {
     Ok(merge_requests::finish(&backend, &job).await?)
 }

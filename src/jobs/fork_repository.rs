@@ -1,4 +1,4 @@
-//! Copies the repository of a project that was forked.
+//! Copies the repository of a forked project.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Attempt, Failure, Job};
@@ -6,14 +6,14 @@ use storage::jobs::{Attempt, Failure, Job};
 use crate::services::Backend;
 use crate::services::projects::forks;
 
-/// Fills the repository of a fork.
+/// Copies the repository of the source to the fork.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ForkRepository {
     /// The fork.
     pub project_id: i64,
-    /// The project it comes from.
+    /// The project that is forked.
     pub source_id: i64,
-    /// Who forks.
+    /// The user who forks the project.
     pub user_id: Option<i64>,
 }
 
@@ -26,10 +26,11 @@ impl Job for ForkRepository {
     }
 }
 
-/// Runs the job; it may be killed at any point and be run again. The last attempt that fails says so on the fork.
+/// Runs the job. It can be interrupted at any point and run again. If the last attempt fails, the failure is
+/// recorded on the fork.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: ForkRepository, attempt: Attempt) -> Result<(), Failure> {
     let copied = forks::copy(&backend, &job).await;
     if copied.is_err() && attempt.is_last() {

@@ -1,4 +1,4 @@
-//! Fills a group from an archive.
+//! Imports a group from an archive.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Attempt, Failure, Job};
@@ -6,7 +6,7 @@ use storage::jobs::{Attempt, Failure, Job};
 use crate::services::Backend;
 use crate::services::group_transfers::imports;
 
-/// Carries an import out.
+/// Executes an import.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ImportGroup {
     /// The import.
@@ -21,10 +21,11 @@ impl Job for ImportGroup {
     }
 }
 
-/// Runs the job; it may be killed at any point and be run again. The last attempt that fails says so in the import.
+/// Runs the job. It can be interrupted at any point and run again. If the last attempt fails, the failure is
+/// recorded in the import.
 ///
 /// # Errors
-/// When the database, the storage or the disk fails; the job is tried again then.
+/// Returns an error if the database, the storage or the disk fails; the job is then retried.
 pub async fn run(backend: Backend, job: ImportGroup, attempt: Attempt) -> Result<(), Failure> {
     let done = imports::run(&backend, job.import_id).await;
     if done.is_err() && attempt.is_last() {

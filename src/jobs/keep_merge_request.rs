@@ -1,11 +1,12 @@
-//! Keeping the commits of a merge request where it is to be merged.
+//! Updates the head ref of a merge request in the target repository.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
 
 use crate::services::{Backend, merge_requests};
 
-/// Brings the head of a merge request into the repository of its target, and the reference it is fetched by up to date.
+/// Fetches the head of a merge request into the repository of its target and updates the ref that clients
+/// fetch.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct KeepMergeRequest {
     /// The merge request.
@@ -24,7 +25,7 @@ impl Job for KeepMergeRequest {
 /// Runs the job.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: KeepMergeRequest) -> Result<(), Failure> {
     Ok(merge_requests::refresh(&backend, job.merge_request_id).await?)
 }

@@ -1,4 +1,4 @@
-//! Upkeep of a repository after its references moved: the commit-graph, packs, and figures about it.
+//! Maintains a repository after ref updates: commit-graph, packs and statistics.
 
 use git::{Error, Repack, RepositoryId};
 use sea_orm::sea_query::Expr;
@@ -10,7 +10,7 @@ use storage::jobs::{Failure, Job};
 use crate::services::projects::commit_count;
 use crate::services::{Backend, code_analysis};
 
-/// Keeps the repository of a project fast to read.
+/// Maintains the repository of a project so that it stays fast to read.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MaintainRepository {
     /// The project.
@@ -26,10 +26,10 @@ impl Job for MaintainRepository {
     }
 }
 
-/// Runs the job; a repository that is gone needs no upkeep.
+/// Runs the job. A deleted repository needs no maintenance.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: MaintainRepository) -> Result<(), Failure> {
     let id = RepositoryId::of_project(job.project_id);
     let repository = backend.repositories.repository(&id);

@@ -1,11 +1,11 @@
-//! Merges what waited for a pipeline that succeeded.
+//! Merges merge requests that wait for a successful pipeline.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
 
 use crate::services::{Backend, merge_requests};
 
-/// Merges a merge request that waits for its pipeline, if that has succeeded.
+/// Merges a merge request that waits for its pipeline, if the pipeline has succeeded.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MergeWaiting {
     /// The merge request.
@@ -20,10 +20,10 @@ impl Job for MergeWaiting {
     }
 }
 
-/// Runs the job; what does not wait any more, or waits for another pipeline, is left alone.
+/// Runs the job. A merge request that does not wait any more, or waits for another pipeline, is skipped.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: MergeWaiting) -> Result<(), Failure> {
     Ok(merge_requests::merge_waiting(&backend, job.merge_request_id).await?)
 }

@@ -1,4 +1,11 @@
-//! The kinds of background jobs, and the work that recurs. The queue itself is [`storage::jobs`].
+//! Background jobs, stored in the database with the data they refer to and run at least once.
+//!
+//! A job is a small serializable struct that implements [`Job`]. [`enqueue`] adds it in the transaction of
+//! the change that causes it, so both happen or neither. A [`Runner`] on any node runs it with the handler
+//! its [`Registry`] has for the kind. If a node dies during a job, the lease on the job expires and another
+//! node starts it again. Handlers must therefore be idempotent.
+//!
+//! For the reasons against a library, see `docs/adr/0004-store-background-jobs-in-the-database.md`.
 
 pub mod collect_images;
 pub mod create_repository;

@@ -1,4 +1,4 @@
-//! Reading what the messages of pushed commits name and close.
+//! Processes references and closing keywords in the messages of pushed commits.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
@@ -7,12 +7,12 @@ use crate::services::Backend;
 use crate::services::commits::messages;
 use crate::services::events::pushes::Unread;
 
-/// Reads the messages of commits that came to branches of a project.
+/// Processes the messages of commits that were pushed to branches of a project.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ReadMessages {
     /// The project.
     pub project_id: i64,
-    /// Who pushed them.
+    /// The user who pushed them.
     pub user_id: i64,
     /// The commits, by branch.
     pub unread: Vec<Unread>,
@@ -25,7 +25,7 @@ impl Job for ReadMessages {
 /// Runs the job.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: ReadMessages) -> Result<(), Failure> {
     for unread in &job.unread {
         messages::read(&backend, job.project_id, job.user_id, unread).await?;

@@ -1,12 +1,12 @@
-//! Counting again what the merge requests of a project close.
+//! Refreshes the closing issues of the merge requests of a project.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
 
 use crate::services::{Backend, merge_requests};
 
-/// Brings in step which issues the merge requests of a project close, after its default branch changed or whether it
-/// closes issues at all.
+/// Updates which issues the merge requests of a project close. Needed after a change of the default branch,
+/// or of the setting that closes issues automatically.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RecountClosing {
     /// The project.
@@ -24,7 +24,7 @@ impl Job for RecountClosing {
 /// Runs the job.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: RecountClosing) -> Result<(), Failure> {
     Ok(merge_requests::recount_closing(&backend, job.project_id).await?)
 }

@@ -1,4 +1,4 @@
-//! Which job is run by what: the one list of all kinds.
+//! Binds every job kind to its handler.
 
 use storage::jobs::{Attempt, Failure, Job, Registry};
 
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::services::Backend;
 
-/// The handlers of all jobs over one backend.
+/// Returns the handlers of all jobs for a backend.
 #[must_use]
 pub fn registry(backend: &Backend) -> Registry {
     let of = Over {
@@ -41,14 +41,14 @@ pub fn registry(backend: &Backend) -> Registry {
         .registry
 }
 
-/// A registry whose handlers take the backend first.
+/// A registry whose handlers get the backend as the first argument.
 struct Over<'a> {
     backend: &'a Backend,
     registry: Registry,
 }
 
 impl Over<'_> {
-    /// Adds a handler of one kind.
+    /// Adds the handler of one kind.
     fn run<J, F, Fut>(self, work: F) -> Self
     where
         J: Job,
@@ -58,7 +58,7 @@ impl Over<'_> {
         self.attempt(move |backend, job, _| work(backend, job))
     }
 
-    /// Adds a handler of one kind that asks which attempt it is.
+    /// Adds the handler of one kind that also gets the number of the attempt.
     fn attempt<J, F, Fut>(self, work: F) -> Self
     where
         J: Job,

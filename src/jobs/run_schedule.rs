@@ -1,11 +1,11 @@
-//! Runs a pipeline schedule when it is due.
+//! Runs a due pipeline schedule.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
 
 use crate::services::{Backend, pipeline_schedules};
 
-/// Runs a schedule that is due.
+/// Runs a schedule if it is due.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct RunSchedule {
     /// The schedule.
@@ -20,10 +20,10 @@ impl Job for RunSchedule {
     }
 }
 
-/// Runs the job; a schedule that is not due any more, or not yet, is not run.
+/// Runs the job. A schedule that is not due is skipped.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: RunSchedule) -> Result<(), Failure> {
     Ok(pipeline_schedules::run_due(&backend, job.schedule_id).await?)
 }

@@ -1,4 +1,4 @@
-//! What recurs without anybody asking for it. Every node does it; all of it bears being done twice at a time.
+//! Recurring work. Every node does it, so every step must be safe to run twice at the same time.
 
 use std::time::Duration;
 
@@ -14,16 +14,16 @@ use crate::error::{Error, Result};
 use crate::services::hooks::log;
 use crate::services::{Backend, group_transfers, pipeline_schedules, references, uploads};
 
-/// How often most of it.
+/// Interval of most of the work.
 const PERIOD: Duration = Duration::from_secs(5 * 60);
-/// How often it is looked for schedules of pipelines that are due; they are told to the minute.
+/// Interval of looking for due pipeline schedules, whose times have a resolution of one minute.
 const SCHEDULES: Duration = Duration::from_secs(10);
-/// How often it is looked for what nobody needs of container images, which takes a look at all there are.
+/// Interval of the garbage collection of the container registry, which scans all its images.
 const COLLECTIONS: Duration = Duration::from_secs(60 * 60);
-/// How long jobs that were given up are kept for the operator.
+/// How long permanently failed jobs are kept for the operator.
 const DEAD_JOBS_KEPT: TimeDelta = TimeDelta::days(30);
 
-/// Does what recurs until `stop`. Faults are logged, and it is tried again the next time.
+/// Runs the recurring work until `stop`. Errors are logged, and the work is retried at the next interval.
 pub async fn run(backend: Backend, stop: CancellationToken) {
     let mut ticks = interval(PERIOD);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -53,26 +53,23 @@ async fn collect(backend: &Backend) -> Result<()> {
 async fn once(backend: &Backend) -> Result<()> {
     let finished = references::recover(backend, false).await?;
     if finished > 0 {
-        tracing::warn!(
-            finished,
-            "recorded changes of references that a lost server had announced"
-        );
+        tracing::warn!(finished, "recovered ref updates of a stopped node");
     }
     let purged = purge_dead(backend.database.write(), now() - DEAD_JOBS_KEPT).await?;
     if purged > 0 {
-        tracing::info!(purged, "removed jobs that were given up long ago");
+        tracing::info!(purged, "removed old failed jobs");
     }
     let swept = uploads::sweep(backend).await?;
     if swept > 0 {
-        tracing::info!(swept, "removed uploads that never ended");
+        tracing::info!(swept, "removed abandoned uploads");
     }
     let swept = group_transfers::sweep(backend).await?;
     if swept > 0 {
-        tracing::info!(swept, "removed archives of groups that are needed no more");
+        tracing::info!(swept, "removed expired group export archives");
     }
     let swept = log::sweep(backend).await?;
     if swept > 0 {
-        tracing::info!(swept, "removed old deliveries of webhooks");
+        tracing::info!(swept, "removed old webhook deliveries");
     }
     enqueue(backend.database.write(), &SweepExpiredAccess {})
         .await

@@ -1,16 +1,16 @@
-//! What follows from a deployment that succeeded.
+//! Links merge requests to a successful deployment.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
 
 use crate::services::{Backend, deployments};
 
-/// Enters which merge requests were shipped with a deployment.
+/// Records which merge requests were deployed with a deployment.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct ShipMergeRequests {
     /// The deployment.
     pub deployment_id: i64,
-    /// The commit of the one to the environment that had succeeded before; none for the first.
+    /// The commit of the previous successful deployment to the environment; `None` for the first.
     pub since: Option<String>,
 }
 
@@ -19,10 +19,10 @@ impl Job for ShipMergeRequests {
     const MAX_ATTEMPTS: u16 = 10;
 }
 
-/// Runs the job; what it has entered before it does not enter again.
+/// Runs the job. Merge requests that are recorded already are skipped.
 ///
 /// # Errors
-/// When Git or the database fails; the job is tried again then.
+/// Returns an error if Git or the database fails; the job is then retried.
 pub async fn run(backend: Backend, job: ShipMergeRequests) -> Result<(), Failure> {
     Ok(deployments::ship(&backend, &job).await?)
 }

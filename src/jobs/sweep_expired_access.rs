@@ -1,4 +1,4 @@
-//! Removes memberships and shares that have ended.
+//! Deletes expired memberships and shares.
 
 use serde::{Deserialize, Serialize};
 use storage::jobs::{Failure, Job};
@@ -6,7 +6,8 @@ use storage::jobs::{Failure, Job};
 use crate::services::Backend;
 use crate::services::members::sweep_expired;
 
-/// Removes what grants nothing any more. Reads do not wait for it: they leave out what has ended.
+/// Deletes memberships and shares that have expired. Reads do not depend on it, because they ignore expired
+/// rows.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct SweepExpiredAccess {}
 
@@ -21,11 +22,11 @@ impl Job for SweepExpiredAccess {
 /// Runs the job.
 ///
 /// # Errors
-/// When the database fails; the job is tried again then.
+/// Returns an error if the database fails; the job is then retried.
 pub async fn run(backend: Backend, _: SweepExpiredAccess) -> Result<(), Failure> {
     let swept = sweep_expired(&backend).await?;
     if swept > 0 {
-        tracing::info!(swept, "removed memberships and shares that had ended");
+        tracing::info!(swept, "removed expired memberships and shares");
     }
     Ok(())
 }

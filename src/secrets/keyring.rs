@@ -18,15 +18,15 @@ use super::{Error, Secret, token::digest_bytes};
 /// The length of a key in bytes.
 pub const KEY_LENGTH: usize = 32;
 
-/// The form of encrypted values; another would be added beside it, never in its place.
+/// Format version of encrypted values; a new version is added next to it and never replaces it.
 const VERSION: &str = "v1";
 const NONCE_LENGTH: usize = 24;
 
-/// The keys that values are encrypted with (XChaCha20-Poly1305).
+/// The keys for encrypting values (XChaCha20-Poly1305).
 ///
-/// An encrypted value is `v1.<key id>.<base64url of nonce and ciphertext>`. The key id is part of a hash of
-/// the key, so that a value made with another key is told apart from one that was tampered with, and keys can
-/// be replaced: see [`Keyring::with_previous`].
+/// An encrypted value is `v1.<key id>.<base64url of nonce and ciphertext>`. The key ID is part of a hash of
+/// the key. It distinguishes a value with another key from a manipulated value, and allows replacing keys:
+/// see [`Keyring::with_previous`].
 #[derive(Clone)]
 pub struct Keyring {
     current: Key,
@@ -34,7 +34,7 @@ pub struct Keyring {
 }
 
 impl Keyring {
-    /// A ring with a key that was given, such as from the configuration.
+    /// Creates a keyring with a given key.
     pub fn new(key: &Secret<[u8; KEY_LENGTH]>) -> Self {
         Self {
             current: Key::new(key.expose()),
@@ -42,36 +42,37 @@ impl Keyring {
         }
     }
 
-    /// Adds a key that was replaced: values made with it can still be read.
+    /// Adds a replaced key, so that values encrypted with it can still be read.
     #[must_use]
     pub fn with_previous(mut self, key: &Secret<[u8; KEY_LENGTH]>) -> Self {
         self.previous.push(Key::new(key.expose()));
         self
     }
 
-    /// Reads the key from a file, or makes one there: readable by its owner only, and whole or not at all,
-    /// also when several processes start at once. Blocks.
+    /// Reads the key from a file, or creates the file atomically, readable only by its owner. Several
+    /// processes may start at once. Blocks.
     ///
     /// # Errors
-    /// [`Error::Io`], and [`Error::KeyLength`] when the file does not hold exactly a key.
+    /// [`Error::Io`], and [`Error::KeyLength`] if the file does not contain exactly one key.
     pub fn open(path: &Path) -> Result<Self, Error> {
         match read_key(path) {
             Err(Error::Io(error)) if error.kind() == ErrorKind::NotFound => {}
             found => return Ok(Self::new(&found?)),
         }
         match create_key(path) {
-            // Somebody else was faster; theirs is the key.
+            // Another process created the file first; its key is used.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             made => made?,
         }
         Ok(Self::new(&read_key(path)?))
     }
 
-    /// Encrypts a value for one place, named by `place` (such as `projects.runners_token:7`); it can be
-    /// decrypted only for the same place, so that rows cannot be swapped by who can write to the database.
+    /// Encrypts a value for one location, named by `place` (such as `projects.runners_token:7`). It can be
+    /// decrypted only for the same location, so that an attacker with write access to the database cannot
+    /// swap rows.
     ///
     /// # Errors
-    /// [`Error::Malformed`] when the value is beyond 256 GB.
+    /// [`Error::Malformed`] if the value exceeds 256 GB.
     pub fn encrypt(&self, value: &str, place: &str) -> Result<String, Error> {
         let nonce: [u8; NONCE_LENGTH] = rand::random();
         let payload = Payload {
@@ -115,7 +116,7 @@ impl Keyring {
             .map_err(|_| Error::Malformed)
     }
 
-    /// Whether a value was made with a replaced key and should be encrypted afresh.
+    /// Returns whether a value was encrypted with a replaced key and should be encrypted again.
     pub fn is_outdated(&self, value: &str) -> bool {
         !value.starts_with(&format!("{VERSION}.{}.", self.current.id))
     }
@@ -152,7 +153,7 @@ fn read_key(path: &Path) -> Result<Secret<[u8; KEY_LENGTH]>, Error> {
     {
         use std::os::unix::fs::PermissionsExt;
         if file.metadata()?.permissions().mode() & 0o077 != 0 {
-            tracing::warn!(path = %path.display(), "the key file can be read by other users");
+            tracing::warn!(path = %path.display(), "found a key file that other users can read");
         }
     }
     let mut bytes = Vec::with_capacity(KEY_LENGTH + 1);
@@ -160,14 +161,14 @@ fn read_key(path: &Path) -> Result<Secret<[u8; KEY_LENGTH]>, Error> {
     bytes.try_into().map(Secret::new).map_err(|_| Error::KeyLength)
 }
 
-/// Writes a new key beside the path and then links it there, which fails if something is there already.
+/// Writes a new key to a temporary file and links it to the path, which fails if the path exists.
 fn create_key(path: &Path) -> std::io::Result<()> {
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
     std::fs::create_dir_all(directory)?;
-    // A named temporary file is made with mode 0600.
+    // A named temporary file has mode 0600.
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(&rand::random::<[u8; KEY_LENGTH]>())?;
     file.as_file().sync_all()?;

@@ -1,8 +1,8 @@
-//! Secrets: what is encrypted at rest, what is only hashed, and how none of it reaches a log.
+//! Secrets: encryption, hashing, and types that never reach a log.
 //!
-//! What must be read back (hook tokens, CI variables, runner tokens) goes through a [`Keyring`]. Tokens and
-//! session cookies are looked up by their SHA-256 ([`digest`]): they are long and random, so a slow hash would
-//! add nothing. Passwords are hashed with argon2id ([`hash_password`]).
+//! Values that must be readable (webhook tokens, CI variables, runner tokens) are encrypted with a [`Keyring`].
+//! Tokens and session cookies are looked up by their SHA-256 ([`digest`]): they are long and random, so a slow
+//! hash is unnecessary. Passwords are hashed with argon2id ([`hash_password`]).
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub use keyring::{KEY_LENGTH, Keyring};
 pub use password::{hash_password, verify_password};
 pub use token::{Token, digest};
 
-/// A value that must not be shown: its `Debug` says only that it is there, and it has no `Display`.
+/// A value that must not be printed: its `Debug` hides the content, and it has no `Display`.
 #[derive(Clone, Default)]
 pub struct Secret<T = String>(T);
 
@@ -28,12 +28,12 @@ impl<T> Secret<T> {
         Self(value)
     }
 
-    /// The value, at the one place that needs it.
+    /// Returns the value.
     pub fn expose(&self) -> &T {
         &self.0
     }
 
-    /// The value, taken out of its wrapping.
+    /// Returns the value and drops the wrapper.
     pub fn into_exposed(self) -> T {
         self.0
     }
@@ -51,27 +51,27 @@ impl<T> From<T> for Secret<T> {
     }
 }
 
-/// Whether two secrets are the same, in a time that depends on their lengths only.
+/// Compares two secrets in a time that depends only on their lengths.
 pub fn constant_time_eq(left: &str, right: &str) -> bool {
     left.as_bytes().ct_eq(right.as_bytes()).into()
 }
 
-/// What can go wrong with secrets. No message repeats any of them.
+/// Errors of this module. No message contains a secret.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The key file cannot be read or made.
+    /// The key file cannot be read or created.
     #[error("key file: {0}")]
     Io(#[from] std::io::Error),
     /// A key is not 32 bytes.
     #[error("the encryption key must be {KEY_LENGTH} bytes")]
     KeyLength,
-    /// An encrypted value is not in the form that [`Keyring::encrypt`] gives.
+    /// An encrypted value does not have the format of [`Keyring::encrypt`].
     #[error("the encrypted value is malformed")]
     Malformed,
-    /// An encrypted value was made with a key that is not at hand; the id of the key.
+    /// An encrypted value uses an unknown key; contains the ID of the key.
     #[error("the value was encrypted with another key ({0})")]
     UnknownKey(String),
-    /// An encrypted value was changed, or belongs to another place.
+    /// An encrypted value was manipulated, or belongs to another location.
     #[error("the encrypted value cannot be authenticated")]
     Authentication,
     /// A password hash in the database is malformed, or hashing failed.

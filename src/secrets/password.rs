@@ -1,4 +1,4 @@
-//! Passwords.
+//! Password hashing.
 
 use std::sync::OnceLock;
 
@@ -9,11 +9,11 @@ use argon2::{
 
 use super::Error;
 
-/// Hashes a password with argon2id (19 MiB, two passes, one lane: the crate's and OWASP's parameters) and a
-/// random salt, in PHC form. Takes tens of milliseconds of a processor: to be called under `spawn_blocking`.
+/// Hashes a password with argon2id (19 MiB, two passes, one lane: the parameters of the crate and of OWASP)
+/// and a random salt, in PHC format. Takes tens of milliseconds of CPU time; call it under `spawn_blocking`.
 ///
 /// # Errors
-/// [`Error::Password`] when no salt can be had.
+/// [`Error::Password`] if no salt can be generated.
 pub fn hash_password(password: &str) -> Result<String, Error> {
     let hash = Argon2::default()
         .hash_password(password.as_bytes())
@@ -21,18 +21,18 @@ pub fn hash_password(password: &str) -> Result<String, Error> {
     Ok(hash.to_string())
 }
 
-/// Whether a password is the one that was hashed. Without a hash (no such user, or one without a password) the
-/// answer is no, but takes as long as any other. To be called under `spawn_blocking`.
+/// Returns whether a password matches a hash. Without a hash (no such user, or no password) the result is
+/// false but takes as long as with one. Call it under `spawn_blocking`.
 ///
 /// # Errors
-/// [`Error::Password`] when the hash is malformed.
+/// [`Error::Password`] if the hash is malformed.
 pub fn verify_password(password: &str, hash: Option<&str>) -> Result<bool, Error> {
     static NOBODY: OnceLock<String> = OnceLock::new();
     let (hash, somebody) = match hash {
         Some(hash) => (hash, true),
         None => {
             if NOBODY.get().is_none() {
-                // Losing a race to set it is as good as winning.
+                // If another thread set the value first, it is equally valid.
                 let _ = NOBODY.set(hash_password("nobody")?);
             }
             (NOBODY.get().map_or("", String::as_str), false)

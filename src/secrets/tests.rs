@@ -1,4 +1,4 @@
-//! Behaviour of secrets.
+//! Behavior of secrets.
 
 use std::collections::HashSet;
 

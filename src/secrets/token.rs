@@ -5,33 +5,34 @@ use sha2::{Digest, Sha256};
 
 use super::Secret;
 
-/// How many random characters a token has: 32 of 62 kinds are 190 bits.
+/// Number of random characters in a token: 32 of 62 possible characters are 190 bits.
 const LENGTH: usize = 32;
 
-/// A token that opens something: letters and digits, so that it needs no escaping anywhere.
+/// A random token of letters and digits, which needs no escaping.
 #[derive(Debug, Clone)]
 pub struct Token(Secret<String>);
 
 impl Token {
-    /// A new token. The prefix, which may be empty, lets people and scanners tell kinds of tokens apart.
+    /// Generates a token. The prefix, which may be empty, identifies the kind of the token for users and
+    /// scanners.
     pub fn generate(prefix: &str) -> Self {
         let mut random = rand::rng();
         let body = std::iter::repeat_with(|| char::from(random.sample(Alphanumeric))).take(LENGTH);
         Self(Secret::new(prefix.chars().chain(body).collect()))
     }
 
-    /// The token itself: to be shown to its holder, once.
+    /// Returns the token, which is displayed to its owner once.
     pub fn expose(&self) -> &str {
         self.0.expose()
     }
 
-    /// What is kept of the token.
+    /// Returns the stored form of the token.
     pub fn digest(&self) -> String {
         digest(self.expose())
     }
 }
 
-/// The SHA-256 of a token, in hex: 64 characters.
+/// Returns the SHA-256 of a token in hex: 64 characters.
 pub fn digest(token: &str) -> String {
     digest_bytes(token.as_bytes())
 }

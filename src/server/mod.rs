@@ -1,4 +1,4 @@
-//! Starting and stopping: from settings to a listening server, and from a signal to a clean end.
+//! Startup and shutdown of the server.
 
 pub mod demo;
 
@@ -31,23 +31,23 @@ use crate::services::{Backend, Instance, Parts};
 use crate::web::connections::{self, Limits};
 use crate::web::health;
 
-/// How long what moves references may take to note its end, after the requests are over.
+/// How long ref updates may take to record their result, after the requests are finished.
 const SETTLING: Duration = Duration::from_secs(5);
-/// How many hooks are delivered to at a time; most of that time is waiting.
+/// Number of concurrent webhook deliveries; they mostly wait for the network.
 const DELIVERIES: usize = 64;
 
-/// Why the server cannot start.
+/// Reason why the server cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// A setting is wrong.
+    /// A setting is invalid.
     #[error(transparent)]
     Settings(#[from] crate::config::Error),
     /// The data directory or the network cannot be used.
     #[error("{what}: {cause}")]
     Io {
-        /// What was tried.
+        /// The failed operation.
         what: String,
-        /// Why it failed.
+        /// The cause.
         cause: std::io::Error,
     },
     /// The database cannot be used.
@@ -65,18 +65,18 @@ pub enum Error {
     /// Webhooks cannot be sent.
     #[error(transparent)]
     Webhooks(#[from] webhooks::Unavailable),
-    /// The demo cannot be filled.
+    /// The sample data cannot be created.
     #[error("demo: {0}")]
     Demo(String),
-    /// The first administrator cannot be made, or what a killed server left cannot be finished.
+    /// The first administrator cannot be created, or work of a stopped server cannot be finished.
     #[error("start: {0}")]
     Setup(#[from] crate::error::Error),
 }
 
-/// Opens everything the services work with; migrates the database and prepares the data directory.
+/// Opens the backend of the services: migrates the database and prepares the data directory.
 ///
 /// # Errors
-/// When any part cannot be opened.
+/// If a part cannot be opened.
 pub async fn open(
     settings: &Settings,
     observer: Option<database::Observer>,
@@ -130,7 +130,7 @@ pub async fn open(
     }))
 }
 
-/// What the first administrator is to have, by the options.
+/// Returns the given credentials of the first administrator.
 #[must_use]
 pub fn chosen(options: &Options) -> Chosen {
     let secret = |text: &Option<String>| text.clone().filter(|text| !text.is_empty()).map(Secret::new);
@@ -140,23 +140,23 @@ pub fn chosen(options: &Options) -> Chosen {
     }
 }
 
-/// A server that listens but does not serve yet.
+/// A server that listens but does not accept connections yet.
 pub struct Bound {
     listener: TcpListener,
     settings: Settings,
     _presence: Presence,
-    /// What the services work with.
+    /// The backend of the services.
     pub backend: Backend,
-    /// The address it listens on.
+    /// The listen address.
     pub address: SocketAddr,
-    /// What was made up at a first start.
+    /// Credentials generated at the first start.
     pub made_up: Option<MadeUp>,
 }
 
-/// Opens everything and binds the address; after this, connections wait instead of failing.
+/// Opens the backend and binds the address. From then on connections wait instead of failing.
 ///
 /// # Errors
-/// When anything cannot be opened or the address cannot be bound.
+/// If the backend cannot be opened or the address cannot be bound.
 pub async fn bind(
     settings: Settings,
     chosen: Chosen,
@@ -183,35 +183,36 @@ pub async fn bind(
     })
 }
 
-/// How many connections may wait to be accepted.
+/// Maximum number of connections that wait to be accepted.
 const BACKLOG: u32 = 1024;
 
-/// Listens, so that answers sent in several pieces do not wait for the client to acknowledge each.
+/// Binds a listener with `TCP_NODELAY`, so that responses sent in several writes do not wait for
+/// acknowledgments.
 fn listen(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = match address {
         SocketAddr::V4(_) => TcpSocket::new_v4()?,
         SocketAddr::V6(_) => TcpSocket::new_v6()?,
     };
     socket.set_reuseaddr(true)?;
-    // What is accepted inherits it.
+    // Accepted connections inherit the option.
     socket.set_nodelay(true)?;
     socket.bind(address)?;
     socket.listen(BACKLOG)
 }
 
 impl Bound {
-    /// Fills a new instance with what the demo shows, before it serves; see [`demo::fill`].
+    /// Fills a new instance with the demo data before it serves requests; see [`demo::fill`].
     ///
     /// # Errors
-    /// When the API refuses anything of it.
+    /// If the API rejects a request.
     pub async fn fill(&self, token: &Secret, password: &Secret) -> Result<(), Error> {
         demo::fill(&self.backend, &self.settings, token, password).await
     }
 
-    /// Serves until `stop` resolves, then finishes what is open within the drain time.
+    /// Serves until `stop` resolves, then finishes open requests within the drain time.
     ///
     /// # Errors
-    /// When background work or the database cannot be ended.
+    /// If the background work or the database cannot be closed.
     pub async fn serve(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
         let endpoint = app::endpoint(&self.backend, &self.settings);
         let drain = self.settings.drain_timeout;
@@ -236,13 +237,13 @@ impl Bound {
                 .await
                 .map_err(|error| Error::Setup(crate::error::Error::internal(error)))?;
         }
-        // Moves of references outlive the requests that were cut, and so does what came of blobs: they note what they came to.
+        // Tasks for ref updates and blobs outlive canceled requests, because they must record their results.
         self.backend.moves.close();
         if tokio::time::timeout(SETTLING, self.backend.moves.wait())
             .await
             .is_err()
         {
-            tracing::warn!("moves of references are left to be recovered");
+            tracing::warn!("stopped before all ref updates were recorded");
         }
         self.backend
             .database
@@ -254,15 +255,16 @@ impl Bound {
     }
 }
 
-/// Runs background jobs and recurring work until `stopping`; what runs then has `drain` to finish.
+/// Runs background jobs and recurring work until `stopping`; jobs that run then have `drain` to finish.
 async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken) {
     let options = RunnerOptions {
         drain,
         ..RunnerOptions::default()
     };
-    // Receivers may be slow, so deliveries have places of their own and never wait for other jobs, nor these for them.
+    // Receivers may be slow, so deliveries have a separate concurrency limit and do not compete with other
+    // jobs.
     let (deliveries, others) = jobs::registry(&backend).divide(&[DeliverHook::KIND]);
-    // Imports may take long: one runs at a time, and nothing else waits for it.
+    // Imports may take long: one runs at a time, and other jobs do not wait for it.
     let (imports, others) = others.divide(&[ImportGroup::KIND]);
     let importer = RunnerOptions {
         concurrency: 1,
@@ -283,10 +285,10 @@ async fn run_jobs(backend: Backend, drain: Duration, stopping: CancellationToken
     );
 }
 
-/// Runs only background jobs until `stop` resolves, beside servers that need not.
+/// Runs only background jobs until `stop` resolves.
 ///
 /// # Errors
-/// When anything cannot be opened.
+/// If the backend cannot be opened.
 pub async fn work(settings: &Settings, stop: impl Future<Output = ()>) -> Result<(), Error> {
     let base_url = public_url(settings, settings.listen);
     let backend = open(settings, None, base_url).await?;
@@ -307,7 +309,7 @@ pub async fn work(settings: &Settings, stop: impl Future<Output = ()>) -> Result
     Ok(())
 }
 
-/// The address clients see: the one that was set, or the one that is listened on.
+/// Returns the configured public URL, or a URL with the listen address.
 #[must_use]
 pub fn public_url(settings: &Settings, address: SocketAddr) -> String {
     let set = settings.base_url.clone();

@@ -1,7 +1,8 @@
-//! The guard: looks up what a request names, hides what the caller may not see, and decides.
+//! Authorization of requests. Looks up the project, group or user that a request names, hides it from callers
+//! who cannot see it, and checks their rights.
 //!
-//! The access values made here are the only way to a project, group or user for a service called by a handler,
-//! so nothing can be reached that was not checked against the contract's line.
+//! A service that is called by a handler reaches a project, group or user only through the access values of
+//! this module. Each of them was checked against the rules of the operation in the contract.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::services::authentication::Caller;
 use crate::services::feature_gates::{self, Actors};
 use crate::services::memory::{SeenGroup, SeenProject};
 
-/// What the contract asks of callers of one operation.
+/// Requirements of one operation in the contract.
 #[derive(Debug, Clone, Copy)]
 pub struct Rule<'a> {
     /// `x-access`.
@@ -29,20 +30,21 @@ pub struct Rule<'a> {
     pub tier: Tier,
     /// `x-flag`: name and default.
     pub flag: Option<(&'a str, bool)>,
-    /// The same of an operation whose service asks it.
+    /// The same for an operation whose service evaluates the gate.
     pub later: Option<(&'static str, bool)>,
     /// `x-job-token`.
     pub jobs: bool,
-    /// The operation only reads.
+    /// Whether the operation only reads.
     pub read: bool,
 }
 
-/// Something a request can be admitted to.
+/// A resource that a request can be authorized for.
 pub trait Admission: Sized + Send {
-    /// Looks up what `key` names and admits the caller to it.
+    /// Looks up the resource that `key` names and authorizes the caller for it.
     ///
     /// # Errors
-    /// 404 for what is not there or hidden, 403 for what is not allowed.
+    /// Returns `Error::NotFound` if it does not exist or is hidden from the caller. Returns
+    /// `Error::Forbidden` if the caller may not perform the operation.
     fn admit(
         backend: &Backend,
         caller: Caller,
@@ -51,61 +53,61 @@ pub trait Admission: Sized + Send {
     ) -> impl Future<Output = Result<Self>> + Send;
 }
 
-/// Access to the server as a whole.
+/// Access to the instance as a whole.
 #[derive(Debug, Clone)]
 pub struct InstanceAccess {
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
-    /// The gate that is to be asked for the project of what is called on: name and default.
+    /// Gate that the service evaluates for the project of the resource: name and default.
     pub gate: Option<(&'static str, bool)>,
 }
 
 /// Access to a user.
 #[derive(Debug, Clone)]
 pub struct UserAccess {
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
-    /// Who is named.
+    /// The user that the request names.
     pub user: users::Model,
 }
 
 /// Access to a group.
 #[derive(Debug, Clone)]
 pub struct GroupAccess {
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
     /// The group.
     pub group: namespaces::Model,
-    /// The caller's role in it, inherited ones counted.
+    /// The caller's role in it, including inherited roles.
     pub role: Option<Role>,
-    /// The caller sees it without a role, because of a project below that is theirs.
+    /// Whether the caller sees it without a role, because of a project in it or in its subgroups.
     pub above: bool,
 }
 
 /// Access to a project.
 #[derive(Debug, Clone)]
 pub struct ProjectAccess {
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
     /// The project.
     pub project: projects::Model,
-    /// The namespace it lies in.
+    /// The namespace that contains it.
     pub namespace: namespaces::Model,
-    /// The caller's role in it, inherited ones counted.
+    /// The caller's role in it, including inherited roles.
     pub role: Option<Role>,
 }
 
-/// Access to the provisioning of a group, by its identity provider.
+/// Access to the SCIM provisioning of a group, for its identity provider.
 #[derive(Debug, Clone)]
 pub struct ScimAccess {
     /// The group.
     pub group: namespaces::Model,
-    /// Its single sign-on, which is enabled.
+    /// Its SAML provider, which is enabled.
     pub provider: saml_providers::Model,
 }
 
 impl Caller {
-    /// What the caller is to a thing in which they hold `role`.
+    /// Returns the effective access of the caller to a resource in which they have `role`.
     #[must_use]
     pub fn standing(&self, role: Option<Role>) -> Standing {
         Standing {
@@ -116,7 +118,7 @@ impl Caller {
         }
     }
 
-    /// The caller as the database's conditions on visibility take them.
+    /// Returns the viewer for the database's visibility conditions.
     #[must_use]
     pub fn viewer(&self) -> Viewer {
         match self.as_user() {
@@ -131,7 +133,7 @@ impl Caller {
 }
 
 impl GroupAccess {
-    /// Whether the caller holds at least this role; administrators hold every role.
+    /// Returns whether the caller has at least this role. Administrators have every role.
     #[must_use]
     pub fn holds(&self, role: Role) -> bool {
         self.caller.standing(self.role).holds(role)
@@ -139,22 +141,22 @@ impl GroupAccess {
 }
 
 impl ProjectAccess {
-    /// Whether the caller holds at least this role; administrators hold every role.
+    /// Returns whether the caller has at least this role. Administrators have every role.
     #[must_use]
     pub fn holds(&self, role: Role) -> bool {
         self.standing().holds(role)
     }
 
-    /// What the caller is to the project.
+    /// Returns the caller's effective access to the project.
     #[must_use]
     pub fn standing(&self) -> Standing {
         self.caller.standing(self.role)
     }
 
-    /// A project as far as the caller is admitted to it; none where it is not there for the caller.
+    /// Returns access to a project, or `None` if the caller cannot see it.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if the database fails.
     pub async fn if_admitted(backend: &Backend, caller: &Caller, project_id: i64) -> Result<Option<Self>> {
         match Self::find(backend, caller.clone(), &project_id.to_string()).await {
             Ok(access) => Ok(Some(access)),
@@ -163,10 +165,10 @@ impl ProjectAccess {
         }
     }
 
-    /// Finds a project and the caller's role in it; what the caller may not see is not there.
+    /// Finds a project and the caller's role in it.
     ///
     /// # Errors
-    /// 404 when it is not there for this caller.
+    /// Returns `Error::NotFound` if the project does not exist or the caller cannot see it.
     pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
         let hidden = || Error::not_found("Project");
         let user = caller.as_user().map(|user| user.id);
@@ -207,11 +209,12 @@ impl ProjectAccess {
 }
 
 impl InstanceAccess {
-    /// Lets whoever holds a role in a project in to what belongs to it and is named without it. What is hidden answers as what
-    /// is not there: the project is not named.
+    /// Authorizes members from the role `least` for a resource that is named without its project. Hidden and
+    /// missing resources get the same answer, which does not name the project.
     ///
     /// # Errors
-    /// 404 when it is not there for this caller or behind a gate that is closed, 403 below the role.
+    /// Returns `Error::NotFound` if the caller cannot see the project or its gate is closed. Returns
+    /// `Error::Forbidden` if the caller's role is lower than `least`.
     pub async fn in_project(self, backend: &Backend, project_id: i64, least: Role) -> Result<ProjectAccess> {
         let found = ProjectAccess::if_admitted(backend, &self.caller, project_id).await?;
         let found = found.ok_or_else(|| Error::not_found(""))?;
@@ -233,10 +236,10 @@ impl InstanceAccess {
 }
 
 impl GroupAccess {
-    /// Finds a group and the caller's role in it; what the caller may not see is not there.
+    /// Finds a group and the caller's role in it.
     ///
     /// # Errors
-    /// 404 when it is not there for this caller.
+    /// Returns `Error::NotFound` if the group does not exist or the caller cannot see it.
     pub async fn find(backend: &Backend, caller: Caller, reference: &str) -> Result<Self> {
         let hidden = || Error::not_found("Group");
         let user = caller.as_user().map(|user| user.id);
@@ -249,7 +252,8 @@ impl GroupAccess {
                 Some(user) => levels::group_level(db, user, group.id, now().date_naive()).await?,
                 None => None,
             };
-            // Who has a project below may see what it lies in, as lists show it, and that is all.
+            // A user with a visible project in a group may see the group itself, as lists do, but nothing
+            // else.
             let above = match user {
                 Some(_) if !caller.standing(role).sees(group.visibility) => {
                     let seen = visible_groups(caller.viewer(), now().date_naive());
@@ -264,7 +268,7 @@ impl GroupAccess {
         let question = (user, reference.to_owned());
         let seen = backend.memory.groups.recall(&backend.database, question, look_up);
         let SeenGroup { group, role, above } = Arc::unwrap_or_clone(seen.await?);
-        // A job has one project, and no group.
+        // A job token belongs to one project and reaches no group.
         let job = caller.only_project().is_some();
         if job || !(above || caller.standing(role).sees(group.visibility)) {
             return Err(hidden());
@@ -312,7 +316,7 @@ impl Admission for UserAccess {
 impl Admission for GroupAccess {
     async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
         let access = Self::find(backend, caller, key.unwrap_or_default()).await?;
-        // What a group shows to everybody who sees it, it shows to those who have a project below.
+        // Users who see the group through a project see the same as every viewer of a public group.
         let visibility = match access.above {
             true => Visibility::Public,
             false => access.group.visibility,
@@ -343,8 +347,8 @@ impl Admission for ProjectAccess {
 }
 
 impl Admission for ScimAccess {
-    /// A token is good for its own group. Of others it tells no more than the making of groups does: that a name at the top level
-    /// is taken (docs/API-DESIGN.md).
+    /// A token is valid for its own group only. For other groups, the answer reveals no more than creating a
+    /// group does: that a top-level name is taken (docs/API-DESIGN.md).
     async fn admit(backend: &Backend, caller: Caller, key: Option<&str>, rule: &Rule<'_>) -> Result<Self> {
         let provider = caller.provisions().cloned().ok_or(Error::Unauthorized)?;
         let path = key.unwrap_or_default();
@@ -372,7 +376,7 @@ fn refuse_plan(backend: &Backend, rule: &Rule<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Scope, role, plan, gate and archive, in this order.
+/// Checks token scope, role, plan, gate and archived state, in this order.
 async fn decide(
     backend: &Backend,
     actors: Actors<'_>,

@@ -1,4 +1,4 @@
-//! Tokens that stand for a user (specification 5): made, listed, taken back. Only their digests are kept.
+//! Access tokens of users. Only their digests are stored.
 
 use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, ExprTrait};
@@ -18,41 +18,41 @@ use crate::services::authentication::Caller;
 use crate::services::listing::page_of;
 use crate::services::{Backend, preconditions};
 
-/// What secret scanners know the tokens by.
+/// Prefix by which secret scanners recognize the tokens.
 const PREFIX: &str = "hfpat-";
 
-/// What a new token is to be.
+/// Attributes of a new token.
 #[derive(Debug, Clone)]
 pub struct NewToken {
-    /// The user it acts as.
+    /// The user it authenticates.
     pub user_id: i64,
-    /// What its holder calls it.
+    /// Name of the token.
     pub name: String,
-    /// How it came about.
+    /// Kind of the token.
     pub kind: Kind,
     /// Its scopes.
     pub scopes: Vec<String>,
-    /// The last day it is good for.
+    /// Last day on which it is valid.
     pub expires_at: Option<NaiveDate>,
-    /// Who makes it, when that is another user.
+    /// The user who creates it, if it is not its owner.
     pub created_by_id: Option<i64>,
-    /// The token itself, where it was chosen elsewhere; otherwise it is random.
+    /// The token itself, if the caller chose it. A random one is generated otherwise.
     pub secret: Option<String>,
 }
 
-/// Makes a token; the secret is given out here and never again.
+/// Creates a token. The secret is returned only here.
 ///
 /// # Errors
-/// 400 when there is no scope or an unknown one.
+/// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
 pub async fn create(backend: &Backend, new: NewToken) -> Result<(Model, String)> {
     let (row, secret) = prepare(new)?;
     Ok((row.insert(backend.database.write()).await?, secret))
 }
 
-/// The row of a new token, and the token itself.
+/// Returns the row of a new token, and the token itself.
 ///
 /// # Errors
-/// 400 when there is no scope or an unknown one.
+/// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
 pub(super) fn prepare(new: NewToken) -> Result<(access_tokens::ActiveModel, String)> {
     let scopes = checked_scopes(&new.scopes, &SCOPES)?;
     let secret = new
@@ -73,10 +73,10 @@ pub(super) fn prepare(new: NewToken) -> Result<(access_tokens::ActiveModel, Stri
     Ok((row, secret))
 }
 
-/// The scopes as they are stored: each once, all of them known.
+/// Returns the scopes as they are stored, without duplicates.
 ///
 /// # Errors
-/// 400 under `scopes`.
+/// Returns `Error::InvalidAttributes` if `scopes` is empty or contains an unknown scope.
 pub(super) fn checked_scopes(wanted: &[String], known: &[&str]) -> Result<String> {
     if wanted.is_empty() {
         return Err(Error::attribute("scopes", "can't be blank"));
@@ -93,22 +93,22 @@ pub(super) fn checked_scopes(wanted: &[String], known: &[&str]) -> Result<String
     Ok(scopes.join(" "))
 }
 
-/// Which tokens a list holds.
+/// Filter of token lists by state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Activity {
-    /// All of them.
+    /// All tokens.
     #[default]
     Any,
-    /// Those that work.
+    /// Active tokens.
     Active,
-    /// Those that were revoked or have expired.
+    /// Revoked and expired tokens.
     Inactive,
 }
 
-/// A page of a user's impersonation tokens, in the order they were made.
+/// Returns a page of a user's impersonation tokens, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn impersonation_list(
     backend: &Backend,
     user_id: i64,
@@ -124,10 +124,10 @@ pub async fn impersonation_list(
     .await
 }
 
-/// One impersonation token of a user.
+/// Returns one impersonation token of a user.
 ///
 /// # Errors
-/// 404.
+/// Returns `Error::NotFound` if the user has no such token.
 pub async fn impersonation(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
     let found = access_tokens::of_user(user_id, Kind::Impersonation)
         .filter(Column::Id.eq(id))
@@ -136,10 +136,11 @@ pub async fn impersonation(backend: &Backend, user_id: i64, id: i64) -> Result<M
     found.ok_or_else(|| Error::not_found("Impersonation Token"))
 }
 
-/// Takes an impersonation token back; its row stays. Doing so twice is no error.
+/// Revokes an impersonation token. Its row stays, and revoking it again succeeds.
 ///
 /// # Errors
-/// 404, and 412 when the token is newer than the caller's date.
+/// Returns `Error::NotFound` if the user has no such token. Returns `Error::PreconditionFailed` if it was
+/// created after `unmodified_since`.
 pub async fn revoke_impersonation(
     backend: &Backend,
     user_id: i64,
@@ -151,10 +152,10 @@ pub async fn revoke_impersonation(
     revoke(backend, token.id).await
 }
 
-/// A page of personal tokens: the caller's, or whichever an administrator asks for.
+/// Returns a page of personal access tokens: the caller's, or those of any user for administrators.
 ///
 /// # Errors
-/// 401 for others who ask for somebody else's (facts on personal tokens).
+/// Returns `Error::Unauthorized` if a caller other than an administrator requests the tokens of another user.
 pub async fn personal_list(
     backend: &Backend,
     caller: &Caller,
@@ -177,20 +178,21 @@ pub async fn personal_list(
     paged(backend, tokens, activity, page).await
 }
 
-/// The token that a request was made with.
+/// Returns the token that authenticated the request.
 ///
 /// # Errors
-/// 404 when it was made with something else.
+/// Returns `Error::NotFound` if the request was authenticated otherwise.
 pub fn own(caller: &Caller) -> Result<Model> {
     let token = caller.access_token().cloned();
     token.ok_or_else(|| Error::not_found("Personal Access Token"))
 }
 
-/// Takes a personal token back; its row stays. Doing so twice is no error.
+/// Revokes a personal access token. Its row stays, and revoking it again succeeds.
 ///
 /// # Errors
-/// 404 for an id without a token, 400 for somebody else's unless an administrator calls, 412 when the token is
-/// newer than the caller's date.
+/// Returns `Error::NotFound` if the token does not exist. Returns `Error::Refused` if it belongs to another
+/// user and the caller is not an administrator. Returns `Error::PreconditionFailed` if it was created after
+/// `unmodified_since`.
 pub async fn revoke_personal(
     backend: &Backend,
     caller: &Caller,
@@ -218,7 +220,7 @@ async fn revoke(backend: &Backend, id: i64) -> Result<()> {
     Ok(())
 }
 
-/// A page of those of these tokens that are in the state asked for.
+/// Returns a page of the tokens that match `activity`.
 pub(super) async fn paged(
     backend: &Backend,
     tokens: Select<Entity>,

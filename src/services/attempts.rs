@@ -1,4 +1,4 @@
-//! Failed attempts to prove a password, counted so that nobody can try for long.
+//! Limits failed password attempts per account and per address.
 
 use std::sync::LazyLock;
 
@@ -11,35 +11,35 @@ use crate::error::{Error, Result};
 use crate::secrets;
 use crate::services::Backend;
 
-/// How long a failed attempt counts.
+/// Time for which a failed attempt counts.
 const WINDOW: TimeDelta = TimeDelta::minutes(10);
-/// How many failures an account or an address may have in that time.
+/// Maximum failures of an account or an address in that time.
 const MAX_FAILURES: u64 = 10;
 
-/// Passwords that are hashed at a time, each of which takes a processor and 19 MiB for a while.
+/// Concurrent password hashes. Each one occupies a processor and 19 MiB.
 const HASHES: usize = 4;
 static HASHING: LazyLock<Semaphore> = LazyLock::new(|| Semaphore::new(HASHES));
 
-/// Waits for a place among those whose passwords are looked at. Whoever holds it until the outcome is noted lets no more
-/// attempts slip through than there are places.
+/// Waits for a permit to verify a password. Callers release it after the outcome is recorded. It bounds the
+/// attempts that pass the check before earlier failures are counted.
 ///
 /// # Errors
-/// None in a server that runs.
+/// Never fails in a running server.
 pub async fn turn() -> Result<SemaphorePermit<'static>> {
     HASHING.acquire().await.map_err(Error::internal)
 }
 
-/// Whether a password is the one of a hash; takes as long without one.
+/// Returns whether a password matches a hash. Takes equally long without a hash.
 ///
 /// # Errors
-/// For a hash that is none.
+/// Returns an error if the hash is malformed.
 pub async fn fits(password: String, hash: Option<String>) -> Result<bool> {
     let check = tokio::task::spawn_blocking(move || secrets::verify_password(&password, hash.as_deref()));
     Ok(check.await.map_err(Error::internal)??)
 }
 
-/// What failures are counted by: the account, whether it exists or not, and the address, which has a count of its
-/// own for each `place` where passwords are taken.
+/// Returns the keys under which failures are counted: the account, even if it does not exist, and the
+/// address. Each `place` that accepts passwords counts addresses separately.
 #[must_use]
 pub fn sources(login: &str, place: &str, address: Option<&str>) -> Vec<String> {
     let account = format!("account:{}", storage::entities::fold(login));
@@ -51,14 +51,15 @@ pub fn sources(login: &str, place: &str, address: Option<&str>) -> Vec<String> {
         .collect()
 }
 
-/// Notes an attempt as failed and gives the rows; refuses when there were too many before it.
+/// Records an attempt as failed and returns the rows. Rejects it if the limit was reached before.
 ///
 /// # Errors
 /// [`Error::RateLimited`].
 pub async fn note(backend: &Backend, sources: &[String]) -> Result<Vec<i64>> {
     let instant = now();
     let noted = insert(backend, sources, instant).await?;
-    // The attempt itself is the first of them, so one more than are allowed is one too many.
+    // The row of this attempt is counted as well, so the limit is exceeded from one more than `MAX_FAILURES`
+    // rows.
     match refuse_beyond(backend, sources, MAX_FAILURES, instant).await {
         Ok(()) => Ok(noted),
         Err(refusal) => {
@@ -68,7 +69,7 @@ pub async fn note(backend: &Backend, sources: &[String]) -> Result<Vec<i64>> {
     }
 }
 
-/// Refuses an attempt of which nothing is noted yet when there were too many before it.
+/// Rejects an attempt that is not recorded yet if the limit is reached.
 ///
 /// # Errors
 /// [`Error::RateLimited`].
@@ -76,18 +77,18 @@ pub async fn refuse_excess(backend: &Backend, sources: &[String]) -> Result<()> 
     refuse_beyond(backend, sources, MAX_FAILURES - 1, now()).await
 }
 
-/// Notes an attempt that has failed.
+/// Records a failed attempt.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn note_failure(backend: &Backend, sources: &[String]) -> Result<()> {
     insert(backend, sources, now()).await.map(|_| ())
 }
 
-/// Takes back what was noted of an attempt.
+/// Deletes the rows of an attempt.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn forget(backend: &Backend, noted: Vec<i64>) -> Result<()> {
     sign_in_failures::Entity::delete_many()
         .filter(sign_in_failures::Column::Id.is_in(noted))
@@ -114,7 +115,8 @@ async fn insert(backend: &Backend, sources: &[String], instant: DateTime<Utc>) -
     Ok(noted)
 }
 
-/// Refuses when a source has more than `allowed` failures, and tells when it will have one less.
+/// Rejects an attempt if a source has more than `allowed` failures. The error contains the seconds until one
+/// of them expires.
 async fn refuse_beyond(
     backend: &Backend,
     sources: &[String],

@@ -1,4 +1,4 @@
-//! Who sends a request: tokens, sessions, and acting as somebody else (specification 5).
+//! Authentication of requests by tokens and sessions, and impersonation by `sudo`.
 
 use std::sync::Arc;
 
@@ -15,75 +15,76 @@ use crate::error::{Error, Result, TokenFault};
 use crate::secrets;
 use crate::services::{Backend, job_tokens, oauth, settings};
 
-/// What a request says of its sender.
+/// Credentials of a request.
 #[derive(Default)]
 pub struct Credentials {
-    /// A token, wherever it stood.
+    /// A token, from any header or parameter that accepts one.
     pub token: Option<String>,
-    /// The token stood where those of OAuth applications may stand.
+    /// Whether the token was sent where OAuth access tokens are accepted.
     pub bearer: bool,
-    /// A token of a job, in a place of its own. None where such tokens count for nothing.
+    /// A job token from its own header or parameter. `None` where job tokens are not accepted.
     pub job: Option<String>,
-    /// Tokens of jobs count here, so that a bearer's may be one.
+    /// Whether job tokens are accepted, so that a bearer token may be one.
     pub takes_jobs: bool,
     /// A browser session.
     pub session: Option<Session>,
-    /// Id or name of the user to act as.
+    /// ID or username of the user to impersonate.
     pub sudo: Option<String>,
 }
 
-/// A session cookie and what came with it.
+/// A session cookie and its related request data.
 pub struct Session {
     /// The cookie's value.
     pub secret: String,
-    /// The token against cross-site requests.
+    /// The CSRF token.
     pub csrf: Option<String>,
-    /// The request only reads.
+    /// Whether the request only reads.
     pub read_only: bool,
 }
 
-/// Who calls, and how far the credentials reach.
+/// The caller and the limits of the credentials.
 #[derive(Debug, Clone)]
 pub struct Caller {
     user: Option<Arc<users::Model>>,
     reach: Reach,
 }
 
-/// How far credentials reach.
+/// Limits of the credentials.
 #[derive(Debug, Clone)]
 enum Reach {
-    /// Everything the user may do.
+    /// All rights of the user.
     Whole,
-    /// What these scopes of a token allow.
+    /// The scopes of an access token.
     Scopes(Arc<access_tokens::Model>),
-    /// What a user granted an OAuth application.
+    /// The scopes a user granted to an OAuth application.
     Granted(Box<oauth_tokens::Model>),
-    /// One project, as far as the contract lets jobs go.
+    /// One project, for the operations that accept job tokens.
     Job(job_token_rows::Model),
-    /// The provisioning of one group, by its identity provider, which is nobody's user.
+    /// SCIM provisioning of one group by its identity provider, which is not a user.
     Provisioning(saml_providers::Model),
 }
 
-/// What a job may do where scopes are asked for, and not the contract: on Git's own protocol, and with images.
+/// Scopes of job tokens where scopes are checked without the contract: Git over HTTP and the container
+/// registry.
 const SCOPES_OF_JOBS: &str = "read_repository write_registry";
 
-/// What a caller was known by, for being known by it again without a secret.
+/// Reference to verified credentials, from which the caller can be restored without a secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Proof {
-    /// By nothing.
+    /// No credentials.
     None,
-    /// By the password of the user with this id.
+    /// The password of the user with this ID.
     User(i64),
-    /// By the access token with this id.
+    /// The access token with this ID.
     Token(i64),
-    /// By the token of an OAuth application with this id.
+    /// The OAuth access token with this ID.
     Granted(i64),
-    /// By the token of a job with this id.
+    /// The job token with this ID.
     Job(i64),
 }
 
 impl Caller {
-    /// Nobody.
+    /// Returns the anonymous caller.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
@@ -92,7 +93,7 @@ impl Caller {
         }
     }
 
-    /// A user whose credentials reach as far as their rights: a session, a password, a user acted for.
+    /// Returns a caller with all rights of a user: by session, by password or by `sudo`.
     #[must_use]
     pub fn user(user: users::Model) -> Self {
         Self {
@@ -122,19 +123,19 @@ impl Caller {
         }
     }
 
-    /// Whether somebody is signed in.
+    /// Returns whether a user is signed in.
     #[must_use]
     pub fn is_signed_in(&self) -> bool {
         self.user.is_some()
     }
 
-    /// Whether anybody proved who they are: a user, or an identity provider.
+    /// Returns whether the caller is authenticated, as a user or an identity provider.
     #[must_use]
     pub fn is_known(&self) -> bool {
         self.is_signed_in() || self.provisions().is_some()
     }
 
-    /// The single sign-on whose identity provider calls, when one does.
+    /// Returns the SAML provider whose identity provider is the caller, if any.
     #[must_use]
     pub fn provisions(&self) -> Option<&saml_providers::Model> {
         match &self.reach {
@@ -143,27 +144,27 @@ impl Caller {
         }
     }
 
-    /// Whether an administrator calls.
+    /// Returns whether the caller is an administrator.
     #[must_use]
     pub fn is_admin(&self) -> bool {
         self.as_user().is_some_and(|user| user.admin)
     }
 
-    /// The user, when there is one.
+    /// Returns the user, if any.
     #[must_use]
     pub fn as_user(&self) -> Option<&users::Model> {
         self.user.as_deref()
     }
 
-    /// The user.
+    /// Returns the user.
     ///
     /// # Errors
-    /// [`Error::Unauthorized`] when nobody is signed in.
+    /// Returns [`Error::Unauthorized`] if no user is signed in.
     pub fn signed_in(&self) -> Result<&users::Model> {
         self.as_user().ok_or(Error::Unauthorized)
     }
 
-    /// The token that was sent, when there was one.
+    /// Returns the access token that authenticated the request, if any.
     #[must_use]
     pub fn access_token(&self) -> Option<&access_tokens::Model> {
         match &self.reach {
@@ -172,7 +173,7 @@ impl Caller {
         }
     }
 
-    /// What the caller was known by.
+    /// Returns the proof of the caller's authentication.
     #[must_use]
     pub fn proof(&self) -> Proof {
         match &self.reach {
@@ -180,12 +181,12 @@ impl Caller {
             Reach::Scopes(token) => Proof::Token(token.id),
             Reach::Granted(token) => Proof::Granted(token.id),
             Reach::Job(token) => Proof::Job(token.id),
-            // Who provisions a group is nobody anywhere else.
+            // An identity provider is anonymous outside of SCIM.
             Reach::Provisioning(_) => Proof::None,
         }
     }
 
-    /// The scopes that limit the credentials, separated by spaces; none when nothing does.
+    /// Returns the space-separated scopes that limit the credentials, or `None` without a limit.
     #[must_use]
     pub fn scopes(&self) -> Option<&str> {
         match &self.reach {
@@ -197,7 +198,7 @@ impl Caller {
         }
     }
 
-    /// The only project that the credentials are good for, when they are a job's.
+    /// Returns the only project that the credentials are valid for, if they are a job token.
     #[must_use]
     pub fn only_project(&self) -> Option<i64> {
         match &self.reach {
@@ -206,7 +207,7 @@ impl Caller {
         }
     }
 
-    /// Whether one of these scopes is covered.
+    /// Returns whether the credentials cover one of these scopes.
     #[must_use]
     pub fn covers(&self, scopes: &[&str]) -> bool {
         self.scopes()
@@ -214,11 +215,13 @@ impl Caller {
     }
 }
 
-/// Finds out who calls.
+/// Identifies the caller.
 ///
 /// # Errors
-/// 401 for credentials that are unknown or no longer good, also where none are needed; 403 for accounts that
-/// are shut out and for sudo that is not allowed; 404 for a sudo target that does not exist.
+/// Returns `Error::Unauthorized` if credentials are unknown, even where none are required. Returns
+/// `Error::InvalidToken` if a token is revoked or expired. Returns `Error::Forbidden` if the account is
+/// blocked or deactivated, or `sudo` is not allowed. Returns `Error::NotFound` if the target of `sudo` does
+/// not exist.
 pub async fn identify(backend: &Backend, credentials: Credentials) -> Result<Caller> {
     let caller = match (credentials.token, credentials.job, credentials.session) {
         (Some(token), _, _) if credentials.bearer => match by_token(backend, &token).await {
@@ -239,10 +242,10 @@ pub async fn identify(backend: &Backend, credentials: Credentials) -> Result<Cal
     }
 }
 
-/// Refuses accounts that may not act.
+/// Rejects accounts that are not active.
 ///
 /// # Errors
-/// 403 with the reason.
+/// Returns `Error::Forbidden` if the account is not active; the error contains the reason.
 pub fn refuse_shut_out(user: &users::Model) -> Result<()> {
     match user.state {
         State::Active => Ok(()),
@@ -255,10 +258,11 @@ pub fn refuse_shut_out(user: &users::Model) -> Result<()> {
     }
 }
 
-/// The caller a token stands for, whatever its kind and scopes.
+/// Returns the caller of a token of any kind and scope.
 ///
 /// # Errors
-/// 401 when the token is unknown, revoked or expired.
+/// Returns `Error::Unauthorized` if the token is unknown. Returns `Error::InvalidToken` if it is revoked or
+/// expired.
 pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
     match by_access_token(backend, token).await {
         Err(Error::Unauthorized) => {}
@@ -267,10 +271,11 @@ pub async fn by_token(backend: &Backend, token: &str) -> Result<Caller> {
     Ok(Caller::granted(oauth::tokens::find(backend, token).await?))
 }
 
-/// The caller who was known by this before, as long as that is still good.
+/// Returns the caller of an earlier proof, if it is still valid.
 ///
 /// # Errors
-/// 401 when it is not, 403 for accounts that are shut out.
+/// Returns `Error::Unauthorized` if the proof is not valid any more. Returns `Error::Forbidden` if the
+/// account is not active.
 pub async fn by_proof(backend: &Backend, proof: Proof) -> Result<Caller> {
     let db = backend.database.read();
     let caller = match proof {
@@ -292,7 +297,7 @@ pub async fn by_proof(backend: &Backend, proof: Proof) -> Result<Caller> {
     Ok(caller)
 }
 
-/// The caller a token stands for that is none of an OAuth application.
+/// Returns the caller of a token that is not an OAuth access token.
 async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
     let digest = secrets::digest(token);
     let found = async {
@@ -307,7 +312,7 @@ async fn by_access_token(backend: &Backend, token: &str) -> Result<Caller> {
     Ok(Caller::token(&user, &token))
 }
 
-/// Refuses a token that is known but no longer good.
+/// Rejects a known token that is no longer valid.
 async fn refuse_ended(backend: &Backend, token: &access_tokens::Model) -> Result<()> {
     if token.revoked {
         return Err(Error::InvalidToken(TokenFault::Revoked));
@@ -323,21 +328,21 @@ async fn refuse_ended(backend: &Backend, token: &access_tokens::Model) -> Result
     Ok(())
 }
 
-/// The caller a job's token stands for.
+/// Returns the caller of a job token.
 ///
 /// # Errors
-/// 401 when the token is unknown or has ended.
+/// Returns `Error::Unauthorized` if the token is unknown or has ended.
 pub async fn by_job_token(backend: &Backend, token: &str) -> Result<Caller> {
     Ok(Caller::job(
         job_tokens::find(backend.database.read(), token).await?,
     ))
 }
 
-/// The caller a SCIM token stands for, who is nobody's user and may provision one group. No other token counts where this one
-/// does, and this one counts nowhere else.
+/// Returns the caller of a SCIM token, who is no user and may only provision one group. SCIM accepts no other
+/// tokens, and SCIM tokens are accepted nowhere else.
 ///
 /// # Errors
-/// 401 when the token is unknown.
+/// Returns `Error::Unauthorized` if the token is unknown.
 pub async fn by_scim_token(backend: &Backend, token: &str) -> Result<Caller> {
     let found = scim_tokens::opens(backend.database.read(), &secrets::digest(token)).await?;
     Ok(Caller {
@@ -346,8 +351,8 @@ pub async fn by_scim_token(backend: &Backend, token: &str) -> Result<Caller> {
     })
 }
 
-/// A session counts for reads, and for writes that carry its token against cross-site requests; a cookie that
-/// counts for nothing leaves the caller anonymous, because browsers send it unasked.
+/// Returns the caller of a session. Reads need only the cookie, writes also need its CSRF token. An invalid
+/// cookie yields an anonymous caller, because browsers send cookies unprompted.
 async fn by_session(backend: &Backend, session: &Session) -> Result<Caller> {
     let found =
         sessions::by_digest(backend.database.read(), &secrets::digest(&session.secret), now()).await?;
@@ -366,13 +371,13 @@ async fn by_session(backend: &Backend, session: &Session) -> Result<Caller> {
     }
 }
 
-/// The token against cross-site requests that belongs to a session.
+/// Returns the CSRF token of a session.
 #[must_use]
 pub fn csrf_token(session: &sessions::Model) -> String {
     secrets::digest(&format!("csrf:{}:{}", session.csrf_seed, session.digest))
 }
 
-/// Lets an administrator act as another user.
+/// Returns the user that an administrator impersonates.
 async fn sudo(backend: &Backend, caller: &Caller, target: &str) -> Result<Caller> {
     caller.signed_in()?;
     if !caller.is_admin() {

@@ -1,4 +1,5 @@
-//! Pictures of projects, groups and users: one object in the storage for each, and its name on the row (ADR 13).
+//! Avatars of projects, groups and users. Each is one object in the storage, with its file name in the
+//! owner's row (ADR 13).
 
 use tokio::io::{AsyncReadExt, AsyncSeekExt};
 
@@ -7,9 +8,9 @@ use crate::services::Backend;
 use crate::services::kernel::download::{Content, Download};
 use crate::services::uploads::{self, UploadedFile};
 
-/// The largest picture, in bytes.
+/// Maximum size of an avatar, in bytes.
 const LARGEST: u64 = 200 << 10;
-/// How pictures begin, and the types they have then.
+/// Leading bytes of supported image formats, and their media types.
 const BEGINNINGS: [(&[u8], &str); 4] = [
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -17,12 +18,12 @@ const BEGINNINGS: [(&[u8], &str); 4] = [
     (b"RIFF", "image/webp"),
 ];
 
-/// What has a picture, by its id.
+/// Owner of an avatar, by ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
     /// A project.
     Project(i64),
-    /// A group, by the id of its namespace.
+    /// A group, by the ID of its namespace.
     Group(i64),
     /// A user.
     User(i64),
@@ -39,14 +40,14 @@ impl Owner {
     }
 }
 
-/// A picture that was looked at.
+/// An image that was validated.
 #[derive(Debug)]
 pub struct Picture(UploadedFile);
 
-/// Looks at what is to be a picture, if anything is.
+/// Validates an uploaded avatar, if there is one.
 ///
 /// # Errors
-/// 400 for what is too large or no picture that browsers show.
+/// Returns `Error::InvalidAttributes` if the file is too large or not an image that browsers display.
 pub async fn checked(picture: Option<UploadedFile>) -> Result<Option<Picture>> {
     let Some(mut picture) = picture else {
         return Ok(None);
@@ -76,10 +77,10 @@ pub async fn checked(picture: Option<UploadedFile>) -> Result<Option<Picture>> {
     }
 }
 
-/// Keeps a picture in the place of the one before, or takes that away; the name to enter into the owner's row.
+/// Stores an avatar in place of the previous one, or deletes it. Returns the file name for the owner's row.
 ///
 /// # Errors
-/// Whatever the storage reports.
+/// Returns an error if the storage fails.
 pub(super) async fn keep(
     backend: &Backend,
     owner: Owner,
@@ -98,10 +99,10 @@ pub(super) async fn keep(
     }
 }
 
-/// The picture of an owner, to be shown; `name` is the one in its row.
+/// Opens the avatar of an owner for download. `name` is the file name in the owner's row.
 ///
 /// # Errors
-/// 404 when it has none of this name.
+/// Returns `Error::NotFound` if the owner has no avatar with this file name.
 pub(super) async fn open(
     backend: &Backend,
     owner: Owner,
@@ -126,10 +127,10 @@ pub(super) async fn open(
     })
 }
 
-/// Removes the picture of an owner that goes away.
+/// Deletes the avatar of a deleted owner.
 ///
 /// # Errors
-/// Whatever the storage reports.
+/// Returns an error if the storage fails.
 pub async fn remove(backend: &Backend, owner: Owner) -> Result<()> {
     Ok(backend.objects.delete(&owner.key()).await?)
 }

@@ -1,4 +1,4 @@
-//! Branches of a project's repository, and which of them are protected.
+//! Branches of a project's repository and their protection.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, IntoActiveModel, QueryFilter, QuerySelect,
@@ -17,28 +17,28 @@ use crate::services::push_rules::{self, PushRules};
 use crate::services::references::{Moved, moving};
 use crate::services::repositories;
 
-/// A branch with what its project says of it.
+/// A branch with its attributes in the project.
 #[derive(Debug, Clone)]
 pub struct BranchDetails {
-    /// The name.
+    /// Name of the branch.
     pub name: String,
     /// The commit at its head.
     pub commit: git::Commit,
-    /// Another branch than the default one, whose commits that one has all.
+    /// Whether it is not the default branch and all of its commits are in the default branch.
     pub merged: bool,
-    /// A protection covers it.
+    /// Whether it is protected.
     pub protected: bool,
-    /// It is protected, and Developers may push to it nevertheless.
+    /// Whether it is protected but Developers may push to it.
     pub developers_can_push: bool,
-    /// It is protected, and Developers may merge into it nevertheless.
+    /// Whether it is protected but Developers may merge into it.
     pub developers_can_merge: bool,
-    /// The caller may push to it.
+    /// Whether the caller may push to it.
     pub can_push: bool,
-    /// It is the default branch.
+    /// Whether it is the default branch.
     pub default: bool,
 }
 
-/// How far Developers may use a protected branch; what is absent stays as it is.
+/// Rights of Developers on a protected branch; absent ones stay.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Protection {
     /// Whether they may push.
@@ -47,10 +47,10 @@ pub struct Protection {
     pub developers_can_merge: Option<bool>,
 }
 
-/// The branches by name, those that `search` finds (see [`git::Repository::branches`]).
+/// Returns a page of branches by name that match `search` (see [`git::Repository::branches`]).
 ///
 /// # Errors
-/// 404 when the repository is switched off.
+/// Returns `Error::NotFound` if the repository is disabled.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -66,31 +66,31 @@ pub async fn list(
     })
 }
 
-/// One branch.
+/// Returns one branch.
 ///
 /// # Errors
-/// 404 when it is not there, 400 for a name that none can bear.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
     let repository = commits::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
     one(backend, access, &repository, branch).await
 }
 
-/// Succeeds when there is a branch of this name.
+/// Checks that a branch exists.
 ///
 /// # Errors
-/// 404 when it is not there, 400 for a name that none can bear.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn exists(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<()> {
     let repository = commits::repository(backend, access)?;
     repository.branch(name).await.map_err(unfit_name)?;
     Ok(())
 }
 
-/// Makes a branch at the commit that a revision names.
+/// Creates a branch at the commit of a revision.
 ///
 /// # Errors
-/// 400 for a name that is taken or none can bear and for a revision that names nothing, 403 when a protection
-/// keeps the caller from pushing to that name.
+/// Returns `Error::Refused` if the name is invalid or taken, or the revision does not exist. Returns
+/// `Error::Forbidden` if a protection denies the caller to push to that name.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -132,11 +132,12 @@ pub async fn create(
     one(backend, &access, &repository, branch).await
 }
 
-/// Deletes a branch that is neither the default nor a protected one.
+/// Deletes a branch that is neither the default branch nor protected.
 ///
 /// # Errors
-/// 404 when it is not there, 412 when its head was made after `unmodified_since`, 400 when it may not be
-/// deleted, 409 when somebody else moves it meanwhile.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::PreconditionFailed` if its head is
+/// newer than `unmodified_since`. Returns `Error::Refused` if it may not be deleted. Returns
+/// `Error::Conflict` if it moves meanwhile.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -164,11 +165,11 @@ pub async fn delete(
     .await
 }
 
-/// Has all branches that are merged into the default one deleted in the background, except that one and those
-/// that are protected.
+/// Enqueues the deletion of all branches that are merged into the default branch, except that one and
+/// protected ones.
 ///
 /// # Errors
-/// 404 when the repository is switched off.
+/// Returns `Error::NotFound` if the repository is disabled.
 pub async fn delete_merged(backend: &Backend, access: &ProjectAccess) -> Result<()> {
     commits::repository(backend, access)?;
     let job = DeleteMergedBranches {
@@ -181,10 +182,10 @@ pub async fn delete_merged(backend: &Backend, access: &ProjectAccess) -> Result<
         .await
 }
 
-/// Protects a branch: Maintainers may push and merge, Developers as far as `protection` says.
+/// Protects a branch. Maintainers may push and merge, Developers according to `protection`.
 ///
 /// # Errors
-/// 404 when it is not there, 400 for a name that none can bear.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn protect(
     backend: &Backend,
     access: &ProjectAccess,
@@ -196,7 +197,7 @@ pub async fn protect(
     backend
         .database
         .transaction(async |transaction| {
-            // Locking the project keeps two callers from making the row twice.
+            // The project lock prevents concurrent inserts of the same row.
             projects::Entity::find_by_id(access.project.id)
                 .lock_exclusive()
                 .one(transaction)
@@ -215,10 +216,10 @@ pub async fn protect(
     one(backend, access, &repository, branch).await
 }
 
-/// Takes the protection of exactly this name away. One by a pattern that covers it stays.
+/// Removes the protection of exactly this name. Patterns that match the name stay.
 ///
 /// # Errors
-/// 404 when the branch is not there, 400 for a name that none can bear.
+/// Returns `Error::NotFound` if the branch does not exist. Returns `Error::Refused` if the name is invalid.
 pub async fn unprotect(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<BranchDetails> {
     let repository = commits::repository(backend, access)?;
     let branch = repository.branch(name).await.map_err(unfit_name)?;
@@ -264,7 +265,7 @@ fn change(row: protected_branches::Model, protection: Protection) -> protected_b
     row
 }
 
-/// A name that no branch can bear is the caller's fault (facts, section 3).
+/// Maps an invalid branch name to an error of the caller.
 fn unfit_name(error: git::Error) -> Error {
     match error {
         git::Error::InvalidReferenceName => Error::Refused("The branch refname is invalid".into()),
@@ -285,7 +286,7 @@ async fn one(
         .ok_or_else(|| Error::not_found("Branch"))
 }
 
-/// What is known of branches: one statement and one walk for all of them.
+/// Loads the details of branches with one statement and one walk for all of them.
 async fn details(
     backend: &Backend,
     access: &ProjectAccess,

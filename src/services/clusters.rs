@@ -1,5 +1,5 @@
-//! Clusters of projects: what is said of them is kept, and nothing is ever connected to. Their tokens are encrypted at rest and
-//! stand in no answer, log or error.
+//! Clusters of projects. Their settings are stored, and the server never connects to them. Tokens are
+//! encrypted at rest and never appear in responses, logs or errors.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -22,58 +22,58 @@ use crate::services::listing::page_of;
 use crate::services::projects;
 use crate::services::{Backend, links, preconditions, variables};
 
-/// How many clusters a project may have.
+/// Maximum clusters of a project.
 const MOST: u64 = 100;
 
-/// The longest token, in characters.
+/// Maximum length of a token, in characters.
 const LONGEST_TOKEN: usize = 10_000;
 
-/// The longest part of a name that DNS has, and so the longest namespace.
+/// Maximum length of a DNS label, and so of a namespace.
 const LONGEST_LABEL: usize = 63;
 
-/// The environments of a cluster of which nothing is said: all.
+/// Default environment scope: all environments.
 const EVERYWHERE: &str = "*";
 
-/// A cluster with what belongs to it.
+/// A cluster with its related rows.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The cluster.
     pub cluster: Model,
-    /// How it is reached.
+    /// Connection settings of the cluster.
     pub platform: platforms::Model,
-    /// Who added it; nobody when the user is gone.
+    /// The user who added it, unless deleted.
     pub user: Option<users::Model>,
 }
 
-/// A cluster that is to be added.
+/// Attributes of a new cluster.
 #[derive(Debug, Clone)]
 pub struct NewCluster {
-    /// What it is called.
+    /// Name of the cluster.
     pub name: String,
-    /// The domain below which things in it are reached.
+    /// Base domain of the services in it.
     pub domain: Option<String>,
     /// The environments that it is for.
     pub environment_scope: Option<String>,
-    /// Whether it is to be used.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Whether namespaces in it may be made.
+    /// Whether the server may create namespaces in it.
     pub managed: bool,
-    /// The address of its interface.
+    /// URL of its API.
     pub api_url: String,
-    /// The token that is good there.
+    /// Token for its API.
     pub token: Secret<String>,
-    /// The certificate that its own is signed with.
+    /// CA certificate of its API.
     pub ca_cert: Option<String>,
-    /// The namespace within it.
+    /// Kubernetes namespace.
     pub namespace: Option<String>,
-    /// How it decides who may do what.
+    /// Authorization mode of the cluster.
     pub authorization: Option<Authorization>,
 }
 
-/// A page of a project's clusters, the oldest first.
+/// Returns a page of a project's clusters, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Row>> {
     let db = backend.database.read();
     let page = page_of(db, clusters::of_project(access.project.id), page).await?;
@@ -83,10 +83,10 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
     })
 }
 
-/// One cluster of a project.
+/// Returns one cluster of a project.
 ///
 /// # Errors
-/// 404, also for one of another project.
+/// Returns `Error::NotFound` if it does not exist or belongs to another project.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     let db = backend.database.read();
     let found = clusters::of_project(access.project.id).filter(Column::Id.eq(id));
@@ -95,11 +95,11 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<R
     rows.into_iter().next().ok_or_else(missing)
 }
 
-/// Adds a cluster that is there already.
+/// Registers an existing cluster.
 ///
 /// # Errors
-/// 400 under each attribute that breaks a rule, for environments that another cluster is for, and for more than a project may
-/// have.
+/// Returns `Error::InvalidAttributes` if an attribute is invalid or the environment scope is taken. Returns
+/// `Error::Refused` if the project has `MOST` clusters already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) -> Result<Row> {
     let blank = |text: Option<String>| text.filter(|text| !text.trim().is_empty());
     let new = NewCluster {
@@ -127,7 +127,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
     let (cluster, platform) = backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             projects::hold(transaction, project_id).await?;
             if clusters::of_project(project_id).count(transaction).await? >= MOST {
                 let text = format!("There are {MOST} clusters already");
@@ -155,10 +155,11 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCluster) 
     })
 }
 
-/// Removes what is kept of a cluster.
+/// Deletes the settings of a cluster.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the cluster does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -178,7 +179,7 @@ pub async fn delete(
         .await
 }
 
-/// Adds what belongs to clusters, for the whole page at once; what went away since they were read is left out.
+/// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
 async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Row>> {
     if found.is_empty() {
         return Ok(Vec::new());
@@ -210,7 +211,7 @@ async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Ro
     Ok(rows.collect())
 }
 
-/// Refuses what breaks a rule, all at once; no text repeats a token.
+/// Checks all rules and reports all violations. No text repeats a token.
 fn check(new: &NewCluster, scope: &str) -> Result<()> {
     let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     let mut fault = |attribute: &'static str, text: Cow<'static, str>| {
@@ -252,11 +253,11 @@ fn check(new: &NewCluster, scope: &str) -> Result<()> {
     }
 }
 
-/// What these attributes are called in faults.
+/// Attribute names in errors.
 const API_URL: &str = "platform_kubernetes_attributes[api_url]";
 const TOKEN: &str = "platform_kubernetes_attributes[token]";
 
-/// Whether a text is one part of a name that DNS has.
+/// Returns whether a text is a DNS label.
 fn is_label(text: &str) -> bool {
     let inner = text
         .bytes()
@@ -265,7 +266,7 @@ fn is_label(text: &str) -> bool {
     inner && outer && (1..=LONGEST_LABEL).contains(&text.len())
 }
 
-/// Why a row was not written.
+/// Maps a database error of an insert.
 fn refused(error: DbErr) -> Error {
     match Violation::is_unique(&error, "uq_clusters_project_id_environment_scope") {
         true => Error::attribute("environment_scope", "cannot add duplicated environment scope"),
@@ -273,7 +274,7 @@ fn refused(error: DbErr) -> Error {
     }
 }
 
-/// Where the token of a cluster stands, for which alone it can be decrypted.
+/// Returns the context to which the encryption of a cluster's token is bound.
 fn place(cluster_id: i64) -> String {
     format!("cluster_platforms.token:{cluster_id}")
 }

@@ -1,5 +1,5 @@
-//! What the code of a project's default branch is written in and licensed under. It is looked at once for a
-//! commit: by the job that follows a push, or by the first who asks.
+//! Languages and license of a project's default branch. Each commit is analyzed once: by the job that follows
+//! a push, or by the first request.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -18,41 +18,41 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::commits;
 
-/// How many files a branch may have for its languages to be told.
+/// Maximum files of a branch whose languages are detected.
 const MOST_FILES: usize = 100_000;
-/// How many files are opened at a time.
+/// Files opened per batch.
 const BATCH: usize = 500;
-/// How long contents are looked at; from then on names decide alone.
+/// Time limit for reading contents. Afterwards, languages are detected by file name only.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// The longest text that is compared with licences, in bytes.
+/// Maximum size of a text that is compared with licenses, in bytes.
 const LONGEST_LICENSE: u64 = 256 << 10;
-/// The mode of a symbolic link, whose content is a path.
+/// Mode of a symbolic link, whose content is a path.
 const LINK: u32 = 0o120_000;
 
 /// A language and its share.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Share {
-    /// The language.
+    /// Name of the language.
     pub language: String,
-    /// How much of the code is written in it, in percent with two decimals.
+    /// Share of the code, in percent with two decimals.
     pub percent: f64,
 }
 
-/// A recognised licence and where it stands.
+/// A recognized license and its file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Licensed {
-    /// The licence.
+    /// The license.
     pub license: License,
-    /// The file, from the root of the default branch.
+    /// Path of the file in the default branch.
     pub path: String,
 }
 
-/// The languages of a project's default branch, the largest first.
+/// Returns the languages of a project's default branch, largest share first.
 ///
 /// # Errors
-/// 404 when the project has no repository for this caller.
+/// Returns `Error::NotFound` if the repository is not available to the caller.
 pub async fn languages(backend: &Backend, access: &ProjectAccess) -> Result<Vec<Share>> {
-    // Asked for the check alone: the feature may be off.
+    // Called for its check only: the repository feature may be disabled.
     commits::repository(backend, access)?;
     if current(backend, &access.project).await?.is_none() {
         return Ok(Vec::new());
@@ -66,17 +66,17 @@ pub async fn languages(backend: &Backend, access: &ProjectAccess) -> Result<Vec<
     Ok(shares.collect())
 }
 
-/// The share of a part in percent, to two decimals.
+/// Returns a share in percent, rounded to two decimals.
 #[allow(clippy::cast_precision_loss)] // Sizes of source code are far below 2^52 bytes.
 fn percent(part: i64, whole: i64) -> f64 {
     (part as f64 * 10_000.0 / whole.max(1) as f64).round() / 100.0
 }
 
-/// The licence of a project's default branch, when there is one that is recognised; nothing for callers who may
-/// not read the code.
+/// Returns the license of a project's default branch. Returns `None` if no license is recognized or the
+/// caller may not read the code.
 ///
 /// # Errors
-/// Whatever Git or the database reports.
+/// Returns an error if Git or the database fails.
 pub async fn license(backend: &Backend, access: &ProjectAccess) -> Result<Option<Licensed>> {
     if !commits::may_read_code(access) {
         return Ok(None);
@@ -90,11 +90,11 @@ pub async fn license(backend: &Backend, access: &ProjectAccess) -> Result<Option
     }))
 }
 
-/// What is known of the commit that the default branch stands at, looked at now unless it was before; nothing for
-/// an empty repository.
+/// Returns the analysis of the head of the default branch, and creates it if needed. Returns `None` for an
+/// empty repository.
 ///
 /// # Errors
-/// Whatever Git or the database reports.
+/// Returns an error if Git or the database fails.
 pub async fn current(backend: &Backend, project: &projects::Model) -> Result<Option<code_analyses::Model>> {
     let id = RepositoryId::of_project(project.id);
     let repository = backend.repositories.repository(&id);
@@ -130,13 +130,13 @@ pub async fn current(backend: &Backend, project: &projects::Model) -> Result<Opt
         .await;
     match kept {
         Ok(row) => Ok(Some(row)),
-        // Somebody else looked at the same time, or the project is gone.
+        // A concurrent analysis finished first, or the project was deleted.
         Err(Error::Conflict(_)) => Ok(code_analyses::of_project(backend.database.write(), project.id).await?),
         Err(error) => Err(error),
     }
 }
 
-/// Replaces what is known of a project.
+/// Replaces the analysis of a project.
 async fn keep(
     transaction: &DatabaseTransaction,
     project_id: i64,
@@ -176,7 +176,7 @@ async fn keep(
     Ok(row)
 }
 
-/// How many bytes of a commit are written in each language.
+/// Returns the bytes of each language in a commit.
 async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static str, u64>> {
     let window = Window {
         offset: 0,
@@ -224,12 +224,12 @@ async fn sizes(repository: &Repository, commit: Oid) -> Result<HashMap<&'static 
     for (size, (_, language)) in repository.blob_sizes(ids).await?.into_iter().zip(known) {
         *sizes.entry(language).or_default() += size;
     }
-    // A language of empty files has no share.
+    // Languages of empty files have no share.
     sizes.retain(|_, size| *size > 0);
     Ok(sizes)
 }
 
-/// The project's own files that count, with what their paths tell.
+/// Returns the relevant files of the project itself, with the guesses from their paths.
 fn by_paths(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, Guess)> {
     entries
         .into_iter()
@@ -242,7 +242,7 @@ fn by_paths(entries: Vec<TreeEntry>) -> Vec<(TreeEntry, Guess)> {
         .collect()
 }
 
-/// The licence of a commit and the file it stands in.
+/// Returns the license of a commit and the path of its file.
 async fn find_license(repository: &Repository, commit: Oid) -> Result<Option<(&'static str, String)>> {
     let window = Window {
         offset: 0,
@@ -255,7 +255,7 @@ async fn find_license(repository: &Repository, commit: Oid) -> Result<Option<(&'
         .filter_map(|entry| Some((licenses::rank(entry.name())?, entry)))
         .collect();
     files.sort_by(|(a, x), (b, y)| (a, &x.path).cmp(&(b, &y.path)));
-    // Whoever has many keeps the one that counts under the first name.
+    // A project with several license files has the relevant one under one of the first names.
     for (_, file) in files.into_iter().take(3) {
         let blob = match repository.blob(file.id, LONGEST_LICENSE).await {
             Err(git::Error::LimitExceeded(_)) => continue,

@@ -1,4 +1,5 @@
-//! Statuses that systems outside report of commits. Each is a job of a pipeline, whose status follows from all of them.
+//! Commit statuses reported by external systems. Each is a job of a pipeline, whose status is computed from
+//! all its jobs.
 
 use std::collections::HashMap;
 
@@ -21,61 +22,62 @@ use crate::services::pipelines::{
 use crate::services::projects;
 use crate::services::{Backend, commits};
 
-/// What is reported on when nothing is said of it.
+/// Default name of a status.
 const DEFAULT: &str = "default";
 
-/// How many names a pipeline may have reports on.
+/// Maximum distinct status names of a pipeline.
 const MOST: usize = 1000;
 
-/// A status with what belongs to it.
+/// A status with its related rows.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The status.
     pub job: Model,
-    /// The pipeline it is part of.
+    /// Its pipeline.
     pub pipeline: pipelines::Model,
-    /// Who reported it; nobody when the user is gone.
+    /// The user who reported it, unless deleted.
     pub reporter: Option<users::Model>,
 }
 
-/// Which statuses of a commit to list.
+/// Filter of commit statuses.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only those of this branch or tag.
+    /// Branch or tag.
     pub ref_name: Option<String>,
-    /// Only those of this stage.
+    /// Stage.
     pub stage: Option<String>,
-    /// Only those of this name.
+    /// Name of the status.
     pub name: Option<String>,
-    /// Only those of this pipeline.
+    /// ID of the pipeline.
     pub pipeline_id: Option<i64>,
-    /// Those too that others took the place of.
+    /// Whether replaced statuses are included.
     pub all: bool,
 }
 
-/// What a system outside finds of a commit.
+/// A status report of an external system.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// The status.
     pub status: Status,
     /// The branch or tag.
     pub ref_name: Option<String>,
-    /// What is reported on.
+    /// Name of the status.
     pub name: Option<String>,
-    /// Where there is more.
+    /// URL with details.
     pub target_url: Option<String>,
-    /// What there is to say.
+    /// Description of the status.
     pub description: Option<String>,
-    /// How much of the code was seen, in percent.
+    /// Code coverage, in percent.
     pub coverage: Option<f64>,
-    /// The pipeline it is part of.
+    /// ID of the pipeline.
     pub pipeline_id: Option<i64>,
 }
 
-/// A page of the statuses of a commit, the oldest first.
+/// Returns a page of the statuses of a commit, oldest first.
 ///
 /// # Errors
-/// 404 for a commit that is not there, and 403 for whoever may not know of pipelines.
+/// Returns `Error::NotFound` if the commit does not exist. Returns `Error::Forbidden` if the caller may not
+/// read pipelines.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -83,7 +85,7 @@ pub async fn list(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
-    // Where there is no repository, there is nothing that could be refused.
+    // A missing repository is reported before missing permissions.
     let repository = commits::repository(backend, access)?;
     refuse_reader(access)?;
     let sha = repository.resolve_commit(revision).await?;
@@ -117,7 +119,7 @@ pub async fn list(
     })
 }
 
-/// Adds what belongs to statuses, for the whole page at once; what went away since they were read is left out.
+/// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
 async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Row>> {
     if jobs.is_empty() {
         return Ok(Vec::new());
@@ -142,11 +144,12 @@ async fn decorate(db: &impl ConnectionTrait, jobs: Vec<Model>) -> Result<Vec<Row
     Ok(rows.collect())
 }
 
-/// Enters what a system outside finds of a commit.
+/// Records a status report for a commit.
 ///
 /// # Errors
-/// 404 for a commit, a pipeline of it or a reference that is not there; 400 for what does not do, and for a status that cannot
-/// come after the one before; 403 as [`refuse_maker`] and [`refuse_reference`].
+/// Returns `Error::NotFound` if the commit, pipeline or ref does not exist. Returns
+/// `Error::InvalidAttributes` if an attribute is invalid or the status cannot follow the previous one. Fails
+/// like [`refuse_maker`] and [`refuse_reference`].
 pub async fn report(
     backend: &Backend,
     access: &ProjectAccess,
@@ -161,7 +164,7 @@ pub async fn report(
         .await?;
     let sha = commit.to_string();
     let reference = reference(backend, access, commit, &report).await?;
-    // What is reported decides whether what waits for the branch is merged.
+    // The report may trigger an auto-merge into the branch.
     if let Some(touched) = touched(backend, access, &sha, &reference, &report).await? {
         refuse_reference(backend, access, &touched).await?;
     }
@@ -206,13 +209,13 @@ pub async fn report(
     })
 }
 
-/// The reference that a report is about.
+/// The ref of a report.
 enum Wanted {
-    /// One that is there, and at which a new pipeline may be made.
+    /// An existing ref, for which a new pipeline can be created.
     There(Reference),
-    /// One that is not there any more, whose pipelines are.
+    /// A deleted ref that still has pipelines.
     Gone(String),
-    /// Whichever the pipeline has that is named.
+    /// The ref of the given pipeline.
     Any,
 }
 
@@ -230,7 +233,7 @@ impl Wanted {
     }
 }
 
-/// The reference whose pipeline a report changes; none where there is no such pipeline.
+/// Returns the ref whose pipeline a report changes, if there is such a pipeline.
 async fn touched(
     backend: &Backend,
     access: &ProjectAccess,
@@ -250,7 +253,8 @@ async fn touched(
     Ok(found.as_ref().map(Reference::of))
 }
 
-/// The reference that is said, or that of the newest pipeline of the commit, or else a branch that has the commit.
+/// Returns the given ref, else the ref of the commit's newest pipeline, else a branch that contains the
+/// commit.
 async fn reference(
     backend: &Backend,
     access: &ProjectAccess,
@@ -286,8 +290,8 @@ async fn reference(
     }))
 }
 
-/// Changes the status of the name that is not finished, or makes a new one in the place of what is. What depends on it follows
-/// where it is another than before.
+/// Updates the unfinished status of the same name, or replaces the finished one. A changed status updates the
+/// jobs and pipelines that depend on it.
 async fn enter(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,
@@ -369,7 +373,7 @@ async fn enter(
     Ok(job)
 }
 
-/// Refuses what no status can have.
+/// Rejects invalid attributes.
 fn check(report: &Report) -> Result<()> {
     let url = report.target_url.as_deref().unwrap_or_default();
     let lower = url.to_ascii_lowercase();

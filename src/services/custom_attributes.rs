@@ -1,4 +1,4 @@
-//! Keys and values that administrators attach to projects, groups and users.
+//! Custom attributes: keys and values that administrators attach to projects, groups and users.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{
@@ -16,21 +16,21 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::listing::page_of;
 
-/// Most attributes of one thing.
+/// Maximum attributes of one owner.
 const MOST: u64 = 100;
 
-/// The attributes of one thing, by key.
+/// Returns a page of the attributes of an owner, by key.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(backend: &Backend, owner: Owner, page: &PageRequest) -> Result<Page<Model>> {
     page_of(backend.database.read(), custom_attributes::of(owner), page).await
 }
 
-/// One attribute.
+/// Returns one attribute.
 ///
 /// # Errors
-/// 404 when there is none with this key.
+/// Returns `Error::NotFound` if no attribute has this key.
 pub async fn read(backend: &Backend, owner: Owner, key: &str) -> Result<Model> {
     let found = custom_attributes::of(owner)
         .filter(Column::Key.eq(key))
@@ -39,17 +39,17 @@ pub async fn read(backend: &Backend, owner: Owner, key: &str) -> Result<Model> {
     found.ok_or_else(missing)
 }
 
-/// Attaches an attribute, or changes its value.
+/// Sets an attribute.
 ///
 /// # Errors
-/// 400 when there are too many.
+/// Returns `Error::Refused` if the owner has `MOST` attributes already.
 pub async fn set(backend: &Backend, owner: Owner, key: &str, value: &str) -> Result<Model> {
     loop {
         let attempt = backend
             .database
             .transaction(async |transaction| change_or_attach(transaction, owner, key, value).await);
         match attempt.await {
-            // Somebody else attached it at the same time; then it is there to be changed.
+            // A concurrent request inserted it, so the next attempt updates it.
             Err(Error::Conflict(_)) => {}
             outcome => return outcome,
         }
@@ -97,16 +97,16 @@ async fn change_or_attach(
         .await
         .map_err(|error| match Violation::of(&error) {
             Some(Violation::Unique(_)) => Error::Conflict("".into()),
-            // What it is attached to went away in the meantime.
+            // The owner was deleted meanwhile.
             Some(Violation::ForeignKey(_)) => missing(),
             _ => error.into(),
         })
 }
 
-/// Takes an attribute off.
+/// Deletes an attribute.
 ///
 /// # Errors
-/// 404 when there is none with this key.
+/// Returns `Error::NotFound` if no attribute has this key.
 pub async fn delete(backend: &Backend, owner: Owner, key: &str) -> Result<()> {
     let removed = custom_attributes::Entity::delete_many()
         .filter(owner.column().eq(owner.id()))

@@ -1,5 +1,5 @@
-//! Deploy keys: SSH keys that are good for projects and belong to no user (specification 2.9 and 4.8). Projects share a key;
-//! one that no project has is gone.
+//! Deploy keys: SSH keys that grant access to projects and belong to no user. Projects can share a key. A key
+//! without projects is deleted.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, DbErr,
@@ -19,10 +19,10 @@ use crate::services::listing::{bounded_count, page_of};
 use crate::services::preconditions;
 use crate::services::ssh_keys::{PublicKey, malformed};
 
-/// How many deploy keys a project may have.
+/// Maximum deploy keys of a project.
 const MOST: u64 = 100;
 
-/// What the attributes of a key are called in faults.
+/// Prefix of attribute names in errors.
 const ATTRIBUTES: &str = "deploy_key.";
 
 /// A deploy key in a project.
@@ -30,23 +30,23 @@ const ATTRIBUTES: &str = "deploy_key.";
 pub struct Row {
     /// The key.
     pub key: keys::Model,
-    /// What it is in the project.
+    /// Its settings in the project.
     pub place: places::Model,
 }
 
-/// A page of the deploy keys of all projects, the oldest first.
+/// Returns a page of the deploy keys of all projects, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list_all(backend: &Backend, page: &PageRequest) -> Result<Page<keys::Model>> {
     let wanted = keys::Entity::find().order_by_asc(keys::Column::Id);
     page_of(backend.database.read(), wanted, page).await
 }
 
-/// A page of a project's deploy keys, the oldest first.
+/// Returns a page of a project's deploy keys, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Row>> {
     let db = backend.database.read();
     let wanted = places::of_project(access.project.id);
@@ -65,10 +65,10 @@ fn row((place, key): (places::Model, Option<keys::Model>)) -> Option<Row> {
     Some(Row { key: key?, place })
 }
 
-/// One deploy key of a project.
+/// Returns one deploy key of a project.
 ///
 /// # Errors
-/// 404.
+/// Returns `Error::NotFound` if the project has no such key.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     let found = find(backend.database.read(), access.project.id, id).await?;
     found.ok_or_else(|| Error::not_found(""))
@@ -83,10 +83,12 @@ async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Opt
     Ok(found.and_then(row))
 }
 
-/// Gives a project a key. One that it has stays as it is; one that the caller knows from another project is shared.
+/// Adds a key to a project. A key that the project already has stays unchanged. A key that the caller can see
+/// in another project is shared.
 ///
 /// # Errors
-/// 400 for a blank title, for what is no key, for a key that somebody has, and for more than a project may have.
+/// Returns `Error::InvalidAttributes` if the title is blank, the key is malformed or already taken. Returns
+/// `Error::Refused` if the project has `MOST` deploy keys already.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -135,10 +137,12 @@ pub async fn create(
         .await
 }
 
-/// Shares a key with a project, which may read with it. One that the project has stays as it is.
+/// Enables an existing key for a project, without push access. A key that the project already has stays
+/// unchanged.
 ///
 /// # Errors
-/// 404 for a key of projects that the caller is no member of, and 400 for more keys than a project may have.
+/// Returns `Error::NotFound` if the caller is not a member of a project with the key. Returns
+/// `Error::Refused` if the project has `MOST` deploy keys already.
 pub async fn enable(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<keys::Model> {
     let project_id = access.project.id;
     backend
@@ -161,10 +165,11 @@ pub async fn enable(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
         .await
 }
 
-/// Changes the title of a key, and whether it may push to the project.
+/// Updates the title of a key and its push access to the project.
 ///
 /// # Errors
-/// 404, and 400 for a blank title and when nothing is to change.
+/// Returns `Error::NotFound` if the project has no such key. Returns `Error::InvalidAttributes` if the title
+/// is blank. Returns `Error::InvalidParameters` if no attribute is given.
 pub async fn update(
     backend: &Backend,
     access: &ProjectAccess,
@@ -198,10 +203,11 @@ pub async fn update(
         .await
 }
 
-/// Takes a key away from a project, and the key itself with it when no other project has it.
+/// Removes a key from a project, and deletes it if no other project has it.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the project has no such key. Returns `Error::PreconditionFailed` if it
+/// changed after `unmodified_since`.
 pub async fn remove(
     backend: &Backend,
     access: &ProjectAccess,
@@ -211,7 +217,7 @@ pub async fn remove(
     backend
         .database
         .transaction(async |transaction| {
-            // Whoever takes or shares the same key waits, so that the last one is the last.
+            // The lock serializes changes to the projects of a key, so that the last removal deletes it.
             keys::Entity::find_by_id(id)
                 .lock_exclusive()
                 .one(transaction)
@@ -226,10 +232,10 @@ pub async fn remove(
         .await
 }
 
-/// Takes all keys away from a project that goes, and those keys with it that no other project has.
+/// Removes all keys from a deleted project, and deletes keys that no other project has.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn remove_all(
     transaction: &DatabaseTransaction,
     project_id: i64,
@@ -253,7 +259,7 @@ pub(in crate::services) async fn remove_all(
     Ok(keys::remove_unused(transaction, had).await?)
 }
 
-/// Whether the caller is a member of a project that has the key; administrators know all.
+/// Returns whether the caller is a member of a project that has the key. Administrators can see every key.
 async fn is_known(transaction: &DatabaseTransaction, caller: &Caller, id: i64) -> Result<bool> {
     if caller.is_admin() {
         return Ok(true);
@@ -272,7 +278,7 @@ async fn is_known(transaction: &DatabaseTransaction, caller: &Caller, id: i64) -
     Ok(known.count(transaction).await? > 0)
 }
 
-/// Gives a project a key that it does not have; the project is locked.
+/// Adds a key to a project, which is locked.
 async fn join(
     transaction: &DatabaseTransaction,
     project_id: i64,
@@ -296,7 +302,7 @@ async fn join(
     Ok(Row { key, place })
 }
 
-/// Others who give the project keys wait until the transaction ends.
+/// Locks the project, so that concurrent additions of keys wait.
 async fn lock(transaction: &DatabaseTransaction, project_id: i64) -> Result<()> {
     let there = projects::lock(transaction, project_id).await?;
     there.map(drop).ok_or_else(|| Error::not_found("Project"))
@@ -309,7 +315,7 @@ fn check_title(title: &str) -> Result<()> {
     }
 }
 
-/// Why a key was not written.
+/// Maps a database error of an insert.
 fn refused(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(_)) => taken(),

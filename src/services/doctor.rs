@@ -1,5 +1,5 @@
-//! Compares the database with the repositories and the blobs of images, and checks every object of the repositories (design 8,
-//! `doctor`).
+//! Consistency check of the database, the repositories and the registry blobs. Includes every object of the
+//! repositories.
 
 use std::collections::HashSet;
 
@@ -11,26 +11,26 @@ use storage::entities::{namespaces, now, projects, ref_updates};
 use crate::error::Result;
 use crate::services::{Backend, registry};
 
-/// How many projects are read at a time.
+/// Projects read per statement.
 const BATCH: u64 = 200;
-/// A change that is under way in a running server may be this old.
+/// Age up to which an unfinished change may still be in progress in a running server.
 const LONGEST_CHANGE: TimeDelta = TimeDelta::hours(4);
 
-/// What was looked at and what is wrong.
+/// Result of a check.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// How many projects there are.
+    /// Number of projects.
     pub projects: usize,
-    /// Each problem in a line of its own.
+    /// Problems, one line each.
     pub problems: Vec<String>,
 }
 
-/// Examines everything. `deserted` tells that no server runs, so nothing can be under way.
+/// Checks the whole instance. `deserted` means that no server is running, so no change can be in progress.
 ///
 /// # Errors
-/// When the database cannot be read; faults of a repository are findings.
+/// Returns an error if the database cannot be read. Errors of a repository become findings.
 pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
-    // Before the rows, so that what is made meanwhile is not taken for an orphan.
+    // Listed before the rows, so that new repositories are not reported as orphans.
     let mut orphans: HashSet<RepositoryId> = backend.repositories.stored().await?.into_iter().collect();
     let mut findings = Findings::default();
     let mut after = 0;
@@ -47,7 +47,7 @@ pub async fn examine(backend: &Backend, deserted: bool) -> Result<Findings> {
         for (project, namespace) in batch {
             findings.projects += 1;
             orphans.remove(&RepositoryId::of_project(project.id));
-            // A removal that is under way may have taken the repository already.
+            // A deletion in progress may have removed the repository already.
             if project.deletion_started_at.is_some() {
                 continue;
             }

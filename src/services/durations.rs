@@ -1,4 +1,4 @@
-//! Working time in words: an hour has 60 minutes, a day 8 hours, a week 5 days, a month 4 weeks.
+//! Working time as text: an hour has 60 minutes, a day 8 hours, a week 5 days, a month 4 weeks.
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
@@ -6,10 +6,10 @@ const DAY: i64 = 8 * HOUR;
 const WEEK: i64 = 5 * DAY;
 const MONTH: i64 = 4 * WEEK;
 
-/// The longest time that can be told, in seconds.
+/// Maximum duration, in seconds.
 pub const LONGEST: i64 = 1_000_000 * MONTH;
 
-/// The units, the longest first.
+/// The units, longest first.
 const UNITS: [(&str, i64); 6] = [
     ("mo", MONTH),
     ("w", WEEK),
@@ -19,8 +19,8 @@ const UNITS: [(&str, i64); 6] = [
     ("s", 1),
 ];
 
-/// Seconds in a time such as `1w 2d 3h30m` or `-1h`; a bare number counts hours. None for what is no time, for no time at
-/// all, and for more than [`LONGEST`].
+/// Parses a duration such as `1w 2d 3h30m` or `-1h` into seconds. A bare number counts hours. Returns `None`
+/// if it is invalid, zero or longer than [`LONGEST`].
 #[must_use]
 pub fn parse(text: &str) -> Option<i64> {
     let text = text.trim();
@@ -36,7 +36,7 @@ pub fn parse(text: &str) -> Option<i64> {
         let digits = rest.find(|digit: char| !digit.is_ascii_digit())?;
         let count: i64 = rest[..digits].parse().ok()?;
         let unit = &rest[digits..];
-        // `mo` stands before `m`, so that a month is not taken for a minute.
+        // `mo` precedes `m`, so that a month is not read as a minute.
         let (name, seconds) = UNITS.iter().find(|(name, _)| unit.starts_with(name))?;
         total = total.checked_add(count.checked_mul(*seconds)?)?;
         rest = unit[name.len()..].trim_start();
@@ -48,7 +48,7 @@ fn within(sign: i64, seconds: i64) -> Option<i64> {
     (1..=LONGEST).contains(&seconds).then_some(sign * seconds)
 }
 
-/// A time in words, such as `1w 2d 30m`; none for no time.
+/// Formats a duration, such as `1w 2d 30m`. Returns `None` for zero.
 #[must_use]
 pub fn humane(seconds: i64) -> Option<String> {
     let mut rest = seconds.checked_abs()?;

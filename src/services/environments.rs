@@ -1,4 +1,4 @@
-//! Environments of projects, into which these are deployed. Whoever changes one, or deploys to one, holds the project.
+//! Environments of projects, the targets of deployments. Changes and deployments lock the project.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -20,46 +20,46 @@ use crate::services::listing::{contains_in, page_of};
 use crate::services::pipelines::{refuse_maker, refuse_reader};
 use crate::services::{Backend, deployments, links, preconditions, projects, variables};
 
-/// How many environments a project may have.
+/// Maximum environments of a project.
 const MOST: u64 = 1000;
 
-/// The longest address, in characters.
+/// Maximum length of a URL, in characters.
 const LONGEST_URL: usize = 255;
 
-/// The longest slug, and how much of the name it keeps where the rest tells it from others. ASCII.
+/// Maximum length of a slug, and of the part before a disambiguating suffix. ASCII.
 const LONGEST_SLUG: usize = 24;
 const KEPT_OF_SLUG: usize = 17;
 
-/// The digits of what tells slugs from each other, and how many there are.
+/// Alphabet and length of the suffix of changed slugs.
 const DIGITS: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 const SUFFIX: usize = 6;
 
-/// Which environments to list.
+/// Filter of environments.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only the one of this name.
+    /// Exact name.
     pub name: Option<String>,
-    /// Only those whose names contain this.
+    /// Text that names contain.
     pub search: Option<String>,
-    /// Only those of this state.
+    /// State of the environments.
     pub state: Option<State>,
 }
 
-/// What a caller says of an environment; what is absent stays.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// What it is called.
+    /// Name of the environment.
     pub name: Option<String>,
-    /// Where it is reached; nowhere, when that is said.
+    /// External URL; `Some(None)` removes it.
     pub external_url: Option<Option<String>>,
-    /// The slug, which nobody may say.
+    /// The slug, which is rejected because it cannot be changed.
     pub slug: Option<String>,
 }
 
-/// A page of a project's environments, the oldest first, and the project where there are any.
+/// Returns a page of a project's environments, oldest first. Includes the project if the page is not empty.
 ///
 /// # Errors
-/// 400 for conditions that exclude each other, and 403 as [`refuse_reader`].
+/// Returns `Error::InvalidParameters` if filters exclude each other. Fails like [`refuse_reader`].
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -75,7 +75,7 @@ pub async fn list(
         wanted = wanted.filter(Column::Name.eq(name));
     }
     if let Some(text) = filter.search {
-        // Names are ASCII, which both databases fold alike.
+        // Names are ASCII, for which both databases fold case alike.
         let key = Expr::expr(Func::lower(Expr::col(Column::Name)));
         wanted = wanted.filter(contains_in(key, &fold(&text)));
     }
@@ -90,10 +90,11 @@ pub async fn list(
     Ok((page, project))
 }
 
-/// One environment of a project, with the last deployment to it that succeeded.
+/// Returns one environment of a project, with its last successful deployment.
 ///
 /// # Errors
-/// 404, also for one of another project, and 403 as [`refuse_reader`].
+/// Returns `Error::NotFound` if it does not exist or belongs to another project. Fails like
+/// [`refuse_reader`].
 pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
@@ -105,11 +106,12 @@ pub async fn get(
     Ok((found, last))
 }
 
-/// Makes an environment.
+/// Creates an environment.
 ///
 /// # Errors
-/// 400 under each attribute that breaks a rule, for a name that another one has, and for more than a project may have; 403
-/// as [`refuse_maker`].
+/// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
+/// taken. Returns `Error::Refused` if the project has `MOST` environments already. Fails like
+/// [`refuse_maker`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
     let external_url = check(&change)?;
     refuse_maker(access)?;
@@ -124,10 +126,10 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
         .await
 }
 
-/// Changes what is said of an environment. The slug stays.
+/// Updates an environment. The slug stays.
 ///
 /// # Errors
-/// 404, and otherwise as [`create`].
+/// Returns `Error::NotFound` if it does not exist. Otherwise fails like [`create`].
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Model> {
     let external_url = check(&change)?;
     refuse_maker(access)?;
@@ -153,10 +155,10 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: 
         .await
 }
 
-/// Stops an environment; one that is stopped stays as it is.
+/// Stops an environment. A stopped one stays unchanged.
 ///
 /// # Errors
-/// 404, and 403 as [`refuse_maker`].
+/// Returns `Error::NotFound` if it does not exist. Fails like [`refuse_maker`].
 pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
     refuse_maker(access)?;
     backend
@@ -169,10 +171,11 @@ pub async fn stop(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
         .await
 }
 
-/// Removes a stopped environment with its deployments.
+/// Deletes a stopped environment with its deployments.
 ///
 /// # Errors
-/// 404, 412 when it changed after the caller's date, 403 for one that is not stopped and as [`refuse_maker`].
+/// Returns `Error::NotFound` if it does not exist. Returns `Error::PreconditionFailed` if it changed after
+/// `unmodified_since`. Returns `Error::Forbidden` if it is not stopped. Fails like [`refuse_maker`].
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -196,11 +199,11 @@ pub async fn delete(
         .await
 }
 
-/// The environment of a name, for what is deployed to it: made where there is none, and available again where it was stopped.
-/// The name is checked, and the project is held.
+/// Returns the environment that a deployment names. Creates it if needed, and restarts it if it is stopped.
+/// The caller has validated the name and locked the project.
 ///
 /// # Errors
-/// 400 for more than a project may have.
+/// Returns `Error::Refused` if the project has `MOST` environments already.
 pub(in crate::services) async fn ensure(
     transaction: &DatabaseTransaction,
     project_id: i64,
@@ -212,10 +215,10 @@ pub(in crate::services) async fn ensure(
     }
 }
 
-/// The environment of a name, if there is one.
+/// Returns the environment with a name, if there is one.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn named(
     db: &impl ConnectionTrait,
     project_id: i64,
@@ -225,7 +228,7 @@ pub(in crate::services) async fn named(
     Ok(found.one(db).await?)
 }
 
-/// What is told of a name that is taken.
+/// Error for a name that is taken.
 const TAKEN: &str = "has already been taken";
 
 async fn become_now(transaction: &DatabaseTransaction, found: Model, state: State) -> Result<Model> {
@@ -238,7 +241,7 @@ async fn become_now(transaction: &DatabaseTransaction, found: Model, state: Stat
     Ok(row.update(transaction).await?)
 }
 
-/// Writes a new environment; the project is held.
+/// Inserts an environment. The caller has locked the project.
 async fn insert(
     transaction: &DatabaseTransaction,
     project_id: i64,
@@ -278,7 +281,7 @@ fn name_is_taken(error: &DbErr) -> bool {
     Violation::is_unique(error, "uq_environments_project_id_name")
 }
 
-/// The slug of a name, or a longer one where an environment that was called so once has kept it.
+/// Returns the slug of a name. A suffix is added if an environment that was renamed since still has the slug.
 async fn free_slug(transaction: &DatabaseTransaction, project_id: i64, name: &str) -> Result<String> {
     let slug = slug_of(name);
     let own = environments::of_project(project_id).filter(Column::Slug.eq(slug.as_str()));
@@ -288,8 +291,8 @@ async fn free_slug(transaction: &DatabaseTransaction, project_id: i64, name: &st
     }
 }
 
-/// A name in a form for addresses: letters of lower case, digits and single dashes, beginning with a letter. What had to be
-/// changed for that is told from other names that become the same.
+/// Returns a name as a slug of lowercase letters, digits and single dashes that starts with a letter. A
+/// changed name gets a suffix for uniqueness.
 fn slug_of(name: &str) -> String {
     let mut slug = String::new();
     for char in name.to_ascii_lowercase().chars() {
@@ -313,7 +316,7 @@ fn slug_of(name: &str) -> String {
     }
 }
 
-/// The beginning of a slug, and digits that follow from the name.
+/// Returns the start of a slug with a suffix derived from the name.
 fn told_apart(slug: &str, name: &str) -> String {
     let kept = slug.get(..KEPT_OF_SLUG).unwrap_or(slug).trim_end_matches('-');
     let digest = Sha256::digest(name.as_bytes());
@@ -323,7 +326,7 @@ fn told_apart(slug: &str, name: &str) -> String {
     format!("{kept}-{suffix}")
 }
 
-/// Refuses what breaks a rule, and gives the address as it is kept.
+/// Rejects invalid attributes and returns the normalized URL.
 fn check(change: &Change) -> Result<Option<Option<String>>> {
     if change.slug.is_some() {
         let text = "slug is automatically generated and cannot be changed";

@@ -1,4 +1,4 @@
-//! Lists of users for feature flags of projects (specification 2.11 and 4.10).
+//! User lists of a project's feature flags.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,47 +20,48 @@ use crate::services::listing::page_of;
 use crate::services::preconditions;
 use crate::services::projects;
 
-/// How many lists a project may have.
+/// Maximum user lists of a project.
 const MOST: u64 = 200;
 
-/// The longest id of a user, in characters.
+/// Maximum length of a user ID, in characters.
 const LONGEST_ID: usize = 256;
 
-/// What is told of a text that names no users.
+/// Error for a text that is not a list of user IDs.
 pub(in crate::services) const NO_USERS: &str =
     "must be a string of unique comma separated values each 256 characters or less";
 
-/// What a caller says of a list; what is absent stays.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// What it is called.
+    /// Name of the list.
     pub name: Option<String>,
-    /// The users, between commas.
+    /// Comma-separated user IDs.
     pub user_xids: Option<String>,
 }
 
-/// A page of a project's lists, the oldest first.
+/// Returns a page of a project's user lists, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
     let wanted = feature_flag_user_lists::of_project(access.project.id);
     page_of(backend.database.read(), wanted, page).await
 }
 
-/// One list of a project, by its number there.
+/// Returns one user list of a project, by IID.
 ///
 /// # Errors
-/// 404, also for one of another project.
+/// Returns `Error::NotFound` if it does not exist or belongs to another project.
 pub async fn get(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Model> {
     let found = feature_flag_user_lists::of_project(access.project.id).filter(Column::Iid.eq(iid));
     found.one(backend.database.read()).await?.ok_or_else(missing)
 }
 
-/// Makes a list.
+/// Creates a user list.
 ///
 /// # Errors
-/// 400 under each attribute that breaks a rule, for a name that another list has, and for more than a project may have.
+/// Returns `Error::InvalidAttributes` if an attribute is invalid or the name is taken. Returns
+/// `Error::Refused` if the project has `MOST` user lists already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
     let project_id = access.project.id;
     let mut row = ActiveModel {
@@ -72,7 +73,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
     backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             projects::hold(transaction, project_id).await?;
             let own = feature_flag_user_lists::of_project(project_id);
             if own.count(transaction).await? >= MOST {
@@ -86,10 +87,10 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
         .await
 }
 
-/// Changes what is said of a list.
+/// Updates a user list.
 ///
 /// # Errors
-/// 404, and 400 as [`create`].
+/// Returns `Error::NotFound` if the list does not exist. Returns `Error::InvalidAttributes` like [`create`].
 pub async fn update(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Model> {
     backend
         .database
@@ -101,10 +102,11 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, iid: i64, change:
         .await
 }
 
-/// Removes a list.
+/// Deletes a user list.
 ///
 /// # Errors
-/// 404, 409 while a strategy goes by it, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the list does not exist. Returns `Error::Conflict` if a strategy uses it.
+/// Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -114,7 +116,7 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            // Whoever lets a strategy go by it waits, or has done so and is seen here.
+            // Strategies lock the list before they use it, so they either wait or are visible here.
             let row = lock(transaction, access, iid).await?;
             preconditions::unmodified_since(unmodified_since, row.updated_at)?;
             let used = feature_flag_strategies::Entity::find()
@@ -128,8 +130,8 @@ pub async fn delete(
         .await
 }
 
-/// Whether a text names users: each once, between single commas, with no blanks around and no breaks in them. An empty text
-/// names none.
+/// Returns whether a text is a list of user IDs. IDs are unique, separated by single commas, and contain
+/// neither outer whitespace nor control characters. An empty text has no IDs.
 pub(in crate::services) fn names_users(text: &str) -> bool {
     if text.is_empty() {
         return true;
@@ -141,7 +143,7 @@ pub(in crate::services) fn names_users(text: &str) -> bool {
     })
 }
 
-/// Puts what is sent into a row, if all of it is sound.
+/// Applies the attributes to a row if all of them are valid.
 fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
     let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     match change.name {
@@ -165,13 +167,13 @@ fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
     Ok(())
 }
 
-/// A list of the project, locked until the transaction ends.
+/// Locks a list of the project until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, iid: i64) -> Result<Model> {
     let found = feature_flag_user_lists::of_project(access.project.id).filter(Column::Iid.eq(iid));
     found.lock_exclusive().one(db).await?.ok_or_else(missing)
 }
 
-/// Why a row was not written.
+/// Maps a database error of an insert or update.
 fn refused(error: DbErr) -> Error {
     match Violation::is_unique(&error, "uq_feature_flag_user_lists_project_id_name") {
         true => Error::attribute("name", "has already been taken"),

@@ -1,4 +1,4 @@
-//! Files of a repository, one at a time (specification 4.1).
+//! Single files of a repository.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -14,82 +14,83 @@ use crate::services::kernel::download::Content;
 use crate::services::raw;
 use crate::services::repositories::LARGEST_IN_JSON;
 
-/// What is known of a file at a revision.
+/// Metadata of a file at a revision.
 #[derive(Debug, Clone)]
 pub struct File {
-    /// The path from the root.
+    /// Path from the root of the repository.
     pub path: String,
-    /// The revision as it was asked for.
+    /// The revision as requested.
     pub revision: String,
-    /// The commit that the revision names.
+    /// ID of the commit that the revision resolves to.
     pub commit: Oid,
-    /// The last commit that changed the file, seen from there.
+    /// ID of the last commit up to this revision that changed the file.
     pub last_commit: Oid,
-    /// The id of the content.
+    /// ID of the blob.
     pub blob: Oid,
-    /// The length of the content in bytes.
+    /// Size of the content, in bytes.
     pub size: u64,
-    /// The SHA-256 of the content, in hex.
+    /// SHA-256 digest of the content, in hex.
     pub sha256: Arc<str>,
 }
 
 impl File {
-    /// The last part of the path.
+    /// Returns the last part of the path.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 }
 
-/// Neighbouring lines that one commit wrote.
+/// Consecutive lines that were last changed by the same commit.
 #[derive(Debug, Clone)]
 pub struct BlamedLines {
     /// The commit.
     pub commit: Arc<Commit>,
-    /// The lines without their ends.
+    /// The lines without line endings.
     pub lines: Vec<String>,
 }
 
-/// A change of one file, and the commit that makes it.
+/// A change of one file in a new commit.
 #[derive(Debug, Clone)]
 pub struct Write {
-    /// The path of the file.
+    /// Path of the file.
     pub path: String,
-    /// The branch to commit to.
+    /// Branch to commit to.
     pub branch: String,
-    /// The branch to start from, when another.
+    /// Branch to start from, if it differs.
     pub start_branch: Option<String>,
-    /// The message.
+    /// Commit message.
     pub message: String,
-    /// The author, when not the caller.
+    /// Author, if not the caller.
     pub author: AuthorOverride,
-    /// What to do.
+    /// The change.
     pub change: Change,
 }
 
-/// What to do with a file.
+/// A change of a file.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// Add it.
+    /// Creates the file.
     Create {
-        /// Its content.
+        /// Content of the file.
         content: Bytes,
     },
-    /// Replace its content.
+    /// Replaces the content.
     Update {
-        /// The new content.
+        /// New content of the file.
         content: Bytes,
-        /// The last commit known to have changed it.
+        /// ID of the last known commit that changed the file.
         last_commit_id: Option<String>,
     },
-    /// Remove it.
+    /// Deletes the file.
     Delete {
-        /// The last commit known to have changed it.
+        /// ID of the last known commit that changed the file.
         last_commit_id: Option<String>,
     },
 }
 
-/// The project's repository; a repository that is switched off is forbidden here (facts, 0.3).
+/// Returns the project's repository. A disabled repository returns `Error::Forbidden` here, unlike in other
+/// services.
 fn repository(backend: &Backend, access: &ProjectAccess) -> Result<Repository> {
     if commits::has_repository(access) {
         Ok(commits::open(backend, access))
@@ -98,7 +99,7 @@ fn repository(backend: &Backend, access: &ProjectAccess) -> Result<Repository> {
     }
 }
 
-/// Refuses paths that lead out of the repository.
+/// Rejects paths outside of the repository.
 fn check_path(path: &str) -> Result<()> {
     if path.starts_with('/') || path.split('/').any(|component| component == "..") {
         return Err(Error::parameter("file_path should be a valid file path"));
@@ -106,7 +107,7 @@ fn check_path(path: &str) -> Result<()> {
     Ok(())
 }
 
-/// A file that was found, of which no more is known yet than what its tree says.
+/// A file in a tree, before its metadata is loaded.
 struct Spot {
     commit: Oid,
     blob: Oid,
@@ -153,38 +154,40 @@ async fn describe(repository: &Repository, spot: &Spot, path: String, revision: 
     })
 }
 
-/// What stands at a path, seen from a revision.
+/// Returns the metadata of a file at a revision.
 ///
 /// # Errors
-/// 400 for a path that leads out of the repository, 404 when the revision names no commit or the path no file.
+/// Returns `Error::InvalidParameters` if the path leads out of the repository. Returns `Error::NotFound` if
+/// the commit or file does not exist. Returns `Error::Forbidden` if the repository is disabled.
 pub async fn find(backend: &Backend, access: &ProjectAccess, path: String, revision: String) -> Result<File> {
     let repository = repository(backend, access)?;
     let spot = locate(backend, access, &repository, &path, &revision).await?;
     describe(&repository, &spot, path, revision).await
 }
 
-/// The whole content of a file.
+/// Returns the whole content of a file.
 ///
 /// # Errors
-/// 400 when it is too large to be sent in one piece.
+/// Returns `Error::Refused` if the content exceeds the limit of a single response.
 pub async fn content(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<Bytes> {
     let repository = repository(backend, access)?;
     Ok(repository.blob(file.blob, LARGEST_IN_JSON).await?.data)
 }
 
-/// The content of a file to be sent piece by piece, and whether it is text.
+/// Opens the content of a file as a stream, and returns whether it is text.
 ///
 /// # Errors
-/// When the content cannot be read.
+/// Returns an error if the content cannot be read.
 pub async fn open(backend: &Backend, access: &ProjectAccess, file: &File) -> Result<(Content, bool)> {
     let repository = repository(backend, access)?;
     raw::content(repository.open_blob(file.blob).await?).await
 }
 
-/// Who wrote the lines of a file, from the top, and what is known of the file.
+/// Returns the metadata of a file and the commits that last changed its lines, from the top.
 ///
 /// # Errors
-/// As [`find`]; 400 when the file is too large, 503 when it takes too long.
+/// Fails like [`find`]. Returns `Error::Refused` if the file is too large, and `Error::TimedOut` if the blame
+/// takes too long.
 pub async fn blame(
     backend: &Backend,
     access: &ProjectAccess,
@@ -193,7 +196,7 @@ pub async fn blame(
 ) -> Result<(File, Vec<BlamedLines>)> {
     let repository = repository(backend, access)?;
     let spot = locate(backend, access, &repository, &path, &revision).await?;
-    // Blame takes by far the longest, so the rest is found out beside it.
+    // Blame takes by far the longest, so the metadata is loaded concurrently.
     tokio::try_join!(
         describe(&repository, &spot, path.clone(), revision),
         blamed_lines(&repository, spot.commit, &path),
@@ -219,10 +222,11 @@ async fn blamed_lines(repository: &Repository, commit: Oid, path: &str) -> Resul
     Ok(blamed.collect())
 }
 
-/// Commits a change of one file, and answers the path where it is found.
+/// Commits a change of one file and returns the normalized path.
 ///
 /// # Errors
-/// 400 for everything that keeps the commit from being made, a branch the caller may not push to included.
+/// Returns an error if the commit is rejected. Returns `Error::Refused` if the caller may not push to the
+/// branch.
 pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> Result<String> {
     let repository = repository(backend, access)?;
     check_path(&write.path)?;
@@ -230,7 +234,7 @@ pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> R
         return Err(Error::Refused(committing::NOT_ALLOWED.into()));
     }
     let path = write.path;
-    // Where the file can be found again; a path that makes no sense is refused with the commit.
+    // The normalized path for the response. An invalid path is rejected with the commit.
     let normal = TreePath::parse(&path).map_or_else(|_| path.clone(), |path| path.as_str().to_owned());
     let known = |id: Option<String>| id.filter(|id| !id.is_empty());
     let action = match write.change {
@@ -248,7 +252,7 @@ pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> R
             last_commit_id: known(last_commit_id),
         },
     };
-    // In a repository without branches any branch is the first, whatever it was to start from.
+    // In a repository without branches, any branch is the first one and the start branch is ignored.
     let start = match write.start_branch {
         Some(name) if name != write.branch && access.project.default_branch.is_some() => Start::Branch(name),
         _ => Start::Head,
@@ -270,7 +274,7 @@ pub async fn write(backend: &Backend, access: &ProjectAccess, write: Write) -> R
     .await
 }
 
-/// As for commits, but that a changed file has a text of its own here.
+/// Maps the error of a rejected commit, with its own text for a changed file.
 fn refusal(error: git::Error, branch: &str) -> Error {
     match error {
         git::Error::Action(ActionError::FileChanged(_)) => Error::Refused(

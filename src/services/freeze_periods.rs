@@ -1,4 +1,4 @@
-//! Freeze periods of projects (specification 2.10 and 4.9): times in which nothing of a project is to be deployed.
+//! Freeze periods of projects: times without deployments.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -19,42 +19,43 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions;
 
-/// How many freeze periods a project may have.
+/// Maximum freeze periods of a project.
 const MOST: u64 = 100;
 
-/// What a caller says of a freeze period; what is absent stays.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// When the project freezes.
+    /// Cron expression of the start.
     pub freeze_start: Option<String>,
-    /// When it is free again.
+    /// Cron expression of the end.
     pub freeze_end: Option<String>,
-    /// The zone on whose clocks both are read.
+    /// Time zone of both expressions.
     pub cron_timezone: Option<String>,
 }
 
-/// A page of a project's freeze periods, the oldest first.
+/// Returns a page of a project's freeze periods, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
     let wanted = freeze_periods::of_project(access.project.id);
     page_of(backend.database.read(), wanted, page).await
 }
 
-/// One freeze period of a project.
+/// Returns one freeze period of a project.
 ///
 /// # Errors
-/// 404, also for one of another project.
+/// Returns `Error::NotFound` if it does not exist or belongs to another project.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
     let found = freeze_periods::of_project(access.project.id).filter(Column::Id.eq(id));
     found.one(backend.database.read()).await?.ok_or_else(missing)
 }
 
-/// Makes a freeze period.
+/// Creates a freeze period.
 ///
 /// # Errors
-/// 400 under each attribute that is no cron expression or time zone, and for more than a project may have.
+/// Returns `Error::InvalidAttributes` if an attribute is not a cron expression or time zone. Returns
+/// `Error::Refused` if the project has `MOST` freeze periods already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Model> {
     let project_id = access.project.id;
     let mut row = ActiveModel {
@@ -66,7 +67,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
     backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             if projects::lock(transaction, project_id).await?.is_none() {
                 return Err(Error::not_found("Project"));
             }
@@ -80,10 +81,10 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
         .await
 }
 
-/// Changes what is said of a freeze period.
+/// Updates a freeze period.
 ///
 /// # Errors
-/// 404, and 400 as [`create`].
+/// Returns `Error::NotFound` if it does not exist. Returns `Error::InvalidAttributes` like [`create`].
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Model> {
     backend
         .database
@@ -95,10 +96,11 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: 
         .await
 }
 
-/// Removes a freeze period.
+/// Deletes a freeze period.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if it does not exist. Returns `Error::PreconditionFailed` if it changed after
+/// `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -116,11 +118,11 @@ pub async fn delete(
         .await
 }
 
-/// Whether a project is frozen at an instant: whether one of its periods began and has not ended since. The moment of the
-/// beginning belongs to the period, that of the end does not.
+/// Returns whether a project is frozen at an instant: one of its periods has started and not ended since. A
+/// period includes its start and excludes its end.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn is_frozen(db: &impl ConnectionTrait, project_id: i64, instant: DateTime<Utc>) -> Result<bool> {
     let rows = freeze_periods::of_project(project_id).all(db).await?;
     Ok(rows.iter().any(|row| holds(row, instant)))
@@ -128,11 +130,11 @@ pub async fn is_frozen(db: &impl ConnectionTrait, project_id: i64, instant: Date
 
 fn holds(row: &Model, instant: DateTime<Utc>) -> bool {
     let last = |expression: &str| Recurrence::read(expression, &row.cron_timezone)?.last_until(instant);
-    // What begins and ends in the same moment has not begun; without a beginning there is nothing to end.
+    // A period that starts and ends at the same moment is empty. Without a start, no period can end.
     last(&row.freeze_start) > last(&row.freeze_end)
 }
 
-/// Puts what is sent into a row, if all of it is sound.
+/// Applies the attributes to a row if all of them are valid.
 fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
     let mut faults = BTreeMap::new();
     let cron = |text: String| (Expression::parse(&text).is_some(), text.trim().to_owned());
@@ -165,9 +167,9 @@ fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
     Ok(())
 }
 
-/// What is told of a value that is no expression or zone.
+/// Returns the errors of an invalid expression or time zone.
 fn texts(value: &str) -> Vec<Cow<'static, str>> {
-    // Clients of the reference service know the text with the space before it.
+    // Clients of the reference service compare the text, including the leading space.
     let mut texts = vec![Cow::from(" is invalid syntax")];
     if value.trim().is_empty() {
         texts.push("can't be blank".into());
@@ -175,7 +177,7 @@ fn texts(value: &str) -> Vec<Cow<'static, str>> {
     texts
 }
 
-/// A freeze period of the project, locked until the transaction ends.
+/// Locks a freeze period of the project until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
     let found = freeze_periods::of_project(access.project.id).filter(Column::Id.eq(id));
     found.lock_exclusive().one(db).await?.ok_or_else(missing)

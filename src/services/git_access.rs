@@ -1,7 +1,7 @@
-//! Who may clone from and push to a project over Git's own protocol (specification 5, facts on repositories 0.3).
+//! Authorization of Git clients that fetch from and push to a project over HTTP.
 //!
-//! A client that sends no credentials is asked for them wherever something is not open to everybody, the same
-//! whether it exists or not; one that sent good ones is told that what it may not see is not there.
+//! A client without credentials is asked for them for every resource that is not public, whether or not it
+//! exists. An authenticated client gets a 404 for resources that it cannot see.
 
 use git::Service;
 use storage::entities::users;
@@ -12,25 +12,25 @@ use crate::services::access::ProjectAccess;
 use crate::services::authentication::{Caller, by_job_token, by_token, refuse_shut_out};
 use crate::services::{Backend, attempts, settings};
 
-/// The name and password of HTTP's Basic scheme.
+/// Username and password of HTTP Basic authentication.
 pub struct Basic {
-    /// A user name or address; of no matter when the password is a token, be it that of a job.
+    /// Username or email address. Ignored if the password is a token, including job tokens.
     pub name: String,
     /// A token, or the user's password.
     pub password: String,
-    /// The network address that sent them, as text.
+    /// Network address of the client.
     pub address: Option<String>,
 }
 
-/// The longest password that is looked at, in bytes.
+/// Maximum length of a password, in bytes.
 const LONGEST_PASSWORD: usize = 1024;
 
-/// Finds out who calls.
+/// Identifies the caller.
 ///
 /// # Errors
-/// 401 for credentials that are unknown or no longer good, 403 for accounts that are shut out and for passwords that
-/// must be changed,
-/// [`Error::RateLimited`] for passwords after too many wrong ones.
+/// Returns `Error::Unauthorized` if credentials are invalid. Returns `Error::InvalidToken` if a token is
+/// revoked or expired. Returns `Error::Forbidden` if the account is not active or its password must be
+/// changed. Returns [`Error::RateLimited`] after too many failed passwords.
 pub async fn identify(backend: &Backend, credentials: Option<Basic>) -> Result<Caller> {
     let Some(basic) = credentials else {
         return Ok(Caller::anonymous());
@@ -57,7 +57,7 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
         password,
         address,
     } = basic;
-    // No database keeps the character, and PostgreSQL does not even take it.
+    // No username contains NUL, and PostgreSQL does not accept it in a query.
     if name.is_empty() || name.contains('\0') {
         return Err(Error::Unauthorized);
     }
@@ -68,8 +68,8 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
         return Err(Error::Unauthorized);
     }
     let sources = attempts::sources(&name, "git", address.as_deref());
-    // Held until the outcome is noted, so that no more attempts than these can slip through at a time. Nothing is
-    // noted before: one client may open many good requests at once.
+    // Released after the outcome is recorded, which bounds the concurrent attempts. Failures are not recorded
+    // beforehand, because one client may send many valid requests at once.
     let permit = attempts::turn().await?;
     attempts::refuse_excess(backend, &sources).await?;
     let database = backend.database.read();
@@ -92,11 +92,12 @@ async fn by_password(backend: &Backend, basic: Basic) -> Result<Caller> {
     outcome
 }
 
-/// Admits a caller to one of the two services on the project with this path.
+/// Authorizes a caller for one of the two services on the project with this path.
 ///
 /// # Errors
-/// 401 for callers who might be let in with credentials, 404 for what others may not see, 403 for what they may
-/// not do, with a text to be shown to them.
+/// Returns `Error::Unauthorized` if the caller is anonymous and credentials might help. Returns
+/// `Error::NotFound` if the caller cannot see the project. Returns `Error::Forbidden` if the caller may not
+/// use the service; the text is for the user.
 pub async fn admit(
     backend: &Backend,
     caller: Caller,
@@ -129,7 +130,7 @@ fn hidden() -> Error {
     Error::not_found("Project")
 }
 
-/// Feature, role and archive, in this order.
+/// Checks feature, role and archived state, in this order.
 fn decide(access: &ProjectAccess, service: Service) -> Result<()> {
     let project = &access.project;
     let standing = access.standing();

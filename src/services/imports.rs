@@ -1,4 +1,4 @@
-//! Bringing a repository of this machine into a project (design 8, `admin import-repo`).
+//! Import of a local repository into a project, for `admin import-repo`.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,18 +12,19 @@ use crate::services::projects::insert_bare;
 use crate::services::references::{self, Moved, Mover};
 use crate::services::{Backend, naming};
 
-/// What `HEAD` names in a repository before the import says otherwise.
+/// Branch of `HEAD` in a new repository before the import sets it.
 const FIRST_BRANCH: &str = "main";
 
-/// Takes over the branches and tags of the repository at `source` into the project with this path, which is made
-/// in an existing namespace when it is not there. Git copies from disk to disk; nothing is held in memory.
+/// Imports the branches and tags of the repository at `source` into the project with this path. A missing
+/// project is created in an existing namespace. Git copies from disk to disk, without loading the repository
+/// into memory.
 ///
-/// What comes of it is the doing of the user of this name; without a name, of the owner of the personal namespace, or else of
-/// the first administrator, who is the operator.
+/// The changes are attributed to the user named `author`. The default is the owner of the personal namespace,
+/// or else the first administrator.
 ///
 /// # Errors
-/// 404 for a namespace or user that is not there, 400 for a path that cannot be a project's or is taken; whatever
-/// Git says of the source.
+/// Returns `Error::NotFound` if the namespace or user does not exist. Returns `Error::Refused` if the path is
+/// invalid or taken. Returns an error if Git cannot read the source.
 pub async fn import(
     backend: &Backend,
     full_path: &str,
@@ -36,7 +37,7 @@ pub async fn import(
         None => make_project(backend, full_path, visibility, author).await?,
     };
     let id = RepositoryId::of_project(project.id);
-    // A row whose repository is missing is what an import leaves that was killed in between.
+    // An interrupted import leaves a row without a repository.
     let repository = match backend.repositories.create(&id, FIRST_BRANCH).await {
         Err(git::Error::RepositoryExists) => backend.repositories.repository(&id),
         made => made?,
@@ -65,7 +66,7 @@ pub async fn import(
         .ok_or_else(|| Error::not_found("Project"))
 }
 
-/// Whose doing an import into a namespace is.
+/// Returns the author of an import into a namespace.
 async fn author_in(
     backend: &Backend,
     namespace: &namespaces::Model,
@@ -107,7 +108,7 @@ async fn make_project(
     Ok((project, author))
 }
 
-/// Every branch and tag, and what it points at.
+/// Returns every branch and tag with its target.
 async fn references_of(repository: &Repository) -> Result<BTreeMap<String, Oid>> {
     let all = Window {
         offset: 0,
@@ -128,7 +129,7 @@ async fn references_of(repository: &Repository) -> Result<BTreeMap<String, Oid>>
     Ok(found)
 }
 
-/// What is new or stands elsewhere; an import deletes nothing.
+/// Returns the new and changed refs. An import deletes none.
 fn difference(before: &BTreeMap<String, Oid>, after: &BTreeMap<String, Oid>) -> Vec<Moved> {
     let moved = after
         .iter()

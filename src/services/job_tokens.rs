@@ -1,5 +1,5 @@
-//! Tokens that jobs of a pipeline act by (specification 5, ADR 18): each acts as one user on one project, until its
-//! time is over or the job ends. Only their digests are kept.
+//! Tokens of pipeline jobs (ADR 18). Each authenticates one user for one project, until it expires or the job
+//! ends. Only their digests are stored.
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
@@ -9,14 +9,14 @@ use storage::entities::{now, users};
 use crate::error::{Error, Result};
 use crate::secrets::{self, Token};
 
-/// What secret scanners know the tokens by.
+/// Prefix by which secret scanners recognize the tokens.
 const PREFIX: &str = "hfjob-";
 
-/// Makes a token that lets a job act as this user on this project, for so long at most. The secret is given out here
-/// and never again. It belongs into the transaction that starts the job, as [`end`] belongs into the one that ends it.
+/// Creates a token for a job of this user in this project, with a maximum lifetime. The secret is returned
+/// only here. Belongs into the transaction that starts the job, as [`end`] belongs into the one that ends it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn create(
     db: &impl ConnectionTrait,
     user_id: i64,
@@ -24,7 +24,7 @@ pub async fn create(
     lifetime: TimeDelta,
 ) -> Result<(Model, String)> {
     let instant = now();
-    // Those of jobs that never ended are good for nothing any more.
+    // Removes expired tokens of jobs that never ended.
     Entity::delete_many()
         .filter(Column::ExpiresAt.lte(instant))
         .exec(db)
@@ -41,28 +41,28 @@ pub async fn create(
     Ok((row.insert(db).await?, token.expose().to_owned()))
 }
 
-/// Ends a token; one that has ended stays so.
+/// Ends a token. Does nothing if it has ended.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn end(db: &impl ConnectionTrait, id: i64) -> Result<()> {
     Entity::delete_by_id(id).exec(db).await?;
     Ok(())
 }
 
-/// A token and the user it acts as.
+/// Returns a token and its user.
 ///
 /// # Errors
-/// 401 when it is unknown or has ended.
+/// Returns `Error::Unauthorized` if the token is unknown or has ended.
 pub async fn find(db: &impl ConnectionTrait, token: &str) -> Result<(Model, users::Model)> {
     let found = good(db, &secrets::digest(token), now()).await?;
     found.ok_or(Error::Unauthorized)
 }
 
-/// The same by its id.
+/// Returns a token and its user, by the ID of the token.
 ///
 /// # Errors
-/// 401 when it has ended.
+/// Returns `Error::Unauthorized` if the token has ended.
 pub async fn find_by_id(db: &impl ConnectionTrait, id: i64) -> Result<(Model, users::Model)> {
     good_by_id(db, id, now()).await?.ok_or(Error::Unauthorized)
 }

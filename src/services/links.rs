@@ -1,23 +1,23 @@
-//! Addresses: those that both answers and webhooks tell, and what those that callers give may be.
+//! URLs in API responses and webhooks, and validation of URLs in requests.
 
 use storage::entities::{namespaces, projects};
 use url::Url;
 
 use crate::error::{Error, Result};
 
-/// The address of a picture, when there is one; `kind` is `user`, `group` or `project`.
+/// Returns the URL of an avatar, if there is one. `kind` is `user`, `group` or `project`.
 #[must_use]
 pub fn avatar_url(base: &str, kind: &str, id: i64, file: Option<&str>) -> Option<String> {
     file.map(|file| format!("{base}/uploads/-/system/{kind}/avatar/{id}/{file}"))
 }
 
-/// The whole path of a project.
+/// Returns the full path of a project.
 #[must_use]
 pub fn project_path(namespace: &namespaces::Model, project: &projects::Model) -> String {
     format!("{}/{}", namespace.full_path, project.path)
 }
 
-/// Where the repository of the project with this whole path would be reached by SSH.
+/// Returns the SSH URL of the repository of a project with this full path.
 #[must_use]
 pub fn ssh_url(base: &str, path: &str) -> String {
     let host = base.split_once("://").map_or(base, |(_, rest)| rest);
@@ -25,7 +25,7 @@ pub fn ssh_url(base: &str, path: &str) -> String {
     format!("git@{host}:{path}.git")
 }
 
-/// What the images of one name of a project are called within the registry; container tools know no upper case.
+/// Returns the path of an image in the registry. Container tools require lowercase.
 #[must_use]
 pub fn image_path(project_path: &str, name: &str) -> String {
     let path = match name {
@@ -35,17 +35,18 @@ pub fn image_path(project_path: &str, name: &str) -> String {
     path.to_lowercase()
 }
 
-/// Where container tools find the registry: the host of the server, with its port.
+/// Returns the registry host for container tools: the host of the server, with its port.
 #[must_use]
 pub fn registry_host(base: &str) -> &str {
     let host = base.split_once("://").map_or(base, |(_, rest)| rest);
     host.split('/').next().unwrap_or_default()
 }
 
-/// Checks an address of the web. It may have placeholders behind its host.
+/// Validates an HTTP URL, which may contain placeholders after its host.
 ///
 /// # Errors
-/// 400 for what is not http or https with a host, or has spaces or control characters.
+/// Returns `Error::InvalidAttributes` if the scheme is not http or https, the host is missing, or the URL
+/// contains whitespace or control characters.
 pub fn check_web(attribute: &'static str, url: &str) -> Result<()> {
     let plain = !url
         .chars()

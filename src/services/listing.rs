@@ -1,4 +1,4 @@
-//! What lists have in common: pages, totals that stop counting, and search in texts.
+//! Query helpers for lists: pages, bounded totals and text search.
 
 use chrono::{DateTime, DurationRound, TimeDelta, Utc};
 use sea_orm::sea_query::{Asterisk, BinOper, Expr, Func, LikeExpr, Query, SelectStatement};
@@ -7,16 +7,16 @@ use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, ExprTrait, QuerySelect,
 use crate::error::Result;
 use crate::services::kernel::page::{MAX_COUNTED, Page, PageRequest};
 
-/// The character that takes wildcards their meaning.
+/// Character that escapes wildcards.
 const ESCAPE: char = '!';
 
-/// How many rows a statement finds, counted to one more than [`MAX_COUNTED`] (specification 8). The statement groups
-/// nothing and leaves no row out for being like another.
+/// Counts the rows of a statement up to one more than [`MAX_COUNTED`]. The statement must not use `GROUP BY`
+/// or `DISTINCT`.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement) -> Result<u64> {
-    // That a row is there is all that counts; what it holds might lie outside the index that tells so.
+    // Only the existence of rows counts. Their columns may be outside of the index that answers this.
     rows.clear_selects()
         .expr_as(Expr::val(1), "found")
         .clear_order_by()
@@ -34,11 +34,11 @@ pub async fn bounded_count(db: &impl ConnectionTrait, mut rows: SelectStatement)
     Ok(u64::try_from(total).unwrap_or(0))
 }
 
-/// How long a list is of which a page was read, with one row more than the page holds: where the list ends on the page,
-/// the page tells; otherwise it is counted as by [`bounded_count`]. It is for lists that are long to look through.
+/// Returns the total of a list of which a page plus one row was read. If the list ends on the page, the page
+/// determines the total. Otherwise it is counted like in [`bounded_count`]. For lists that are slow to count.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn total_of(
     db: &impl ConnectionTrait,
     page: &PageRequest,
@@ -53,10 +53,10 @@ pub async fn total_of(
     bounded_count(db, rows).await
 }
 
-/// One page of what a query finds, in its order, with the total.
+/// Returns a page of a query, in its order, with the total.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn page_of<E: EntityTrait>(
     db: &impl ConnectionTrait,
     wanted: Select<E>,
@@ -71,8 +71,8 @@ pub async fn page_of<E: EntityTrait>(
     Ok(Page::new(page, found, total))
 }
 
-/// Whether something happened at an instant or before. Instants are shown by their milliseconds and kept with more: what is
-/// shown as the bound is within.
+/// Matches timestamps up to an instant. Timestamps are shown in milliseconds but stored with more digits, so
+/// the whole millisecond of the bound is included.
 pub fn no_later(column: Expr, instant: DateTime<Utc>) -> Expr {
     let shown = instant.duration_trunc(TimeDelta::milliseconds(1));
     let bound = match shown {
@@ -82,41 +82,41 @@ pub fn no_later(column: Expr, instant: DateTime<Utc>) -> Expr {
     column.lte(bound)
 }
 
-/// Whether a text contains another. Both are folded: the column is the `*_key` of the one that is searched, for the
-/// databases do not agree on which letters are the same in another case.
+/// Matches texts that contain another text. Both are folded: the column is the `*_key` of the searched one,
+/// because databases differ in case folding.
 pub fn contains(column: impl ColumnTrait, folded: &str) -> Expr {
     contains_in(Expr::col(column.as_column_ref()), folded)
 }
 
-/// As [`contains`], of a column of a table by another name.
+/// Like [`contains`], for a column of an aliased table.
 pub fn contains_in(key: Expr, folded: &str) -> Expr {
     key.like(pattern("%", folded, "%"))
 }
 
-/// Whether a folded text begins with another.
+/// Matches folded texts that start with another text.
 pub fn begins_with(column: impl ColumnTrait, folded: &str) -> Expr {
     begins(Expr::col(column.as_column_ref()), folded)
 }
 
-/// As [`begins_with`], of what is no column.
+/// Like [`begins_with`], for an expression.
 pub fn begins(key: Expr, folded: &str) -> Expr {
     key.like(pattern("", folded, "%"))
 }
 
-/// Whether a folded text ends with another.
+/// Matches folded texts that end with another text.
 pub fn ends_with(column: impl ColumnTrait, folded: &str) -> Expr {
     Expr::col(column.as_column_ref()).like(pattern("%", folded, ""))
 }
 
-/// Whether a text that the database has put into lower case contains another, whose case it changes as well: it may know other
-/// letters than we do.
+/// Matches texts, lowercased by the database, that contain another text. The database lowercases that text as
+/// well, because it may know different letters.
 pub fn contains_in_any_case(lowered: Expr, text: &str) -> Expr {
     let pattern = Func::lower(Expr::val(escaped("%", text, "%")));
     let pattern = Expr::from(pattern).binary(BinOper::Escape, Expr::Constant(ESCAPE.into()));
     lowered.binary(BinOper::Like, pattern)
 }
 
-/// The pattern of texts that are `text` with something before and after it.
+/// Returns the pattern of texts with `text` between `before` and `after`.
 fn pattern(before: &str, text: &str, after: &str) -> LikeExpr {
     LikeExpr::new(escaped(before, text, after)).escape(ESCAPE)
 }

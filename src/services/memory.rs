@@ -1,7 +1,7 @@
-//! What is remembered of the database, so that a request need not ask for what cannot have changed (ADR 17).
+//! Caches of database results that cannot have changed since they were read (ADR 17).
 //!
-//! Only answers that follow from the database alone belong here. The references of repositories do too: each of
-//! their changes is announced and settled in the database before anybody is told of it (ADR 6).
+//! Only results that depend on the database alone belong here. Refs of repositories qualify: each change of
+//! them is recorded in the database before any client learns of it (ADR 6).
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use crate::policy::Role;
 use crate::services::feature_gates::{Opening, Question};
 use crate::services::settings::Settings;
 
-/// Tokens, and projects and groups seen by a user: about two kilobytes each.
+/// Capacity for tokens, and for projects and groups per user: about two kilobytes each.
 const FEW: u64 = 4_096;
-/// Revisions that were resolved, about 200 bytes each.
+/// Capacity for resolved revisions, about 200 bytes each.
 const REVISIONS: u64 = 20_000;
 
-/// What is remembered, by question.
+/// The caches.
 pub struct Memory {
     /// Tokens with their users, by digest.
     pub(super) tokens: Remembered<String, (Arc<access_tokens::Model>, Arc<users::Model>)>,
-    /// Projects with a user's role in them, by what names them.
+    /// Projects with a user's role, by user and reference.
     pub(super) projects: Remembered<(Option<i64>, String), Arc<SeenProject>>,
-    /// Groups with a user's role in them, by what names them.
+    /// Groups with a user's role, by user and reference.
     pub(super) groups: Remembered<(Option<i64>, String), Arc<SeenGroup>>,
-    /// The settings of the instance.
+    /// Settings of the instance.
     pub(super) settings: Remembered<(), Settings>,
-    /// How far feature gates are open, by who asks.
+    /// State of feature gates, by query.
     pub(super) gates: Remembered<Question, Opening>,
-    /// Commits by project and by what names them.
+    /// Commits by project and revision.
     pub(super) revisions: Remembered<(i64, String), Oid>,
 }
 
-/// A project as a user stands to it.
+/// A project with the permissions of a user.
 #[derive(Clone)]
 pub(super) struct SeenProject {
     pub(super) project: projects::Model,
@@ -42,7 +42,7 @@ pub(super) struct SeenProject {
     pub(super) role: Option<Role>,
 }
 
-/// A group as a user stands to it.
+/// A group with the permissions of a user.
 #[derive(Clone)]
 pub(super) struct SeenGroup {
     pub(super) group: namespaces::Model,

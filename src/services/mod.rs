@@ -1,7 +1,7 @@
-//! The rules of the domain, one module an area: what is allowed, what changes together, what follows from it.
+//! Domain services, one module per area: permissions, invariants and side effects of changes.
 //!
-//! A service takes the access its caller was granted (see [`access`]), so it cannot be reached unchecked, and
-//! answers in entities and plain types; it knows nothing of HTTP.
+//! A service takes the access its caller was granted (see [`access`]), so that it cannot be called without a
+//! check. It returns entities and plain types and is independent of HTTP.
 
 pub mod access;
 pub mod access_tokens;
@@ -98,7 +98,7 @@ use crate::integrations::webhooks;
 use crate::policy::Tier;
 use crate::secrets::Keyring;
 
-/// What every service works with. Cloning costs a reference count.
+/// Shared context of all services. Cloning increments a reference count.
 #[derive(Clone)]
 pub struct Backend(Arc<Parts>);
 
@@ -108,43 +108,43 @@ pub struct Parts {
     pub database: Database,
     /// The repositories.
     pub repositories: git::Store,
-    /// The files that are kept beside the repositories.
+    /// Object storage for files outside of repositories.
     pub objects: ObjectStorage,
-    /// The keys that stored secrets are encrypted with.
+    /// Keys for encrypting stored secrets.
     pub keyring: Keyring,
-    /// What sends webhooks.
+    /// Client for webhooks.
     pub webhooks: webhooks::Client,
-    /// What the instance is.
+    /// Configuration of the instance.
     pub instance: Instance,
     /// Checks records of imported archives.
     pub record_validator: Arc<dyn group_transfers::RecordValidator>,
-    /// What is remembered of the database.
+    /// Caches of database rows.
     pub memory: memory::Memory,
-    /// Moves of references and parts of blobs that are under way, also those that nobody waits for any more.
+    /// Ref updates and blob uploads in progress, including those whose client disconnected.
     pub moves: TaskTracker,
-    /// Places for blobs of images that are being received.
+    /// Slots for uploads of registry blobs.
     pub places: registry::places::Places,
 }
 
-/// What the instance is, by its configuration.
+/// Configuration of the instance.
 #[derive(Debug, Clone)]
 pub struct Instance {
-    /// The public address, without a final slash.
+    /// Public URL, without a trailing slash.
     pub base_url: String,
-    /// The plan it runs under.
+    /// Plan of the instance.
     pub plan: Tier,
-    /// The largest layer of a container image, in bytes.
+    /// Maximum size of an image layer, in bytes.
     pub max_layer_bytes: u64,
-    /// Days that images without a tag are kept; 0 keeps them for ever.
+    /// Days after which untagged images are deleted; 0 disables the deletion.
     pub untagged_image_days: u32,
-    /// Accounts that the identity provider of one group may make.
+    /// Maximum number of accounts that the identity provider of one group may create.
     pub max_scim_users: u32,
-    /// Whether `X-Service-*` headers are repeated under the names of the reference service.
+    /// Whether `X-Service-*` headers are also sent under the names of the reference service.
     pub compat: bool,
 }
 
 impl Backend {
-    /// Puts the parts together.
+    /// Creates the context from its parts.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
         Self(Arc::new(parts))
@@ -183,7 +183,7 @@ impl From<crate::secrets::Error> for Error {
     }
 }
 
-/// Failures of Git that no rule of a service gave a meaning to.
+/// Maps Git errors that no service has handled specifically.
 impl From<git::Error> for Error {
     fn from(error: git::Error) -> Self {
         match error {

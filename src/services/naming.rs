@@ -1,27 +1,27 @@
-//! What users, groups and projects may be called: the rules for names and for the last part of a path, which
-//! for users is their user name.
+//! Rules for the names of users, groups and projects, and for the last part of a path, which is the user name
+//! for users.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 
-/// What is wrong with a name of a project.
+/// Error text of an invalid project name.
 const PROJECT_NAME: &str = "can contain only letters, digits, emojis, '_', '.', dash, space. \
                             It must start with letter, digit, emoji or '_'.";
-/// What is wrong with a name of a group.
+/// Error text of an invalid group name.
 const GROUP_NAME: &str = "can contain only letters, digits, emojis, '_', '.', dash, space, parenthesis. \
                           It must start with letter, digit, emoji or '_'.";
-/// What is wrong with a path.
+/// Error text of an invalid path.
 const PATH: &str = "can contain only letters, digits, '_', '-' and '.'. \
                     Cannot start with '-' or end in '.', '.git' or '.atom'";
-/// What is wrong with a word that routes need for themselves.
+/// Error text of a word that routes reserve.
 const RESERVED: &str = "is a reserved name";
-/// What is wrong with a text of more than [`MAX_LENGTH`] characters.
+/// Error text of a text with more than [`MAX_LENGTH`] characters.
 const TOO_LONG: &str = "is too long (maximum is 255 characters)";
-/// Most characters of a name, of a path and of an address.
+/// Maximum length of a name, a path and an address, in characters.
 const MAX_LENGTH: usize = 255;
 
-/// First parts of paths that mean something in the server's own addresses, or did in the reference service.
+/// First path segments that addresses of this server or of the reference service use.
 const TOP_LEVEL_WORDS: [&str; 57] = [
     "-",
     ".well-known",
@@ -82,7 +82,7 @@ const TOP_LEVEL_WORDS: [&str; 57] = [
     "whats_new",
 ];
 
-/// Later parts of paths that pages of a project use.
+/// Later path segments that pages of a project use.
 const INNER_WORDS: [&str; 18] = [
     "-",
     "badges",
@@ -104,10 +104,10 @@ const INNER_WORDS: [&str; 18] = [
     "wikis",
 ];
 
-/// Emoji and what joins and modifies them.
+/// Emoji with their joiners and modifiers.
 const EMOJI: &str = r"\p{Extended_Pictographic}\p{Emoji_Modifier}\x{1F1E6}-\x{1F1FF}\x{200D}\x{FE0F}";
 
-/// The pattern of names that may have these further characters.
+/// Returns the pattern of names, extended by further characters.
 fn pattern(further: &str) -> Option<Regex> {
     Regex::new(&format!(
         r"\A[\p{{L}}\p{{N}}_{EMOJI}][\p{{L}}\p{{M}}\p{{N}}_.\- {further}{EMOJI}]*\z"
@@ -118,13 +118,13 @@ fn pattern(further: &str) -> Option<Regex> {
 static PROJECT_NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| pattern(""));
 static GROUP_NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| pattern("()"));
 
-/// The fault of a project's name, if it has one.
+/// Returns the fault of a project name, if any.
 #[must_use]
 pub fn project_name_fault(name: &str) -> Option<&'static str> {
     name_fault(name, PROJECT_NAMES.as_ref(), PROJECT_NAME)
 }
 
-/// The fault of a group's name, if it has one.
+/// Returns the fault of a group name, if any.
 #[must_use]
 pub fn group_name_fault(name: &str) -> Option<&'static str> {
     name_fault(name, GROUP_NAMES.as_ref(), GROUP_NAME)
@@ -135,7 +135,7 @@ fn name_fault(name: &str, pattern: Option<&Regex>, text: &'static str) -> Option
     length_fault(name).or((!fits).then_some(text))
 }
 
-/// The fault of the last part of a path, if it has one; `top` when nothing stands above it.
+/// Returns the fault of the last part of a path, if any; `top` means that it has no parent.
 #[must_use]
 pub fn path_fault(path: &str, top: bool) -> Option<&'static str> {
     if let Some(fault) = length_fault(path) {
@@ -154,13 +154,13 @@ pub fn path_fault(path: &str, top: bool) -> Option<&'static str> {
     words.contains(&folded.as_str()).then_some(RESERVED)
 }
 
-/// The fault of a text that is longer than names, paths and addresses may be, if it is.
+/// Returns a fault if a text exceeds the maximum length of names, paths and addresses.
 #[must_use]
 pub fn length_fault(text: &str) -> Option<&'static str> {
     (text.chars().count() > MAX_LENGTH).then_some(TOO_LONG)
 }
 
-/// The path that a project gets by its name: `Foo Project` becomes `foo-project`.
+/// Returns the path derived from a project name: `Foo Project` becomes `foo-project`.
 #[must_use]
 pub fn path_of_name(name: &str) -> String {
     let mut path = String::with_capacity(name.len());

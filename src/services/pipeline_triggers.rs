@@ -1,5 +1,6 @@
-//! Triggers: tokens by which systems outside start pipelines of a project, in the name of who made the trigger. The database
-//! finds a token by its digest; the token itself is encrypted, as its owner may read it again.
+//! Pipeline triggers: tokens with which external systems start pipelines as the user who created the trigger.
+//! A token is looked up by its digest. The token itself is stored encrypted, because its owner may read it
+//! again.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, IntoActiveModel,
@@ -23,39 +24,39 @@ use crate::services::pipelines::{self, NewPipeline, NewVariable};
 use crate::services::preconditions;
 use crate::services::projects::hold;
 
-/// How many triggers a project may have.
+/// Maximum number of triggers of a project.
 const MOST: u64 = 100;
 
-/// What secret scanners know the tokens by.
+/// Prefix of tokens, which secret scanners recognize.
 const PREFIX: &str = "hftrig-";
 
-/// How much of a token others than its owner are shown: the prefix, and a few letters of what is secret.
+/// Length of the token that others than its owner see: the prefix and four secret characters.
 const SHOWN: usize = PREFIX.len() + 4;
 
-/// A pipeline that a trigger started.
+/// A pipeline started by a trigger.
 #[derive(Debug, Clone)]
 pub struct Started {
     /// The pipeline.
     pub row: pipelines::Row,
-    /// The whole path of its project.
+    /// The full path of its project.
     pub path: String,
 }
 
-/// A trigger as the caller may see it.
+/// A trigger as displayed to the caller.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The trigger.
     pub trigger: Model,
-    /// Who made it.
+    /// The user who created it.
     pub owner: users::Model,
-    /// The token for its owner, and how it begins for others.
+    /// The full token for its owner, the start of it for others.
     pub token: Secret<String>,
 }
 
-/// A page of the triggers of a project, the oldest first.
+/// Lists the triggers of a project, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports, and when a token cannot be decrypted.
+/// Returns an error if a database query fails or a token cannot be decrypted.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Row>> {
     let db = backend.database.read();
     let wanted = triggers::of_project(access.project.id);
@@ -72,10 +73,10 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
     Ok(Page::new(page, rows.collect::<Result<_>>()?, total))
 }
 
-/// One trigger of a project.
+/// Returns a trigger of a project.
 ///
 /// # Errors
-/// 404.
+/// Returns `NotFound` if the trigger does not exist.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     let found = triggers::of_project(access.project.id)
         .filter(Column::Id.eq(id))
@@ -88,10 +89,10 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<R
     }
 }
 
-/// Makes a trigger of the caller's.
+/// Creates a trigger owned by the caller.
 ///
 /// # Errors
-/// 400 for a blank description, and for more than a project may have.
+/// Returns a validation error for a blank description and beyond the maximum number of triggers.
 pub async fn create(backend: &Backend, access: &ProjectAccess, description: String) -> Result<Row> {
     check(&description)?;
     let (project_id, owner) = (access.project.id, access.caller.signed_in()?);
@@ -112,7 +113,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
     let made = backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // Lock the project, so that two requests cannot exceed the limit together.
             hold(transaction, project_id).await?;
             if triggers::of_project(project_id).count(transaction).await? >= MOST {
                 let text = format!("Maximum number of pipeline triggers ({MOST}) exceeded");
@@ -124,10 +125,10 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, description: Stri
     show(backend, access, made, owner.clone())
 }
 
-/// Changes what a trigger is for.
+/// Updates the description of a trigger.
 ///
 /// # Errors
-/// 404, and 400 as [`create`].
+/// Returns `NotFound` if the trigger does not exist, and a validation error as [`create`].
 pub async fn update(
     backend: &Backend,
     access: &ProjectAccess,
@@ -151,10 +152,11 @@ pub async fn update(
     get(backend, access, id).await
 }
 
-/// Removes a trigger; its token is good for nothing from then on.
+/// Deletes a trigger and invalidates its token.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `NotFound` if the trigger does not exist, or `PreconditionFailed` if it was modified after the
+/// given date.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -165,7 +167,7 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            // Whoever starts a pipeline holds the project until that is written.
+            // The start of a pipeline locks the project until it is committed.
             projects::hold(transaction, project_id).await?;
             let row = lock(transaction, project_id, id).await?;
             preconditions::unmodified_since(unmodified_since, row.updated_at)?;
@@ -175,11 +177,11 @@ pub async fn delete(
         .await
 }
 
-/// Starts a pipeline by the token of a trigger of a project, which is named by number or whole path.
+/// Starts a pipeline with the token of a trigger of a project, which is given by ID or full path.
 ///
 /// # Errors
-/// 404 for a token that nobody knows, or of another project; 403 where its owner may not make pipelines; 400 for a reference
-/// that is not there and for variables that break a rule.
+/// Returns `NotFound` for an unknown token or one of another project, and `Forbidden` if its owner cannot
+/// create pipelines. Returns a validation error if the ref does not exist or a variable is invalid.
 pub async fn run(
     backend: &Backend,
     project: &str,
@@ -202,7 +204,8 @@ pub async fn run(
         return Err(missing());
     }
     refuse_shut_out(&owner)?;
-    // An owner who sees the project no longer may not make pipelines either; that it is there, the token says.
+    // An owner without access to the project cannot create pipelines. The token proves knowledge of the
+    // project, so this returns 403 instead of 404.
     let access = ProjectAccess::find(backend, Caller::user(owner), &trigger.project_id.to_string()).await;
     let access = access.map_err(|error| match error {
         Error::NotFound(_) => Error::forbidden(),
@@ -234,7 +237,7 @@ pub async fn run(
             if projects::hold(transaction, new.project_id).await?.is_none() {
                 return Err(missing());
             }
-            // Whether it was removed meanwhile.
+            // Fails if the trigger was deleted concurrently.
             let mut row = lock(transaction, new.project_id, trigger.id)
                 .await?
                 .into_active_model();
@@ -249,7 +252,7 @@ pub async fn run(
     })
 }
 
-/// A trigger of a project, locked until the transaction ends.
+/// Returns a trigger of a project, locked until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Model> {
     let found = triggers::of_project(project_id).filter(Column::Id.eq(id));
     found.lock_exclusive().one(db).await?.ok_or_else(missing)
@@ -277,7 +280,7 @@ fn check(description: impl AsRef<str>) -> Result<()> {
     }
 }
 
-/// Where a token stands, for which alone it can be decrypted.
+/// Returns the context that an encrypted token is bound to.
 fn place(digest: &str) -> String {
     format!("pipeline_triggers.token:{digest}")
 }

@@ -1,4 +1,5 @@
-//! Projects and groups as places of what both have: labels, milestones, boards, badges and notes are the same in either.
+//! Projects and groups as containers of resources that both have: labels, milestones, boards, badges and
+//! notes.
 
 use sea_orm::ConnectionTrait;
 use storage::entities::access as levels;
@@ -9,14 +10,14 @@ use crate::policy::{Role, Standing};
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::authentication::Caller;
 
-/// A project or group that the caller was admitted to.
+/// A project or group with the permissions of the caller.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
     /// The group, or the namespace of the project.
     pub namespace: namespaces::Model,
-    /// The project, if it is one.
+    /// The project; `None` for a group.
     pub project: Option<projects::Model>,
     role: Option<Role>,
 }
@@ -44,7 +45,7 @@ impl From<GroupAccess> for Place {
 }
 
 impl Place {
-    /// What the rows of the place are found by.
+    /// Returns the scope that selects the rows of this project or group.
     #[must_use]
     pub fn scope(&self) -> Scope {
         match &self.project {
@@ -53,10 +54,10 @@ impl Place {
         }
     }
 
-    /// The caller's access to the project.
+    /// Returns the caller's access to the project.
     ///
     /// # Errors
-    /// 404 when it is a group, which has nothing of what belongs to projects.
+    /// Returns `NotFound` for a group, which has no project resources.
     pub fn on_project(&self) -> Result<ProjectAccess> {
         let project = self.project.clone().ok_or_else(|| Error::not_found(""))?;
         Ok(ProjectAccess {
@@ -67,22 +68,23 @@ impl Place {
         })
     }
 
-    /// What the caller is to the place.
+    /// Returns the caller's effective access.
     #[must_use]
     pub fn standing(&self) -> Standing {
         self.caller.standing(self.role)
     }
 
-    /// Whether the caller holds at least this role; administrators hold every role.
+    /// Returns whether the caller has at least this role; administrators have every role.
     #[must_use]
     pub fn holds(&self, role: Role) -> bool {
         self.standing().holds(role)
     }
 
-    /// Refuses where neither issues nor merge requests are there for the caller, and with them what both are planned by.
+    /// Refuses callers who can use neither issues nor merge requests, and thus none of the planning
+    /// resources.
     ///
     /// # Errors
-    /// 403.
+    /// Returns `Forbidden` in that case.
     pub fn admit_to_planning(&self) -> Result<()> {
         let standing = self.standing();
         let there = self.project.as_ref().is_none_or(|project| {
@@ -91,10 +93,10 @@ impl Place {
         if there { Ok(()) } else { Err(Error::forbidden()) }
     }
 
-    /// Refuses where issues are not there for the caller, and with them the boards that show them.
+    /// Refuses callers who cannot use issues, and thus no boards.
     ///
     /// # Errors
-    /// 403.
+    /// Returns `Forbidden` in that case.
     pub fn admit_to_issues(&self) -> Result<()> {
         let (standing, project) = (self.standing(), self.project.as_ref());
         if project.is_none_or(|project| standing.has(project.issues_access_level)) {
@@ -104,10 +106,11 @@ impl Place {
         }
     }
 
-    /// The group that what belongs to the project may be made to belong to; none where there is no such group.
+    /// Returns the group to which resources of the project can be promoted, or `None` for a project outside a
+    /// group.
     ///
     /// # Errors
-    /// 403 when the caller does not hold at least this role in it.
+    /// Returns `Forbidden` if the caller does not have at least this role in the group.
     pub async fn promotion_target(&self, db: &impl ConnectionTrait, least: Role) -> Result<Option<Self>> {
         if self.project.is_none() || self.namespace.kind != namespaces::Kind::Group {
             return Ok(None);
@@ -129,7 +132,7 @@ impl Place {
         }
     }
 
-    /// The full path.
+    /// Returns the full path.
     #[must_use]
     pub fn full_path(&self) -> String {
         match &self.project {

@@ -1,14 +1,14 @@
-//! Conditions that a request sets on the state of what it changes (specification 7, status 412).
+//! Preconditions of requests on the state of the changed resource.
 
 use chrono::{DateTime, SubsecRound, Utc};
 
 use crate::error::{Error, Result};
 
-/// Refuses to go on when the thing changed after the date of an `If-Unmodified-Since` header. HTTP dates know
-/// whole seconds, so what changed within the named second passes; a text that is no date sets no condition.
+/// Fails if the resource was modified after the date of an `If-Unmodified-Since` header. HTTP dates have a
+/// resolution of one second, so a change within that second passes. An invalid date is ignored.
 ///
 /// # Errors
-/// 412 when it changed later.
+/// Returns `PreconditionFailed` if the resource was modified later.
 pub fn unmodified_since(header: Option<&str>, changed: DateTime<Utc>) -> Result<()> {
     let limit = header.map(str::trim).and_then(|text| {
         let http = DateTime::parse_from_rfc2822(text);

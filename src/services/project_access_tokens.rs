@@ -1,5 +1,5 @@
-//! Tokens that belong to a project (specification 5): each acts as a bot user of its own, which is a member of that
-//! project and of nothing else, and goes with the token.
+//! Project access tokens. Each acts as a bot user of its own, which is a member only of that project and is
+//! deleted with the token.
 
 use std::collections::HashMap;
 
@@ -20,16 +20,16 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::preconditions::unmodified_since;
 use crate::services::users::deletion::delete_bots;
 
-/// What a new token is to be.
+/// Attributes of a new token.
 #[derive(Debug, Clone)]
 pub struct NewProjectToken {
-    /// What its holders call it; the bot is called the same.
+    /// The name, which is also the name of the bot.
     pub name: String,
     /// Its scopes.
     pub scopes: Vec<String>,
-    /// The last day it is good for.
+    /// The last valid day.
     pub expires_at: Option<NaiveDate>,
-    /// The role of the bot; Maintainer when absent.
+    /// The role of the bot; Maintainer by default.
     pub access_level: Option<i64>,
 }
 
@@ -38,14 +38,14 @@ pub struct NewProjectToken {
 pub struct ProjectToken {
     /// The token.
     pub token: Model,
-    /// The role; none when the membership was ended.
+    /// The role; `None` if the membership was removed.
     pub access_level: Option<AccessLevel>,
 }
 
-/// A page of a project's tokens, in the order they were made.
+/// Lists the tokens of a project in the order of creation.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn list(
     backend: &Backend,
     project_id: i64,
@@ -60,10 +60,10 @@ pub async fn list(
     }))
 }
 
-/// One token of a project.
+/// Returns a token of a project.
 ///
 /// # Errors
-/// 404.
+/// Returns `NotFound` if the token does not exist.
 pub async fn get(backend: &Backend, project_id: i64, id: i64) -> Result<ProjectToken> {
     let found = of_project(project_id)
         .filter(Column::Id.eq(id))
@@ -77,10 +77,11 @@ pub async fn get(backend: &Backend, project_id: i64, id: i64) -> Result<ProjectT
     })
 }
 
-/// Makes a token with its bot; the secret is given out here and never again.
+/// Creates a token with its bot. The secret is returned only here.
 ///
 /// # Errors
-/// 400 for scopes that are missing or unknown and for roles that a project does not have; 403 for bots.
+/// Returns a validation error for missing or unknown scopes and for roles that a project does not have.
+/// Returns `Forbidden` for bots.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -129,10 +130,11 @@ pub async fn create(
     Ok((made, secret))
 }
 
-/// Takes a token back for good, and its bot with it.
+/// Revokes a token permanently and deletes its bot.
 ///
 /// # Errors
-/// 404, and 412 when the token is newer than the caller's date.
+/// Returns `NotFound` if the token does not exist, or `PreconditionFailed` if it was created after the given
+/// date.
 pub async fn revoke(backend: &Backend, project_id: i64, id: i64, since: Option<&str>) -> Result<()> {
     let found = get(backend, project_id, id).await?;
     unmodified_since(since, found.token.created_at)?;
@@ -174,7 +176,8 @@ fn level(wanted: Option<i64>) -> Result<AccessLevel> {
         .ok_or_else(|| Error::attribute("access_level", "is not included in the list"))
 }
 
-/// A bot: it sees nothing but its project and what is public, makes nothing of its own, and gets no mail.
+/// Returns a bot user. It sees only its project and public resources, cannot create groups or projects, and
+/// gets no email.
 fn bot(project_id: i64, name: String, creator_id: i64) -> users::ActiveModel {
     let username = format!(
         "project_{project_id}_bot_{}",

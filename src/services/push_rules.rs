@@ -1,7 +1,7 @@
-//! Who may push what to which branch: the role on the project and its protected branches.
+//! Branch protection: which callers may push to which branches, by their role and the protected branches.
 //!
-//! The same rules hold for commits made through the interface and for `git push`. A branch is protected by every
-//! row whose name or pattern (`*` for any text, slashes included) fits; the most permissive of them decides.
+//! The same rules apply to commits through the API and to `git push`. A branch is protected by every row
+//! whose name or pattern matches (`*` matches any text, including slashes). The most permissive row decides.
 
 use storage::entities::protected_branches;
 
@@ -10,10 +10,10 @@ use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
-/// The push level that names administrators of the server.
+/// Push access level of instance administrators.
 const ADMINS: i32 = 60;
 
-/// What one caller may push to one project.
+/// Push permissions of a caller in a project.
 #[derive(Debug, Clone)]
 pub struct PushRules {
     admin: bool,
@@ -23,17 +23,17 @@ pub struct PushRules {
     protected: Vec<protected_branches::Model>,
 }
 
-/// The rules for a caller, read in one statement.
+/// Loads the rules for a caller in one statement.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn rules(backend: &Backend, access: &ProjectAccess) -> Result<PushRules> {
     let protected = protected_branches::of_project(backend.database.read(), access.project.id).await?;
     Ok(PushRules::new(access, protected))
 }
 
 impl PushRules {
-    /// The rules for a caller of a project with these protections.
+    /// Creates the rules for a caller and these protected branches.
     #[must_use]
     pub fn new(access: &ProjectAccess, protected: Vec<protected_branches::Model>) -> Self {
         Self {
@@ -45,27 +45,27 @@ impl PushRules {
         }
     }
 
-    /// The protections of the project.
+    /// Returns the protected branches of the project.
     #[must_use]
     pub fn protected(&self) -> &[protected_branches::Model] {
         &self.protected
     }
 
-    /// Whether any protection covers the branch.
+    /// Returns whether the branch is protected.
     #[must_use]
     pub fn is_protected(&self, branch: &str) -> bool {
         self.covering(branch).next().is_some()
     }
 
-    /// Whether the caller may push commits to the branch, or create it: Developers where nothing protects it,
-    /// else those the protection names. Nobody may push to an archived project.
+    /// Returns whether the caller may push commits to the branch or create it. An unprotected branch requires
+    /// a Developer, a protected one the level of its protection. Archived projects accept no pushes.
     #[must_use]
     pub fn may_push(&self, branch: &str) -> bool {
         self.may(branch, |row| row.push_access_level)
     }
 
-    /// Whether the caller may merge into the branch: Developers where nothing protects it, else those whom the protection
-    /// lets merge, or push. Nobody may merge in an archived project.
+    /// Returns whether the caller may merge into the branch. An unprotected branch requires a Developer, a
+    /// protected one the merge or push level of its protection. Archived projects accept no merges.
     #[must_use]
     pub fn may_merge(&self, branch: &str) -> bool {
         self.may(branch, |row| row.merge_access_level) || self.may_push(branch)
@@ -82,13 +82,13 @@ impl PushRules {
         levels.any(|level| level > 0 && self.reaches(level))
     }
 
-    /// Whether the caller may move the branch to where its commits are lost: never where it is protected.
+    /// Returns whether the caller may force-push to the branch: never if it is protected.
     #[must_use]
     pub fn may_force(&self, branch: &str) -> bool {
         !self.is_protected(branch) && self.may_push(branch)
     }
 
-    /// Whether the caller may delete the branch by a push: neither a protected one nor the default one.
+    /// Returns whether the caller may delete the branch by a push: never a protected or the default branch.
     #[must_use]
     pub fn may_delete(&self, branch: &str) -> bool {
         self.default_branch.as_deref() != Some(branch) && self.may_force(branch)
@@ -103,7 +103,7 @@ impl PushRules {
     }
 }
 
-/// Whether a name fits a pattern in which `*` stands for any text.
+/// Returns whether a name matches a pattern with `*` as wildcard.
 #[must_use]
 pub fn fits(pattern: &str, name: &str) -> bool {
     let (mut pieces, mut rest) = (pattern.split('*'), name);
@@ -115,7 +115,7 @@ pub fn fits(pattern: &str, name: &str) -> bool {
     let Some(last) = pieces.pop() else {
         return rest.is_empty();
     };
-    // The leftmost place of each piece leaves the most room for the next.
+    // The leftmost match of each piece leaves the most text for the next one.
     for piece in pieces {
         match rest.split_once(piece) {
             Some((_, after)) => rest = after,

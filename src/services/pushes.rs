@@ -1,5 +1,5 @@
-//! Pushes by Git's own protocol: judged by the same rules as commits through the interface, and recorded by the
-//! same way before the client is told the end.
+//! Pushes over the Git protocol. They follow the same rules as commits through the API, and are recorded
+//! before the client gets the result.
 
 use std::pin::Pin;
 
@@ -16,23 +16,23 @@ use crate::services::access::ProjectAccess;
 use crate::services::push_rules::{self, PushRules};
 use crate::services::references::{self, Moved, Mover};
 
-/// What the client is answered, piece by piece.
+/// The response stream.
 pub type Answer = Pin<Box<dyn Stream<Item = std::io::Result<Bytes>> + Send>>;
 
-/// The repository of a project to which the caller was admitted.
+/// Returns the repository of a project that the caller has access to.
 #[must_use]
 pub fn repository(backend: &Backend, access: &ProjectAccess) -> git::Repository {
     let id = RepositoryId::of_project(access.project.id);
     backend.repositories.repository(&id)
 }
 
-/// Receives a push. The answer ends when all that follows from the push is recorded, so that whoever reads the
-/// interface after `git push` has returned sees it; it breaks off when that failed.
+/// Receives a push. The response ends after all effects of the push are recorded, so that the API reflects
+/// them when `git push` returns. It is aborted if recording fails.
 ///
-/// `max_bytes` bounds the pack; `protocol` is the client's `Git-Protocol` header.
+/// `max_bytes` limits the pack; `protocol` is the client's `Git-Protocol` header.
 ///
 /// # Errors
-/// Whatever keeps the push from being received at all; nothing has changed then.
+/// Returns an error if the push cannot be received; nothing has changed then.
 pub async fn receive(
     backend: &Backend,
     access: &ProjectAccess,
@@ -55,7 +55,7 @@ pub async fn receive(
     let (sender, begun) = oneshot::channel::<ByteStream>();
     let work = async move {
         let received = push.receive(policy, protocol.as_deref()).await?;
-        // Whether anybody still listens changes nothing about the push.
+        // The push continues if the client has disconnected.
         let _ = sender.send(received.response);
         let applied = received.outcome.applied().await?;
         Ok(((), applied.into_iter().map(Moved::from).collect()))
@@ -66,13 +66,13 @@ pub async fn receive(
     };
     let settled = async { moving.await.map_err(Error::internal)? };
     let Ok(response) = begun.await else {
-        // It failed before it began, and says why.
+        // The push failed before it started; this returns the reason.
         settled.await?;
-        return Err(Error::internal("a push ended before it began"));
+        return Err(Error::internal("the push ended before it started"));
     };
     let end = futures_util::stream::once(settled).filter_map(|settled| async {
         settled.err().map(|error| {
-            tracing::warn!(%error, "a push was not recorded");
+            tracing::warn!(%error, "failed to record a push");
             Err(std::io::Error::other("the push was not recorded"))
         })
     });
@@ -89,7 +89,7 @@ impl From<RefCommand> for Moved {
     }
 }
 
-/// What the rules say of each command; the texts are for the pusher.
+/// Returns the decision on each command; the texts are for the pusher.
 fn judge(rules: &PushRules, access: &ProjectAccess, commands: &[RefCommand]) -> ReceivePolicy {
     let mut policy = ReceivePolicy::default();
     let default_branch = access.project.default_branch.as_deref();
@@ -121,7 +121,7 @@ fn is_new(command: &RefCommand) -> bool {
     command.old.is_none() && command.new.is_some()
 }
 
-/// Why a command on a branch is refused, if it is.
+/// Returns why a command on a branch is refused, if it is.
 fn refusal(rules: &PushRules, by_default: bool, branch: &str, command: &RefCommand) -> Option<String> {
     if command.new.is_none() {
         return (!rules.may_delete(branch)).then(|| {

@@ -1,4 +1,4 @@
-//! The bytes of a blob for a download, whatever their number: sent as they are read, from any offset on.
+//! Streams the bytes of a blob for a download from any offset, without a size limit.
 
 use std::io;
 
@@ -12,16 +12,17 @@ use tokio_util::io::ReaderStream;
 use crate::error::{Error, Result};
 use crate::services::kernel::download::Content;
 
-/// How much of a content tells whether it is text, in bytes; as much as Git looks at.
+/// Bytes that are inspected to detect text, as in Git.
 const SNIFFED: usize = 8_000;
 
-/// How much is read at once, in bytes.
+/// Bytes that are read at a time.
 const PIECE: usize = 64 << 10;
 
-/// The content of a blob, a long one to be sent piece by piece, and whether it is text: text has no NUL near its start.
+/// Returns the content of a blob, large ones as a stream, and whether it is text: text has no NUL near its
+/// start.
 ///
 /// # Errors
-/// When the start cannot be read.
+/// Returns an error if the start of the blob cannot be read.
 pub async fn content(mut blob: BlobStream) -> Result<(Content, bool)> {
     let size = blob.size();
     let small = usize::try_from(size).ok().filter(|size| *size <= PIECE);
@@ -40,7 +41,7 @@ pub async fn content(mut blob: BlobStream) -> Result<(Content, bool)> {
     Ok((Content::Seekable { size, open }, is_text))
 }
 
-/// The bytes from `start` (inclusive) to `end` (exclusive).
+/// Streams the bytes from `start` (inclusive) to `end` (exclusive).
 fn cut<R>(mut reader: R, start: u64, end: u64) -> BoxStream<'static, io::Result<Bytes>>
 where
     R: AsyncRead + Send + Unpin + 'static,

@@ -1,7 +1,8 @@
-//! Who else works on a data directory, and what a server does that finds itself alone there.
+//! Presence of processes in a data directory, and recovery when a server starts alone.
 //!
-//! Every process that moves references holds a shared lock on one file of the data directory, which all nodes
-//! see. Who gets it exclusively is alone: what others announced and never settled can only be of the killed.
+//! Every process that updates refs takes a shared lock on one file of the data directory, which all nodes
+//! share. A process that gets the exclusive lock is alone, so every pending intent belongs to a killed
+//! process.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::path::{Path, PathBuf};
@@ -11,32 +12,29 @@ use storage::jobs;
 use crate::error::{Error, Result};
 use crate::services::{Backend, references};
 
-/// The file in the data directory.
+/// Name of the file in the data directory.
 const LOCK: &str = "presence.lock";
 
-/// The sign that a process works on a data directory; dropping it takes the sign down.
+/// The presence of a process in a data directory; it ends on drop.
 #[derive(Debug)]
 pub struct Presence(#[expect(dead_code, reason = "held for its lock")] File);
 
-/// Joins those who work on a data directory; whoever finds nobody there finishes what killed servers announced
-/// before anybody else comes in.
+/// Registers a process in a data directory. If no other process is present, recovers the work of killed
+/// servers before others can register.
 ///
 /// # Errors
-/// When the file cannot be locked, or whatever the database or a repository reports.
+/// Returns an error if the file cannot be locked, or if a database query or a Git operation fails.
 pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
     let path = data_dir.join(LOCK);
     let (file, alone) = blocking(move || try_alone(&path)).await?;
     if alone {
         let released = jobs::release_abandoned(backend.database.write()).await?;
         if released > 0 {
-            tracing::warn!(released, "took over the jobs of a killed server");
+            tracing::warn!(released, "requeued the jobs of a killed server");
         }
         let finished = references::recover(backend, true).await?;
         if finished > 0 {
-            tracing::warn!(
-                finished,
-                "recorded changes of references that a killed server had announced"
-            );
+            tracing::warn!(finished, "recovered ref updates of a killed server");
         }
     }
     blocking(move || {
@@ -46,10 +44,10 @@ pub async fn arrive(backend: &Backend, data_dir: &Path) -> Result<Presence> {
     .await
 }
 
-/// Whether nobody works on a data directory at the moment.
+/// Returns whether no process is present in a data directory.
 ///
 /// # Errors
-/// When the file cannot be locked.
+/// Returns an error if the file cannot be locked.
 pub async fn is_deserted(data_dir: &Path) -> Result<bool> {
     let path: PathBuf = data_dir.join(LOCK);
     blocking(move || try_alone(&path)).await.map(|(_, alone)| alone)

@@ -1,9 +1,9 @@
-//! Every change of a repository's references goes through [`moving`], whichever way it came.
+//! Ref updates: every change of a repository's refs uses [`moving`].
 //!
-//! What is about to move is written down before, and settled after in one transaction with all that follows
-//! from it: events with the outbox of webhooks, what becomes of merge requests, activity, the default branch of a repository that was empty, its
-//! protection, upkeep. A server that is killed in between leaves the intent, and [`recover`] finishes what it
-//! announced. Moving runs to its end even when the client goes away.
+//! An intent is recorded first. After the update, one transaction records all effects: events with webhook
+//! deliveries, merge requests, activity and maintenance. For a formerly empty repository it also sets and
+//! protects the default branch. If a server is killed in between, the intent remains and [`recover`]
+//! completes it. An update runs to its end even if the client disconnects.
 
 use std::future::Future;
 
@@ -26,19 +26,19 @@ use crate::services::events;
 use crate::services::events::pushes::{News, Scene, of_moved};
 use crate::services::merge_requests::{self, Consequences};
 
-/// A reference that moved; ids are 40 hex digits.
+/// An updated ref; IDs have 40 hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moved {
     /// The full name, such as `refs/heads/main`.
     pub reference: String,
-    /// Where it stood; absent when it is new.
+    /// The commit before; absent for a new ref.
     pub old: Option<String>,
-    /// Where it stands; absent when it was deleted.
+    /// The commit after; absent for a deleted ref.
     pub new: Option<String>,
 }
 
 impl Moved {
-    /// A branch that moved.
+    /// Creates the change of a branch.
     #[must_use]
     pub fn branch(name: &str, old: Option<git::Oid>, new: Option<git::Oid>) -> Self {
         let text = |id: git::Oid| id.to_string();
@@ -49,7 +49,7 @@ impl Moved {
         }
     }
 
-    /// A tag that moved.
+    /// Creates the change of a tag.
     #[must_use]
     pub fn tag(name: &str, old: Option<git::Oid>, new: Option<git::Oid>) -> Self {
         Self {
@@ -59,21 +59,21 @@ impl Moved {
     }
 }
 
-/// Who moves references, and of what.
+/// The project and origin of ref updates.
 #[derive(Debug, Clone)]
 pub struct Mover {
     /// The project.
     pub project_id: i64,
-    /// The user, when one is known.
+    /// The user, if known.
     pub user_id: Option<i64>,
-    /// Which way the change came.
+    /// The kind of the update.
     pub kind: Kind,
 }
 
-/// Moves references: `planned` names those that may move, `work` moves them and tells which did.
+/// Updates refs: `planned` lists the refs that may change, `work` changes them and returns the changed ones.
 ///
 /// # Errors
-/// Whatever `work` answers; nothing is recorded then.
+/// Returns the error of `work`; nothing is recorded then.
 pub async fn moving<T, F>(backend: &Backend, mover: Mover, planned: Vec<String>, work: F) -> Result<T>
 where
     T: Send + 'static,
@@ -82,11 +82,11 @@ where
     moving_prepared(backend, mover, planned, async { Ok(()) }, |()| work).await
 }
 
-/// As [`moving`], with something to `prepare` that moves nothing yet: it is done while the intent is written down, and
-/// `work` gets what it answers.
+/// As [`moving`], with a `prepare` step that changes no refs. It runs while the intent is recorded, and
+/// `work` gets its result.
 ///
 /// # Errors
-/// Whatever `prepare` or `work` answers; nothing is recorded then.
+/// Returns the error of `prepare` or `work`; nothing is recorded then.
 pub async fn moving_prepared<P, T, F>(
     backend: &Backend,
     mover: Mover,
@@ -124,7 +124,7 @@ where
 }
 
 async fn intend(backend: &Backend, mover: &Mover, planned: &[String]) -> Result<i64> {
-    // Where they stand now is what tells, after a kill, which of them moved.
+    // The current targets show after a kill which refs were updated.
     let standing = standing(backend, mover.project_id, planned.to_vec()).await?;
     let planned = planned.iter().cloned().zip(standing);
     let planned: Vec<Moved> = planned
@@ -146,7 +146,7 @@ async fn intend(backend: &Backend, mover: &Mover, planned: &[String]) -> Result<
     Ok(row.insert(backend.database.write()).await?.id)
 }
 
-/// The ids that references stand at; none where there is no such reference, or no repository.
+/// Returns the targets of refs; `None` without such a ref or a repository.
 async fn standing(
     backend: &Backend,
     project_id: i64,
@@ -169,7 +169,7 @@ fn repository(backend: &Backend, project_id: i64) -> git::Repository {
         .repository(&RepositoryId::of_project(project_id))
 }
 
-/// Records what moved, with all that follows from it.
+/// Records the updates with all their effects.
 async fn settle(backend: &Backend, intent: i64, mover: &Mover, moved: &[Moved]) -> Result<()> {
     let project_id = mover.project_id;
     let project = projects::Entity::find_by_id(project_id)
@@ -252,8 +252,8 @@ async fn follow_up(
         .map_err(Error::internal)
 }
 
-/// The default branch of a project that has none yet, once its repository is no longer empty. HEAD decides where
-/// its branch exists; otherwise the usual names, then the first branch, and HEAD follows.
+/// Returns the default branch for a project without one, once its repository is not empty. The branch of HEAD
+/// comes first, then the usual names, then the first branch. HEAD is updated to match.
 async fn new_default_branch(repository: &git::Repository) -> Result<Option<String>> {
     if repository.is_empty().await? {
         return Ok(None);
@@ -275,14 +275,14 @@ async fn new_default_branch(repository: &git::Repository) -> Result<Option<Strin
     Ok(Some(first.name))
 }
 
-/// How old an intent must be before somebody else takes it for abandoned; longer than any push may take.
+/// Age at which an intent counts as abandoned; longer than any push.
 const ABANDONED: TimeDelta = TimeDelta::hours(4);
 
-/// Finishes what killed servers announced. `all` is for a server that starts alone on its database: then
-/// nothing that is pending can still be under way.
+/// Completes the intents of killed servers and returns their number. `all` is for a server that starts alone
+/// on its database: then no pending intent can be in progress.
 ///
 /// # Errors
-/// Whatever the database or a repository reports.
+/// Returns an error if a database query or a Git operation fails.
 pub async fn recover(backend: &Backend, all: bool) -> Result<usize> {
     let before = if all { now() } else { now() - ABANDONED };
     let pending = ref_updates::unsettled(backend.database.read(), before).await?;
@@ -299,8 +299,8 @@ pub async fn recover(backend: &Backend, all: bool) -> Result<usize> {
     Ok(count)
 }
 
-/// What of an intent that was never settled happened: where its references stand now, but for what others have
-/// recorded since. Patterns stay as they are, for nobody knows what they stood for.
+/// Determines what an unsettled intent changed, by comparing its refs with the current ones, apart from
+/// changes recorded since. Patterns are returned unchanged, because the refs they matched are unknown.
 async fn happened(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<Moved>> {
     let planned: Vec<Moved> = serde_json::from_str(&intent.changes).unwrap_or_default();
     let names = planned.iter().map(|moved| moved.reference.clone()).collect();
@@ -325,8 +325,8 @@ async fn happened(backend: &Backend, intent: &ref_updates::Model) -> Result<Vec<
     Ok(moved.collect())
 }
 
-/// Where the recorded moves have led a reference from where an intent saw it. Moves that lie before the intent lead
-/// away from there only to lead back.
+/// Follows recorded changes of a ref, starting at the target that the intent saw. Changes from before the
+/// intent cancel out, because they lead back to that target.
 fn followed(planned: &Moved, settled: &[Moved]) -> Option<String> {
     let mut at = planned.old.clone();
     for moved in settled

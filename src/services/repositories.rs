@@ -1,5 +1,5 @@
-//! Reading a project's repository as a whole: trees, blobs, comparisons, archives, contributors; and what all
-//! services of repositories have in common.
+//! Reads of a project's repository as a whole: trees, blobs, comparisons, archives and contributors, with
+//! helpers for the other repository services.
 
 use std::collections::HashMap;
 
@@ -10,16 +10,16 @@ use crate::services::commits;
 use crate::services::kernel::page::{Page, PageRequest};
 pub use git::{ArchiveFormat, ContributorOrder};
 
-/// The largest blob, in bytes, that is sent within JSON; larger ones are there as raw bytes.
+/// Maximum size of a blob in a JSON response, in bytes; larger blobs are available as raw bytes.
 pub(super) const LARGEST_IN_JSON: u64 = 128 << 20;
 
-/// The longest name of a reference, in bytes, that becomes a part of an archive's directory.
+/// Maximum length of a ref in the directory name of an archive, in bytes.
 const LONGEST_ARCHIVE_REF: usize = 100;
 
-/// How long to wait before asking for an archive again when too many are being made, in seconds.
+/// Seconds to wait before a retry if too many archives are being created.
 const ARCHIVE_PAUSE: u64 = 30;
 
-/// The stretch of a list that a page needs: its entries, and one more that tells whether others follow.
+/// Returns the range of a list for a page: its entries and one more, which shows whether others follow.
 #[must_use]
 pub fn window(page: &PageRequest) -> git::Window {
     git::Window {
@@ -28,7 +28,7 @@ pub fn window(page: &PageRequest) -> git::Window {
     }
 }
 
-/// What a failed change of a reference means: whoever lost against somebody else may try again.
+/// Maps the error of a ref update: after a concurrent update the caller may retry.
 #[must_use]
 pub fn write_failure(error: git::Error) -> Error {
     match error {
@@ -37,8 +37,8 @@ pub fn write_failure(error: git::Error) -> Error {
     }
 }
 
-/// The commit that a revision names, of the default branch when there is none; `kind` is what is missing when
-/// it names nothing.
+/// Resolves a revision, by default the default branch, to a commit; `kind` names the missing resource in the
+/// error.
 async fn resolve(
     repository: &git::Repository,
     access: &ProjectAccess,
@@ -59,21 +59,21 @@ async fn resolve(
         })
 }
 
-/// What of a tree is wanted.
+/// Parameters of a tree listing.
 #[derive(Debug, Clone, Default)]
 pub struct TreeListing {
-    /// What names the commit; the default branch when absent.
+    /// The revision; the default branch by default.
     pub revision: Option<String>,
-    /// The directory; the root when absent.
+    /// The directory; the root by default.
     pub path: Option<String>,
-    /// With all directories below.
+    /// Whether to include subdirectories.
     pub recursive: bool,
 }
 
-/// The entries of a directory.
+/// Lists the entries of a directory.
 ///
 /// # Errors
-/// 404 when the revision names nothing, 400 when there are too many entries.
+/// Returns `NotFound` if the revision does not exist, and a validation error if there are too many entries.
 pub async fn tree(
     backend: &Backend,
     access: &ProjectAccess,
@@ -89,20 +89,21 @@ pub async fn tree(
     Ok(Page::new(page, found.entries, found.total as u64))
 }
 
-/// A blob with its content.
+/// Returns a blob with its content.
 ///
 /// # Errors
-/// 404 when the id is no blob's, 400 when it is too large to be sent this way.
+/// Returns `NotFound` if the ID does not refer to a blob, and a validation error if it is too large for this
+/// form.
 pub async fn blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::Blob> {
     let repository = commits::repository(backend, access)?;
     let id = blob_id(sha)?;
     repository.blob(id, LARGEST_IN_JSON).await.map_err(no_blob)
 }
 
-/// A blob to be read piece by piece.
+/// Opens a blob for streaming.
 ///
 /// # Errors
-/// 404 when the id is no blob's.
+/// Returns `NotFound` if the ID does not refer to a blob.
 pub async fn open_blob(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<git::BlobStream> {
     let repository = commits::repository(backend, access)?;
     let id = blob_id(sha)?;
@@ -122,18 +123,19 @@ fn no_blob(error: git::Error) -> Error {
     }
 }
 
-/// An archive under way.
+/// An archive that is being created.
 pub struct Archive {
-    /// The name of the file.
+    /// The file name.
     pub file_name: String,
-    /// The bytes.
+    /// The content.
     pub stream: git::ByteStream,
 }
 
-/// Begins to pack the files of a commit.
+/// Starts an archive of the files of a commit.
 ///
 /// # Errors
-/// 404 when the revision names nothing, 429 when too many archives are being made.
+/// Returns `NotFound` if the revision does not exist, and `RateLimited` if too many archives are being
+/// created.
 pub async fn archive(
     backend: &Backend,
     access: &ProjectAccess,
@@ -168,7 +170,7 @@ pub async fn archive(
     })
 }
 
-/// `project-branch-commit`, without the branch where it says no more than the commit or would be too long.
+/// Returns `project-branch-commit`, without the branch if it equals the commit or is too long.
 fn archive_name(project: &str, revision: &str, commit: &str) -> String {
     let revision = revision.replace('/', "-");
     if revision == commit || revision.is_empty() || revision.len() > LONGEST_ARCHIVE_REF {
@@ -178,23 +180,23 @@ fn archive_name(project: &str, revision: &str, commit: &str) -> String {
     }
 }
 
-/// What lies between two revisions.
+/// The difference between two revisions.
 #[derive(Debug, Clone)]
 pub struct Comparison {
-    /// The commits that the second has and the first has not, the oldest first.
+    /// Commits that are only in the second revision, oldest first.
     pub commits: Vec<git::Commit>,
-    /// What they change.
+    /// The changed files.
     pub diffs: Vec<git::DiffEntry>,
-    /// The changes are not all there: there were too many, or finding them took too long.
+    /// Whether changes are missing, because there were too many or the diff timed out.
     pub incomplete: bool,
-    /// Both name one commit.
+    /// Whether both revisions are the same commit.
     pub same_ref: bool,
 }
 
-/// Compares two revisions, `straight` or from where their histories part.
+/// Compares two revisions, either directly if `straight`, or from their merge base.
 ///
 /// # Errors
-/// 404 when either names nothing.
+/// Returns `NotFound` if either revision does not exist.
 pub async fn compare(
     backend: &Backend,
     access: &ProjectAccess,
@@ -214,10 +216,11 @@ pub async fn compare(
     })
 }
 
-/// The authors of the default branch, one for each e-mail address, under the name most of its commits bear.
+/// Lists the authors of the default branch, one for each email address, with the name of most of their
+/// commits.
 ///
 /// # Errors
-/// 404 when the repository is switched off, 503 when counting takes too long.
+/// Returns `NotFound` if the repository is disabled, and `TimedOut` if counting takes too long.
 pub async fn contributors(
     backend: &Backend,
     access: &ProjectAccess,
@@ -249,7 +252,7 @@ pub async fn contributors(
     Ok(Page::of(page, authors))
 }
 
-/// Joins the entries of one address, which come next to each other, under their most frequent name.
+/// Merges adjacent entries with the same address under their most frequent name.
 fn one_each_address(counted: Vec<git::Contributor>) -> Vec<git::Contributor> {
     let mut most: HashMap<String, u64> = HashMap::new();
     let mut authors: Vec<git::Contributor> = Vec::new();
@@ -269,10 +272,10 @@ fn one_each_address(counted: Vec<git::Contributor>) -> Vec<git::Contributor> {
     authors
 }
 
-/// The best common ancestor of some revisions.
+/// Returns the best common ancestor of some revisions.
 ///
 /// # Errors
-/// 400 when one names nothing, 404 when there is no common ancestor.
+/// Returns a validation error if a revision does not exist, and `NotFound` without a common ancestor.
 pub async fn merge_base(
     backend: &Backend,
     access: &ProjectAccess,

@@ -1,4 +1,4 @@
-//! Sign-in sessions of browsers: begun with a password, found by a cookie of which only the digest is kept.
+//! Browser sessions: started with a password, identified by a cookie that is stored only as a digest.
 
 use chrono::TimeDelta;
 use sea_orm::sea_query::ExprTrait;
@@ -11,43 +11,43 @@ use crate::secrets::{self, Token};
 use crate::services::authentication::{self, csrf_token};
 use crate::services::{Backend, attempts, users as accounts};
 
-/// How long a session lasts.
+/// Lifetime of a session.
 pub const LIFETIME: TimeDelta = TimeDelta::days(14);
 
-/// What somebody types to sign in, and where from.
+/// A sign-in attempt.
 #[derive(Debug, Clone, Default)]
 pub struct Attempt {
-    /// A user name or an address for mail.
+    /// A user name or an email address.
     pub login: String,
     /// The password.
     pub password: String,
-    /// The password to have from now on, where it must be changed.
+    /// The new password, if it must be changed.
     pub new_password: Option<String>,
-    /// The network address, as text.
+    /// The client address, as text.
     pub address: Option<String>,
-    /// The session that the browser has so far; it ends.
+    /// The current session of the browser, which is ended.
     pub replaces: Option<String>,
 }
 
-/// How an attempt went.
+/// Result of an attempt.
 #[derive(Debug)]
 pub enum Outcome {
-    /// A session has begun; its secret is given out here and never again.
+    /// A session was started; its secret is returned only here.
     SignedIn(String),
-    /// The login or the password is wrong; it is not told which.
+    /// The login or the password is wrong; the response does not distinguish them.
     Wrong,
-    /// The password is right, but must be changed.
+    /// The password is correct, but must be changed.
     PasswordChangeRequired,
 }
 
-/// Begins a session when login and password fit. Takes as long for accounts that do not exist.
+/// Starts a session if login and password are correct. An unknown account takes the same time.
 ///
 /// # Errors
-/// [`Error::RateLimited`] after too many failures of the account or the address, 403 for accounts that are shut
-/// out, 400 for a new password that is none or the old one.
+/// Returns [`Error::RateLimited`] after too many failures of the account or the address. Returns `Forbidden`
+/// for disabled accounts, and a validation error for an invalid or unchanged new password.
 pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
     let sources = attempts::sources(&attempt.login, "address", attempt.address.as_deref());
-    // Noted before the password is looked at, so that many attempts at a time gain nothing.
+    // Counted before the password is verified, so that parallel attempts gain no advantage.
     let noted = attempts::note(backend, &sources).await?;
     let db = backend.database.read();
     let found = match attempt.login.contains('@') {
@@ -78,7 +78,7 @@ pub async fn sign_in(backend: &Backend, attempt: Attempt) -> Result<Outcome> {
         .map(Outcome::SignedIn)
 }
 
-/// Begins a session with an id of its own; the one before it ends, as do those whose time is over.
+/// Starts a session with a new ID. Ends the previous one and expired ones.
 async fn begin(backend: &Backend, user: users::Model, replaces: Option<String>) -> Result<String> {
     let (secret, instant) = (Token::generate(""), now());
     let row = sessions::ActiveModel {
@@ -114,19 +114,19 @@ async fn begin(backend: &Backend, user: users::Model, replaces: Option<String>) 
     Ok(secret.expose().to_owned())
 }
 
-/// Who is signed in by a cookie, and the token against cross-site requests that goes with it.
+/// A signed-in user and the CSRF token of the session.
 #[derive(Debug)]
 pub struct SignedIn {
     /// The user.
     pub user: users::Model,
-    /// The token that writes must carry.
+    /// The CSRF token, required for writes.
     pub csrf_token: String,
 }
 
-/// The session of a cookie; `None` when it has ended or never was one.
+/// Returns the session of a cookie, or `None` if it is unknown or has ended.
 ///
 /// # Errors
-/// 403 for accounts that are shut out.
+/// Returns `Forbidden` for disabled accounts.
 pub async fn find(backend: &Backend, secret: &str) -> Result<Option<SignedIn>> {
     let found = sessions::by_digest(backend.database.read(), &secrets::digest(secret), now()).await?;
     let Some((session, user)) = found else {
@@ -142,7 +142,7 @@ pub async fn find(backend: &Backend, secret: &str) -> Result<Option<SignedIn>> {
 /// Ends a session.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn end(backend: &Backend, secret: &str) -> Result<()> {
     sessions::Entity::delete_many()
         .filter(sessions::Column::Digest.eq(secrets::digest(secret)))

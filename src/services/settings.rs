@@ -1,7 +1,7 @@
-//! Settings of the instance that administrators change while it runs.
+//! Instance settings that administrators change at run time.
 //!
-//! Each setting that was ever changed is a row; the others have their defaults. They are read in one statement where
-//! they are needed, so that a change is in force on every node at once.
+//! Each setting that was ever changed is a row; the others have defaults. They are read on demand in one
+//! statement, so that a change applies on every node immediately.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -11,29 +11,29 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
 
-/// The settings in force.
+/// The current settings.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// Webhooks may reach loopback and private addresses.
+    /// Whether webhooks may reach loopback and private addresses.
     pub allow_local_requests_from_hooks_and_services: bool,
-    /// The visibility of groups that ask for none.
+    /// Default visibility of new groups.
     pub default_group_visibility: Visibility,
-    /// The visibility of projects that ask for none.
+    /// Default visibility of new projects.
     pub default_project_visibility: Visibility,
-    /// How many personal projects new users may have.
+    /// Maximum number of personal projects of new users.
     pub default_projects_limit: i32,
-    /// Days between the removal of a project and its erasure; 0 erases at once.
+    /// Days between marking a project for deletion and deleting it; 0 deletes immediately.
     pub deletion_adjourned_period: u64,
-    /// Impersonation tokens are accepted.
+    /// Whether impersonation tokens are accepted.
     pub impersonation_enabled: bool,
-    /// Largest uploaded file, in units of 1,048,576 bytes.
+    /// Maximum size of an uploaded file, in MiB.
     pub max_attachment_size: u64,
-    /// Git over HTTP takes passwords.
+    /// Whether Git over HTTP accepts passwords.
     pub password_authentication_enabled_for_git: bool,
-    /// What only administrators may give to projects and groups.
+    /// Visibility levels that only administrators may use.
     pub restricted_visibility_levels: Vec<Visibility>,
-    /// New users are external.
+    /// Whether new users are external.
     pub user_default_external: bool,
 }
 
@@ -83,19 +83,19 @@ impl Default for Settings {
     }
 }
 
-/// Visitors cannot register themselves: there is no page for it.
+/// Self-registration is not supported.
 pub const SIGNUP_ENABLED: bool = false;
-/// Users cannot register OAuth applications: administrators do.
+/// Users cannot register OAuth applications; only administrators can.
 pub const USER_OAUTH_APPLICATIONS: bool = false;
 
 impl Settings {
-    /// Largest uploaded file, in bytes.
+    /// Returns the maximum size of an uploaded file, in bytes.
     #[must_use]
     pub fn max_attachment_bytes(&self) -> u64 {
         self.max_attachment_size.saturating_mul(1 << 20)
     }
 
-    /// Why a caller may not give this visibility to a project or group; none when they may.
+    /// Returns why a caller may not use this visibility, or `None` if they may.
     #[must_use]
     pub fn visibility_fault(&self, caller: &Caller, visibility: Visibility) -> Option<String> {
         let restricted = !caller.is_admin() && self.restricted_visibility_levels.contains(&visibility);
@@ -103,7 +103,7 @@ impl Settings {
         restricted.then(|| format!("{word} has been restricted by your administrator"))
     }
 
-    /// The widest visibility that a caller may give to a project or group, and that is not wider than this one.
+    /// Returns the widest visibility that a caller may use and that does not exceed this one.
     #[must_use]
     pub fn closest_visibility(&self, caller: &Caller, wanted: Visibility) -> Visibility {
         let all = [Visibility::Public, Visibility::Internal, Visibility::Private];
@@ -112,20 +112,20 @@ impl Settings {
         allowed.unwrap_or(Visibility::Private)
     }
 
-    /// Refuses a visibility that the caller may not give to a project.
+    /// Refuses a visibility that the caller may not use for a project.
     ///
     /// # Errors
-    /// 400 under `visibility_level`.
+    /// Returns a validation error for `visibility_level`.
     pub fn check_visibility(&self, caller: &Caller, visibility: Visibility) -> Result<()> {
         let fault = self.visibility_fault(caller, visibility);
         fault.map_or(Ok(()), |fault| Err(Error::attribute("visibility_level", fault)))
     }
 }
 
-/// The settings in force, read in one statement.
+/// Reads the current settings in one statement.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn read(backend: &Backend) -> Result<Settings> {
     let look_up = async {
         let rows = settings::all(backend.database.read()).await?;
@@ -143,10 +143,10 @@ pub async fn read(backend: &Backend) -> Result<Settings> {
         .await
 }
 
-/// Changes what was sent, and gives the settings that are in force from then on.
+/// Updates the given settings and returns the current ones.
 ///
 /// # Errors
-/// 400 when nothing was sent, and for settings that this server cannot offer.
+/// Returns a validation error if no setting is given or a value is not supported by this server.
 pub async fn update(backend: &Backend, change: SettingsUpdate) -> Result<Settings> {
     let fixed = [
         ("signup_enabled", change.signup_enabled, SIGNUP_ENABLED),
@@ -179,7 +179,7 @@ pub async fn update(backend: &Backend, change: SettingsUpdate) -> Result<Setting
     read(backend).await
 }
 
-/// What was sent as it is stored.
+/// Converts the given settings to rows.
 fn rows(change: SettingsUpdate) -> Result<Vec<(&'static str, Value)>> {
     let levels = change.restricted_visibility_levels.map(|mut levels| {
         levels.sort_unstable();

@@ -1,4 +1,4 @@
-//! The first start on an empty database: the administrator `root` and a token (design 8).
+//! First start on an empty database: creates the administrator `root` and a token.
 
 use sea_orm::{EntityTrait, PaginatorTrait};
 use storage::entities::access_tokens::Kind;
@@ -10,7 +10,7 @@ use crate::services::access_tokens::{self, NewToken};
 use crate::services::users::NewUser;
 use crate::services::{Backend, users as accounts};
 
-/// What the operator chose for the first administrator.
+/// Credentials that the operator chose for the first administrator.
 #[derive(Debug, Clone, Default)]
 pub struct Chosen {
     /// The token.
@@ -19,7 +19,7 @@ pub struct Chosen {
     pub password: Option<Secret>,
 }
 
-/// What was made up for the first administrator, to be printed once; absent where it was chosen.
+/// Generated credentials of the first administrator, to be printed once; absent if the operator chose them.
 #[derive(Debug)]
 pub struct MadeUp {
     /// The token.
@@ -28,10 +28,10 @@ pub struct MadeUp {
     pub password: Option<Secret>,
 }
 
-/// Makes the administrator `root` when there is no user at all; `None` when there are users already.
+/// Creates the administrator `root` if there are no users; otherwise returns `None`.
 ///
 /// # Errors
-/// When a chosen password is too short, or whatever the database reports.
+/// Returns an error if a chosen password is too short or a database query fails.
 pub async fn first_start(backend: &Backend, chosen: Chosen) -> Result<Option<MadeUp>> {
     if users::Entity::find().count(backend.database.read()).await? > 0 {
         return Ok(None);

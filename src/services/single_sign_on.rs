@@ -1,4 +1,4 @@
-//! Single sign-on of groups, and the tokens by which their identity providers provision users (specification 4.19).
+//! Single sign-on of groups, and the tokens with which their identity providers provision users.
 
 use chrono::{DateTime, Utc};
 use sea_orm::{
@@ -13,32 +13,32 @@ use crate::services::Backend;
 use crate::services::access::GroupAccess;
 use crate::services::preconditions::unmodified_since;
 
-/// What secret scanners know the tokens by.
+/// Prefix of tokens, which secret scanners recognize.
 const PREFIX: &str = "hfscim-";
 
-/// The role of provisioned members, unless the group says another.
+/// Default role of provisioned members.
 const DEFAULT_ROLE: AccessLevel = AccessLevel::Guest;
 
-/// The highest role that provisioned members may get: owners are made by owners.
+/// Highest role of provisioned members: only Owners can appoint Owners.
 const HIGHEST_ROLE: AccessLevel = AccessLevel::Maintainer;
 
 /// The single sign-on of a group.
 #[derive(Debug, Clone)]
 pub struct SingleSignOn {
-    /// The number of the settings; none while it was never enabled.
+    /// The ID of the settings; `None` if it was never enabled.
     pub id: Option<i64>,
-    /// Whether it is in force.
+    /// Whether it is enabled.
     pub enabled: bool,
     /// The role of provisioned members.
     pub default_membership_role: AccessLevel,
-    /// When the SCIM token was made, if there is one.
+    /// The creation time of the SCIM token, if one exists.
     pub token_created_at: Option<DateTime<Utc>>,
 }
 
-/// The single sign-on of a group; that of one that never had any is what it would be.
+/// Returns the single sign-on of a group, with defaults if it was never configured.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn read(backend: &Backend, access: &GroupAccess) -> Result<SingleSignOn> {
     let db = backend.database.read();
     let provider = saml_providers::of_group(access.group.id).one(db).await?;
@@ -66,10 +66,11 @@ async fn described(
     })
 }
 
-/// Changes the single sign-on of a group; what is absent stays as it is.
+/// Updates the single sign-on of a group; absent values are unchanged.
 ///
 /// # Errors
-/// 400 when nothing is to change, when it is to be enabled for a group below another, and for a role that is none.
+/// Returns a validation error if no value is given, if it is to be enabled for a subgroup, or if the role is
+/// invalid.
 pub async fn update(
     backend: &Backend,
     access: &GroupAccess,
@@ -124,10 +125,11 @@ pub async fn update(
         .await
 }
 
-/// Locks a group until the transaction ends, so that its provisioning changes in one order, and answers it as it is now.
+/// Locks a group until the transaction ends, which serializes changes of its provisioning, and returns its
+/// current state.
 ///
 /// # Errors
-/// 404 when it was removed in the meantime.
+/// Returns `NotFound` if the group was deleted concurrently.
 pub(in crate::services) async fn hold(db: &impl ConnectionTrait, group_id: i64) -> Result<namespaces::Model> {
     let group = namespaces::lock(db, group_id).await?;
     group
@@ -135,11 +137,10 @@ pub(in crate::services) async fn hold(db: &impl ConnectionTrait, group_id: i64) 
         .ok_or_else(|| Error::not_found("Group"))
 }
 
-/// Makes the SCIM token of a group; the one before it is good for nothing from then on. The secret is given out here and never
-/// again.
+/// Creates the SCIM token of a group and invalidates the previous one. The secret is returned only here.
 ///
 /// # Errors
-/// 400 while single sign-on is not enabled.
+/// Returns a validation error if single sign-on is not enabled.
 pub async fn make_token(backend: &Backend, access: &GroupAccess) -> Result<Secret<String>> {
     let token = Token::generate(PREFIX);
     backend
@@ -170,7 +171,7 @@ pub async fn make_token(backend: &Backend, access: &GroupAccess) -> Result<Secre
 /// Revokes the SCIM token of a group.
 ///
 /// # Errors
-/// 404 when there is none, 412 when it was made after the date.
+/// Returns `NotFound` if no token exists, or `PreconditionFailed` if it was created after the given date.
 pub async fn revoke_token(
     backend: &Backend,
     access: &GroupAccess,

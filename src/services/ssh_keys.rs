@@ -1,4 +1,4 @@
-//! Public SSH keys: read, and told apart by their fingerprints. Git is served over HTTP alone, so a key opens nothing yet.
+//! Public SSH keys and their fingerprints. Git is served only over HTTP, so a key grants no access yet.
 
 use std::collections::BTreeMap;
 
@@ -9,15 +9,15 @@ use crate::error::Error;
 /// A public key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PublicKey {
-    /// The key as OpenSSH writes it, on one line, with single spaces.
+    /// The key in OpenSSH format, on one line, with single spaces.
     pub text: String,
-    /// The SHA-256 of the key, as OpenSSH shows it.
+    /// The SHA-256 fingerprint in OpenSSH format.
     pub fingerprint: String,
 }
 
 impl PublicKey {
-    /// Reads a key as OpenSSH writes it, with or without a comment; line breaks in it are overlooked. None for what is no key,
-    /// or of an algorithm that OpenSSH does not know.
+    /// Parses a key in OpenSSH format, with or without a comment; line breaks are ignored. Returns `None` for
+    /// an invalid key or an algorithm that OpenSSH does not support.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let line = text.trim().replace(['\r', '\n'], "");
@@ -35,7 +35,7 @@ impl PublicKey {
     }
 }
 
-/// 400 under `key` and `fingerprint`, each with a prefix, for what is no public key.
+/// Returns the validation error of an invalid key, for `key` and `fingerprint` with a prefix.
 #[must_use]
 pub fn malformed(prefix: &str) -> Error {
     Error::InvalidAttributes(BTreeMap::from([
@@ -60,14 +60,14 @@ mod tests {
         assert!(plain.fingerprint.starts_with("SHA256:"));
         assert_eq!(plain.fingerprint, commented.fingerprint);
         assert_eq!(commented.text, format!("{KEY} ada@laptop"));
-        // As mail programs and terminals leave it.
+        // Line breaks and spaces as added by mail programs and terminals.
         let (begin, end) = KEY.split_at(40);
         let broken = PublicKey::parse(&format!("{begin}\r\n{end}  ada \t at home\n")).expect("a key");
         assert_eq!(broken.fingerprint, plain.fingerprint);
         assert_eq!(broken.text, format!("{KEY} ada at home"));
     }
 
-    /// Keys and fingerprints that OpenSSH made; those of elliptic curves ask for a feature of the library.
+    /// Keys and fingerprints created by OpenSSH. Elliptic curves need a feature of the library.
     #[test]
     fn keys_of_elliptic_curves_are_keys() {
         for (text, fingerprint) in [
@@ -110,7 +110,8 @@ mod tests {
             assert!(PublicKey::parse(bad).is_none(), "{bad}");
         }
     }
-    /// Texts that begin as keys do, and keys of every algorithm that is known, with a few letters changed; the seed is fixed.
+    /// Texts that start like keys, and keys of every supported algorithm with a few characters changed. The
+    /// seed is fixed.
     #[test]
     fn what_is_accepted_is_read_again_as_the_same_key() {
         use base64::{Engine, engine::general_purpose::STANDARD};
@@ -181,7 +182,7 @@ mod tests {
                 "{text:?}"
             );
             assert_eq!(PublicKey::parse(&read.text).as_ref(), Some(&read), "{text:?}");
-            // The comment is no part of the key.
+            // The comment is not part of the fingerprint.
             let bare: Vec<&str> = read.text.split(' ').take(2).collect();
             let bare = PublicKey::parse(&bare.join(" ")).map(|key| key.fingerprint);
             assert_eq!(bare.as_ref(), Some(&read.fingerprint), "{text:?}");

@@ -10,41 +10,41 @@ use crate::services::references::{Moved, moving};
 use crate::services::repositories;
 pub use git::TagOrder;
 
-/// A tag with the commit it leads to.
+/// A tag with its commit.
 #[derive(Debug, Clone)]
 pub struct TagDetails {
     /// The tag.
     pub tag: git::Tag,
-    /// Its commit; none when it names a tree or blob.
+    /// The commit; `None` if the tag refers to a tree or blob.
     pub commit: Option<git::Commit>,
 }
 
-/// Which tags, in which order.
+/// Filter and sort order of a list of tags.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    /// What their names must have (see [`git::TagQuery`]).
+    /// Text that the names must contain (see [`git::TagQuery`]).
     pub search: Option<String>,
-    /// What to order by.
+    /// The sort order.
     pub order: TagOrder,
-    /// Whether the last comes first.
+    /// Whether the order is descending.
     pub descending: bool,
 }
 
-/// What a new tag is to be.
+/// Attributes of a new tag.
 #[derive(Debug, Clone)]
 pub struct NewTag {
     /// The name.
     pub name: String,
-    /// What names the commit.
+    /// The revision of the commit.
     pub revision: String,
-    /// Makes it an annotated tag, unless it is blank.
+    /// The message of an annotated tag; blank creates a lightweight tag.
     pub message: Option<String>,
 }
 
-/// The tags of a repository.
+/// Lists the tags of a repository.
 ///
 /// # Errors
-/// 404 when the repository is switched off.
+/// Returns `NotFound` if the repository is disabled.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -66,20 +66,20 @@ pub async fn list(
     })
 }
 
-/// One tag.
+/// Returns a tag.
 ///
 /// # Errors
-/// 404 when it is not there.
+/// Returns `NotFound` if the tag does not exist.
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<TagDetails> {
     let repository = commits::repository(backend, access)?;
     let tag = repository.tag(name).await?;
     one(&repository, tag).await
 }
 
-/// Makes a tag, in the caller's name when it is an annotated one.
+/// Creates a tag, with the caller as the tagger if it is annotated.
 ///
 /// # Errors
-/// 400 for a name that is taken or none can bear and for a revision that names nothing.
+/// Returns a validation error if the name is taken or invalid, or if the revision does not exist.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> Result<TagDetails> {
     let repository = commits::repository(backend, access)?;
     git::check_tag_name(&new.name).map_err(|_| Error::Refused("Tag name invalid".into()))?;
@@ -109,8 +109,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewTag) -> R
 /// Deletes a tag.
 ///
 /// # Errors
-/// 404 when it is not there, 412 when its commit was made after `unmodified_since`, 409 when somebody else
-/// moves it meanwhile.
+/// Returns `NotFound` if the tag does not exist, and `PreconditionFailed` if its commit is newer than
+/// `unmodified_since`. Returns `Conflict` if it is changed concurrently.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,

@@ -1,5 +1,5 @@
-//! Templates of files that projects begin with (specification 2.18 and 4.18): those that every project has, those that a
-//! project keeps in its repository, and those that the groups above it keep in a project of theirs.
+//! Templates for new files of projects. They are built in, part of the repository of the project, or provided
+//! by its groups, which store them in a project of the group.
 
 use std::collections::HashSet;
 
@@ -19,23 +19,23 @@ use crate::services::authentication::Caller;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::{Backend, commits};
 
-/// How many entries of a folder are looked at.
+/// Maximum number of folder entries that are read.
 const MOST: usize = 1_000;
-/// The longest template, in bytes.
+/// Maximum size of a template, in bytes.
 const LONGEST: u64 = 1 << 20;
-/// The mode of a symbolic link, whose content is a path.
+/// File mode of a symbolic link, whose content is a path.
 const LINK: u32 = 0o120_000;
 
-/// What templates are for.
+/// Types of templates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// Building images.
+    /// Dockerfiles.
     Dockerfiles,
-    /// What Git is to leave out.
+    /// Files with Git ignore patterns.
     Gitignores,
-    /// What jobs do.
+    /// CI/CD configurations.
     CiFiles,
-    /// Licences.
+    /// Licenses.
     Licenses,
     /// Descriptions of issues.
     Issues,
@@ -43,12 +43,12 @@ pub enum Kind {
     MergeRequests,
 }
 
-/// A template of a list.
+/// An entry of a list of templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
-    /// What names it.
+    /// The key.
     pub key: String,
-    /// What it is called.
+    /// The name.
     pub name: String,
 }
 
@@ -57,32 +57,32 @@ pub struct Entry {
 pub enum Template {
     /// A file.
     File {
-        /// What it is called.
+        /// The name.
         name: String,
-        /// The whole text.
+        /// The full text.
         content: String,
     },
-    /// A licence.
+    /// A license.
     License(License),
 }
 
-/// What the words in a licence stand for, as far as the caller says so.
+/// Values for the placeholders of a license.
 #[derive(Debug, Clone, Default)]
 pub struct Said {
-    /// What the work is called.
+    /// The name of the project.
     pub project: Option<String>,
-    /// Who has the rights; the caller when absent.
+    /// The name of the copyright holder; the caller by default.
     pub full_name: Option<String>,
 }
 
-/// A template that is a file in a repository.
+/// A template file in a repository.
 struct Kept {
     key: String,
     repository: Repository,
     blob: Oid,
 }
 
-/// Folders of a repository, the first counting most, and what the files in them end with.
+/// Folders of a repository in descending precedence, and the extension of their files.
 type Place = (&'static [&'static str], &'static str);
 
 impl Kind {
@@ -95,7 +95,7 @@ impl Kind {
         }
     }
 
-    /// Where a project keeps its own.
+    /// Returns the folders of a project's own templates.
     fn of_project(self) -> Option<Place> {
         match self {
             Self::Issues => Some((&[".service/issue_templates", ".gitlab/issue_templates"], ".md")),
@@ -110,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// Where a project keeps those of its group.
+    /// Returns the folders of the templates that a project provides for its group.
     fn of_group(self) -> Option<Place> {
         match self {
             Self::Dockerfiles => Some((&["Dockerfile"], ".dockerfile")),
@@ -122,11 +122,11 @@ impl Kind {
     }
 }
 
-/// One page of the templates of a project: its own, those of its groups with the nearest first, and those that all
-/// projects have. A key stands there once.
+/// Lists the templates of a project: its own, those of its groups from the nearest one up, and the built-in
+/// ones. Each key occurs once.
 ///
 /// # Errors
-/// Whatever Git or the database reports.
+/// Returns an error if a database query or a Git operation fails.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -144,10 +144,10 @@ pub async fn list(
     Ok(Page::of(page, once))
 }
 
-/// A template of a project.
+/// Returns a template of a project.
 ///
 /// # Errors
-/// 404 when there is none with the key.
+/// Returns `NotFound` if no template has the key.
 pub async fn find(
     backend: &Backend,
     access: &ProjectAccess,
@@ -173,13 +173,13 @@ pub async fn find(
     })
 }
 
-/// One page of the files that all projects have as templates.
+/// Lists the built-in file templates.
 #[must_use]
 pub fn list_built_in(kind: Kind, page: &PageRequest) -> Page<Entry> {
     Page::of(page, entries(kind).collect())
 }
 
-/// One page of the licences that all projects have to choose from.
+/// Lists the built-in license templates.
 #[must_use]
 pub fn list_licenses(popular: bool, page: &PageRequest) -> Page<License> {
     let wanted = licenses::all()
@@ -188,10 +188,10 @@ pub fn list_licenses(popular: bool, page: &PageRequest) -> Page<License> {
     Page::of(page, wanted.collect()).map(License::clone)
 }
 
-/// A template that all projects have. Keys of licences are the same in upper case and in lower case.
+/// Returns a built-in template. Keys of licenses ignore case.
 ///
 /// # Errors
-/// 404 when there is none with the key.
+/// Returns `NotFound` if no template has the key.
 pub fn built_in(caller: &Caller, kind: Kind, key: &str, said: &Said) -> Result<Template> {
     let found = match kind {
         Kind::Licenses => {
@@ -215,7 +215,7 @@ pub fn built_in(caller: &Caller, kind: Kind, key: &str, said: &Said) -> Result<T
     found.ok_or_else(|| Error::not_found("Template"))
 }
 
-/// What all projects have.
+/// Returns the built-in templates.
 fn entries(kind: Kind) -> impl Iterator<Item = Entry> {
     let files = kind.files().iter().map(|file| Entry {
         key: file.key.to_owned(),
@@ -235,7 +235,7 @@ fn not_blank(text: Option<&str>) -> Option<&str> {
     text.filter(|text| !text.trim().is_empty())
 }
 
-/// The text of a licence as it is this year for whoever asks.
+/// Fills in the placeholders of a license with the current year and the caller's name.
 fn filled(text: &str, caller: &Caller, said: &Said) -> String {
     let own = caller.as_user().map(|user| user.name.as_str());
     let meant = Meant {
@@ -246,7 +246,7 @@ fn filled(text: &str, caller: &Caller, said: &Said) -> String {
     licenses::fill_in(text, meant)
 }
 
-/// The templates of a project that are files in repositories which the caller may read; those that count most first.
+/// Returns the templates of a project from repositories that the caller can read, in descending precedence.
 async fn kept(backend: &Backend, access: &ProjectAccess, kind: Kind) -> Result<Vec<Kept>> {
     let mut found = Vec::new();
     if let Some(place) = kind.of_project().filter(|_| commits::may_read_code(access)) {
@@ -260,7 +260,8 @@ async fn kept(backend: &Backend, access: &ProjectAccess, kind: Kind) -> Result<V
     Ok(found)
 }
 
-/// The files in the folders of a project's default branch, by name. Links are left out, and so is what is too long.
+/// Returns the files in the folders of a project's default branch, by name. Links and files that are too
+/// large are skipped.
 async fn files_in(
     backend: &Backend,
     project: &projects::Model,
@@ -297,8 +298,8 @@ async fn files_in(
     Ok(kept.collect())
 }
 
-/// The projects in which the groups above a project keep templates, the nearest group's first; as far as the plan has
-/// them, the caller may read them, and they still are in their groups.
+/// Returns the template projects of the groups of a project, from the nearest group up. Skips projects that
+/// the plan does not cover, the caller cannot read or have left their group.
 async fn projects_of_groups(backend: &Backend, access: &ProjectAccess) -> Result<Vec<projects::Model>> {
     use namespace_ancestors::Column as Ancestor;
 

@@ -1,4 +1,4 @@
-//! How often a user may do what is costly for others: so many times in a time, counted on all nodes together.
+//! Rate limits of expensive operations per user, counted across all nodes.
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter, QuerySelect};
@@ -7,30 +7,30 @@ use storage::entities::{now, spent_actions, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 
-/// How long anything counts at most; older rows are swept.
+/// Longest interval of a limit; older rows are deleted.
 const LONGEST: TimeDelta = TimeDelta::hours(1);
 
-/// Something that may be done only so often.
+/// A rate limit.
 #[derive(Debug, Clone, Copy)]
 pub struct Allowance {
-    /// What it is.
+    /// The name of the operation.
     pub action: &'static str,
-    /// How often.
+    /// The maximum number.
     pub most: u64,
-    /// In which time; an hour at most.
+    /// The interval, at most an hour.
     pub within: TimeDelta,
 }
 
-/// Counts that a user does something, or refuses.
+/// Counts an operation of a user, or refuses it beyond the limit.
 ///
 /// # Errors
-/// [`Error::RateLimited`] with the time after which it may be done again.
+/// Returns [`Error::RateLimited`] with the time until the next permitted attempt.
 pub async fn spend(backend: &Backend, user_id: i64, allowance: Allowance) -> Result<()> {
     let Allowance { action, most, within } = allowance;
     backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // Lock the user, so that parallel requests cannot exceed the limit together.
             if users::lock(transaction, user_id).await?.is_none() {
                 return Err(Error::Unauthorized);
             }

@@ -1,8 +1,7 @@
-//! Files uploaded to projects: bytes in the object storage, what is known of them in the database
-//! (specification 4.5).
+//! Files uploaded to projects: content in the object storage, metadata in the database.
 //!
-//! The row comes first and says that the file is not there yet; then the bytes; then the row says that it is. So
-//! whatever a killed server leaves can be found and swept.
+//! The row is inserted first and marks the file as incomplete. Then the content is stored, and the row is
+//! updated. The remains of a killed server can therefore be found and deleted.
 
 use chrono::TimeDelta;
 use sea_orm::sea_query::Expr;
@@ -17,13 +16,13 @@ use crate::services::access::ProjectAccess;
 use crate::services::kernel::download::{Content, Download};
 use crate::services::{Backend, settings};
 
-/// The longest name, in bytes; what most file systems take.
+/// Maximum length of a name in bytes, which most file systems support.
 const LONGEST_NAME: usize = 255;
-/// How old a file must be that is not wholly there before it is swept; longer than any upload may take.
+/// Age at which an incomplete file is deleted; longer than any upload.
 const ABANDONED: TimeDelta = TimeDelta::hours(24);
-/// How many files one sweep removes.
+/// Maximum number of files that one sweep deletes.
 const SWEPT: u64 = 1_000;
-/// Pictures that browsers show without running anything in them, and their types.
+/// Extensions and types of images that browsers display without running code in them.
 const SAFE_PICTURES: [(&str, &str); 5] = [
     ("png", "image/png"),
     ("jpg", "image/jpeg"),
@@ -31,27 +30,27 @@ const SAFE_PICTURES: [(&str, &str); 5] = [
     ("gif", "image/gif"),
     ("webp", "image/webp"),
 ];
-/// What markdown shows in place instead of linking to it.
+/// Extensions that Markdown embeds instead of linking.
 const MEDIA: [&str; 17] = [
     "png", "jpg", "jpeg", "gif", "bmp", "tiff", "ico", "webp", "mp4", "m4v", "mov", "webm", "ogv", "mp3",
     "oga", "ogg", "wav",
 ];
 
-/// A file as it arrived: on disk under no name, read from its start.
+/// A received file: an unnamed file on disk, positioned at its start.
 #[derive(Debug)]
 pub struct UploadedFile {
-    /// The name it came with.
+    /// The original name.
     pub file_name: String,
-    /// Its length in bytes.
+    /// The size in bytes.
     pub size: u64,
-    /// Its bytes.
+    /// The content.
     pub file: File,
 }
 
-/// Keeps a file for a project.
+/// Stores a file of a project.
 ///
 /// # Errors
-/// 413 for one that is larger than the settings of the instance say.
+/// Returns `TooLarge` if it exceeds the maximum size in the instance settings.
 pub async fn create(backend: &Backend, access: &ProjectAccess, upload: UploadedFile) -> Result<Model> {
     if upload.size > settings::read(backend).await?.max_attachment_bytes() {
         return Err(Error::TooLarge);
@@ -70,7 +69,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, upload: UploadedF
         .insert(db)
         .await
         .map_err(|error| match Violation::of(&error) {
-            // The project went away in the meantime.
+            // The project was deleted concurrently.
             Some(Violation::ForeignKey(_)) => Error::not_found("Project"),
             _ => error.into(),
         })?;
@@ -90,11 +89,11 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, upload: UploadedF
     Ok(row)
 }
 
-/// A file of a project, to be sent in a way that runs nothing in the server's own origin: only harmless pictures are
-/// shown, all else is offered for saving, and whatever a browser makes of it is locked up.
+/// Opens a file of a project for download, so that no code in it runs in the origin of the server. Only safe
+/// images are displayed inline, other files are attachments, and all have a sandbox policy.
 ///
 /// # Errors
-/// 404 when there is none of this secret and name.
+/// Returns `NotFound` if no file has this secret and name.
 pub async fn open(
     backend: &Backend,
     access: &ProjectAccess,
@@ -120,31 +119,31 @@ pub async fn open(
     })
 }
 
-/// What locks up whatever a browser makes of a file that somebody uploaded.
+/// Returns headers that sandbox user content in browsers.
 pub(super) fn safe_headers() -> Vec<(&'static str, String)> {
     let policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox";
     vec![("Content-Security-Policy", policy.to_owned())]
 }
 
-/// The type of a picture that may be shown, by its name.
+/// Returns the type of an image that may be displayed inline, by its name.
 pub(super) fn picture_type(file_name: &str) -> Option<&'static str> {
     let extension = extension(file_name);
     let picture = SAFE_PICTURES.iter().find(|(known, _)| *known == extension);
     picture.map(|(_, kind)| *kind)
 }
 
-/// Removes all files of a project from the storage; the rows go with the project.
+/// Deletes all files of a project from the storage; the rows are deleted with the project.
 ///
 /// # Errors
-/// What the storage says.
+/// Returns an error if the storage fails.
 pub async fn remove_all(backend: &Backend, project_id: i64) -> Result<()> {
     Ok(backend.objects.delete_below(&folder(project_id)).await?)
 }
 
-/// Removes what uploads left that never ended. How many there were is answered.
+/// Deletes incomplete uploads and returns their number.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if a database query or the storage fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
     let abandoned = project_uploads::abandoned(db, now() - ABANDONED, SWEPT).await?;
@@ -159,13 +158,13 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
     Ok(abandoned.len())
 }
 
-/// Whether markdown shows a file in place.
+/// Returns whether Markdown embeds a file.
 #[must_use]
 pub fn is_media(file_name: &str) -> bool {
     MEDIA.contains(&extension(file_name).as_str())
 }
 
-/// Where everything of a project lies.
+/// Returns the folder of a project in the storage.
 pub(super) fn folder(project_id: i64) -> String {
     format!("projects/{project_id}")
 }
@@ -179,7 +178,8 @@ fn extension(file_name: &str) -> String {
     extension.to_lowercase()
 }
 
-/// The last part of a name with nothing in it that means something to a path, an address, a header or a shell.
+/// Returns the last part of a name without characters that are special in a path, an address, a header or a
+/// shell.
 pub(super) fn clean_name(name: &str) -> String {
     let last = name.rsplit(['/', '\\']).next().unwrap_or_default();
     let plain = |c: char| c.is_alphanumeric() || matches!(c, '_' | '.' | '-' | '+');
@@ -190,7 +190,7 @@ pub(super) fn clean_name(name: &str) -> String {
     if clean.len() <= LONGEST_NAME {
         return clean;
     }
-    // The extension is kept, since it tells what the file is.
+    // Preserve the extension, because it determines the type of the file.
     let (stem, extension) = match clean.rsplit_once('.') {
         Some((stem, extension)) if extension.len() < 32 => (stem, format!(".{extension}")),
         _ => (clean.as_str(), String::new()),

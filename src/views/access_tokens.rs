@@ -1,4 +1,4 @@
-//! Personal, impersonation and project tokens.
+//! Personal, impersonation and project access tokens.
 
 use storage::entities::access_tokens::Model;
 use storage::entities::now;
@@ -7,7 +7,7 @@ use crate::api::contract::{self, ImpersonationToken, PersonalAccessToken, Projec
 use crate::services::access_tokens::Activity;
 use crate::services::project_access_tokens::ProjectToken;
 
-/// The scopes; a word that the interface does not know cannot have been stored.
+/// Returns the scopes; unknown ones cannot have been stored.
 pub(super) fn scopes<'a>(words: impl Iterator<Item = &'a str>) -> Vec<TokenScope> {
     let known = |scope: &str| match scope {
         "api" => Some(TokenScope::Api),
@@ -23,7 +23,7 @@ pub(super) fn scopes<'a>(words: impl Iterator<Item = &'a str>) -> Vec<TokenScope
     words.filter_map(known).collect()
 }
 
-/// A personal token; the secret is there only in the answer that makes it.
+/// Returns a personal access token; the secret is given only on creation.
 #[must_use]
 pub fn personal(token: Model, secret: Option<String>) -> PersonalAccessToken {
     PersonalAccessToken {
@@ -40,7 +40,7 @@ pub fn personal(token: Model, secret: Option<String>) -> PersonalAccessToken {
     }
 }
 
-/// An impersonation token; the secret is there only in the answer that makes it.
+/// Returns an impersonation token; the secret is given only on creation.
 #[must_use]
 pub fn impersonation(token: Model, secret: Option<String>) -> ImpersonationToken {
     ImpersonationToken {
@@ -57,7 +57,7 @@ pub fn impersonation(token: Model, secret: Option<String>) -> ImpersonationToken
     }
 }
 
-/// A project token; the secret is there only in the answer that makes it.
+/// Returns a project access token; the secret is given only on creation.
 #[must_use]
 pub fn project(token: ProjectToken, secret: Option<String>) -> ProjectAccessToken {
     let ProjectToken { token, access_level } = token;

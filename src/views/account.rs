@@ -1,4 +1,4 @@
-//! What users add to their accounts: SSH keys, addresses, a status.
+//! SSH keys, e-mail addresses, statuses and memberships of users.
 
 use storage::entities::{user_emails, user_keys, user_statuses};
 
@@ -6,7 +6,7 @@ use crate::api::contract::{MembershipSource, UserEmail, UserKey, UserMembership,
 use crate::services::users::memberships::{Named, Source};
 use crate::views::html::escape;
 
-/// An SSH key.
+/// Returns an SSH key.
 #[must_use]
 pub fn key(key: user_keys::Model) -> UserKey {
     UserKey {
@@ -17,7 +17,7 @@ pub fn key(key: user_keys::Model) -> UserKey {
     }
 }
 
-/// An address beside the primary one.
+/// Returns a secondary e-mail address.
 #[must_use]
 pub fn email(email: user_emails::Model) -> UserEmail {
     UserEmail {
@@ -27,7 +27,7 @@ pub fn email(email: user_emails::Model) -> UserEmail {
     }
 }
 
-/// A status, all of it null when there is none.
+/// Returns a status; all fields are null without one.
 #[must_use]
 pub fn status(status: Option<user_statuses::Model>) -> UserStatus {
     let (emoji, message) = status.map(|status| (status.emoji, status.message)).unzip();
@@ -38,7 +38,7 @@ pub fn status(status: Option<user_statuses::Model>) -> UserStatus {
     }
 }
 
-/// A direct membership.
+/// Returns a direct membership.
 #[must_use]
 pub fn membership(named: Named) -> UserMembership {
     let (source_id, source_type) = match named.source {

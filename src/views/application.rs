@@ -5,7 +5,7 @@ use storage::entities::oauth_applications::Model;
 use crate::api::contract::Application;
 use crate::views::access_tokens::scopes;
 
-/// An application; the secret is there only in the answer that makes it.
+/// Returns an application; the secret is given only on creation.
 #[must_use]
 pub fn application(row: Model, secret: Option<String>) -> Application {
     Application {

@@ -1,10 +1,10 @@
-//! The settings of the instance.
+//! Settings of the instance.
 
 use crate::api::contract::{ApplicationSettings, Plan};
 use crate::policy::Tier;
 use crate::services::settings::{SIGNUP_ENABLED, Settings, USER_OAUTH_APPLICATIONS};
 
-/// The settings in force, with the plan that the server runs under.
+/// Returns the current settings and the plan of the instance.
 #[must_use]
 pub fn application_settings(settings: Settings, plan: Tier) -> ApplicationSettings {
     let number = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);

@@ -1,4 +1,4 @@
-//! Emoji that users award.
+//! Award emoji.
 
 use storage::entities::award_emoji::Model;
 
@@ -6,7 +6,7 @@ use crate::api::contract::{AwardEmoji, AwardableType};
 use crate::services::award_emoji::Award;
 use crate::views::users::reference;
 
-/// An award as the contract shows it.
+/// Returns an award emoji in the format of the contract.
 #[must_use]
 pub fn award(base: &str, given: Award) -> AwardEmoji {
     let Award { award, user } = given;
@@ -22,7 +22,7 @@ pub fn award(base: &str, given: Award) -> AwardEmoji {
     }
 }
 
-/// What an emoji was awarded to: it is always one thing.
+/// Returns the awardable, which is exactly one of the columns.
 fn awardable(award: &Model) -> (AwardableType, i64) {
     let kinds = [
         (AwardableType::Issue, award.issue_id),

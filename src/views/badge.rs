@@ -3,7 +3,7 @@
 use crate::api::contract::{Badge, BadgeKind, BadgePreview};
 use crate::services::badges::Row;
 
-/// A badge where it is shown.
+/// Returns a badge of a project or group.
 #[must_use]
 pub fn badge(row: Row) -> Badge {
     let badge = row.badge;
@@ -21,7 +21,7 @@ pub fn badge(row: Row) -> Badge {
     }
 }
 
-/// What a badge with these addresses would look like.
+/// Returns a preview of a badge with these URLs.
 #[must_use]
 pub fn preview(
     link_url: String,

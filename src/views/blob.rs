@@ -5,7 +5,7 @@ use base64::prelude::BASE64_STANDARD;
 
 use crate::api::contract::{Blob, FileEncoding};
 
-/// A blob with its content in Base64.
+/// Returns a blob with its content in Base64.
 #[must_use]
 pub fn blob(blob: &git::Blob) -> Blob {
     Blob {

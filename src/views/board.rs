@@ -8,7 +8,7 @@ use crate::services::labels::colors;
 use crate::views::milestone::milestone;
 use crate::views::{html, links, users};
 
-/// A board; `base` is the address of the server.
+/// Returns a board; `base` is the base URL.
 #[must_use]
 pub fn board(base: &str, row: Row) -> Board {
     let board = row.board;
@@ -47,7 +47,7 @@ pub fn board(base: &str, row: Row) -> Board {
     }
 }
 
-/// A list of a board; `base` is the address of the server.
+/// Returns a list of a board; `base` is the base URL.
 #[must_use]
 pub fn list(base: &str, list: List) -> BoardList {
     BoardList {

@@ -4,7 +4,7 @@ use crate::api::contract;
 use crate::services::branches::BranchDetails;
 use crate::views::{commit, links};
 
-/// A branch of the project whose page is `project_url`.
+/// Returns a branch; `project_url` is the URL of the project's page.
 #[must_use]
 pub fn branch(details: BranchDetails, project_url: &str) -> contract::Branch {
     contract::Branch {

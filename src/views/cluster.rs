@@ -4,7 +4,7 @@ use crate::api::contract::{Cluster, ClusterKubernetes};
 use crate::services::clusters::Row;
 use crate::views::users::maker;
 
-/// A cluster.
+/// Returns a cluster.
 #[must_use]
 pub fn cluster(base: &str, row: Row) -> Cluster {
     let Row {

@@ -1,4 +1,4 @@
-//! Commits, what they change, and the comments on them (specification 2.3).
+//! Commits, their changes and comments.
 
 use git::{DiffEntry, Stats};
 use storage::entities::commit_comments::LineType;
@@ -14,10 +14,10 @@ use crate::services::commits::listing::{Listed, RefKind};
 use crate::views::pipeline::{self, At};
 use crate::views::users as user_view;
 
-/// How many digits a short id has.
+/// Number of digits of a short ID.
 const SHORT: usize = 8;
 
-/// The address of a project's pages.
+/// Returns the URL of a project's page.
 #[must_use]
 pub fn project_url(base_url: &str, access: &ProjectAccess) -> String {
     format!(
@@ -26,7 +26,7 @@ pub fn project_url(base_url: &str, access: &ProjectAccess) -> String {
     )
 }
 
-/// A commit as lists show it; `project_url` is the address of its project.
+/// Returns a commit in the format of lists; `project_url` is the URL of its project.
 #[must_use]
 pub fn commit(commit: git::Commit, project_url: &str) -> Commit {
     let id = commit.id.to_string();
@@ -52,7 +52,7 @@ pub fn commit(commit: git::Commit, project_url: &str) -> Commit {
     }
 }
 
-/// A commit in a list, with its changed lines where they are known.
+/// Returns a commit of a list, with its statistics if known.
 #[must_use]
 pub fn listed(listed: Listed, project_url: &str) -> Commit {
     Commit {
@@ -61,7 +61,7 @@ pub fn listed(listed: Listed, project_url: &str) -> Commit {
     }
 }
 
-/// A commit in a list, with the status of its last pipeline, if it has one that the caller may know of.
+/// Returns a commit of a list with the status of its last pipeline, if visible to the caller.
 #[must_use]
 pub fn with_status(found: Listed, last: Option<&pipelines::Model>, project_url: &str) -> Commit {
     let status = last.map(|last| last.status.into());
@@ -71,7 +71,7 @@ pub fn with_status(found: Listed, last: Option<&pipelines::Model>, project_url: 
     }
 }
 
-/// A commit by itself, with its last pipeline, if it has one that the caller may know of.
+/// Returns a commit with details and its last pipeline, if visible to the caller.
 #[must_use]
 pub fn detail(found: Listed, last: Option<&pipelines::Model>, project_id: i64, at: At<'_>) -> Commit {
     let pipeline = last.map(|last| pipeline::reference(at, last));
@@ -91,7 +91,7 @@ fn stats(stats: Stats) -> CommitStats {
     }
 }
 
-/// A branch or tag that has a commit.
+/// Returns a branch or tag that contains a commit.
 #[must_use]
 pub fn reference((kind, name): (RefKind, String)) -> CommitRef {
     let r#type = match kind {
@@ -101,7 +101,7 @@ pub fn reference((kind, name): (RefKind, String)) -> CommitRef {
     CommitRef { r#type, name }
 }
 
-/// What changed in one file.
+/// Returns the changes of a file.
 #[must_use]
 pub fn diff(entry: DiffEntry) -> Diff {
     Diff {
@@ -116,7 +116,7 @@ pub fn diff(entry: DiffEntry) -> Diff {
     }
 }
 
-/// A comment.
+/// Returns a comment.
 #[must_use]
 pub fn comment((comment, writer): Written, base_url: &str) -> CommitComment {
     CommitComment {

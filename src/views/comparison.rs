@@ -4,7 +4,7 @@ use crate::api::contract;
 use crate::services::repositories::Comparison;
 use crate::views::commit;
 
-/// A comparison in the project whose page is `project_url`.
+/// Returns a comparison; `project_url` is the URL of the project's page.
 #[must_use]
 pub fn comparison(found: Comparison, project_url: &str) -> contract::Comparison {
     let commits: Vec<_> = found

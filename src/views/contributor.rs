@@ -2,7 +2,7 @@
 
 use crate::api::contract;
 
-/// An author. Lines are not counted any more, as the contract says.
+/// Returns an author. The contract deprecates line counts, so they are always 0.
 #[must_use]
 pub fn contributor(author: git::Contributor) -> contract::Contributor {
     contract::Contributor {

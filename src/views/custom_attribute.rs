@@ -4,7 +4,7 @@ use storage::entities::custom_attributes::Model;
 
 use crate::api::contract::CustomAttribute;
 
-/// A custom attribute.
+/// Returns a custom attribute.
 #[must_use]
 pub fn custom_attribute(row: &Model) -> CustomAttribute {
     CustomAttribute {

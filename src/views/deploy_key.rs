@@ -5,7 +5,7 @@ use storage::entities::deploy_keys::Model;
 use crate::api::contract::{DeployKey, ProjectDeployKey};
 use crate::services::deploy_keys::Row;
 
-/// A deploy key by itself.
+/// Returns a deploy key without a project.
 #[must_use]
 pub fn deploy_key(key: Model) -> DeployKey {
     DeployKey {
@@ -16,7 +16,7 @@ pub fn deploy_key(key: Model) -> DeployKey {
     }
 }
 
-/// A deploy key in a project.
+/// Returns a deploy key of a project.
 #[must_use]
 pub fn project_deploy_key(row: Row) -> ProjectDeployKey {
     ProjectDeployKey {

@@ -1,4 +1,4 @@
-//! Deployments, with the jobs that they are of (specification 2.12).
+//! Deployments and their jobs.
 
 use crate::api::contract::{Deployment, DeploymentJob};
 use crate::services::deployments::{Job, Row};
@@ -6,7 +6,7 @@ use crate::views::pipeline::{At, reference};
 use crate::views::users::maker;
 use crate::views::{commit, environment};
 
-/// A deployment.
+/// Returns a deployment.
 #[must_use]
 pub fn deployment(at: At<'_>, row: Row) -> Deployment {
     let place = environment::reference(row.environment.clone());
@@ -16,7 +16,7 @@ pub fn deployment(at: At<'_>, row: Row) -> Deployment {
     }
 }
 
-/// A deployment where its environment is told already.
+/// Returns a deployment inside of its environment.
 #[must_use]
 pub fn within_environment(at: At<'_>, row: Row) -> Deployment {
     let Row {
@@ -39,7 +39,7 @@ pub fn within_environment(at: At<'_>, row: Row) -> Deployment {
     }
 }
 
-/// The job that deploys.
+/// Returns the job of a deployment.
 fn deployable(at: At<'_>, row: Job) -> DeploymentJob {
     let Job {
         job,

@@ -8,7 +8,7 @@ use crate::services::deployments;
 use crate::views::deployment;
 use crate::views::pipeline::At;
 
-/// An environment.
+/// Returns an environment.
 #[must_use]
 pub fn environment(row: Model) -> Environment {
     Environment {
@@ -22,7 +22,7 @@ pub fn environment(row: Model) -> Environment {
     }
 }
 
-/// An environment in a list, with its project.
+/// Returns an environment of a list with its project.
 #[must_use]
 pub fn listed(row: Model, project: Option<SimpleProject>) -> Environment {
     Environment {
@@ -31,7 +31,7 @@ pub fn listed(row: Model, project: Option<SimpleProject>) -> Environment {
     }
 }
 
-/// An environment by itself, with the last deployment to it that succeeded.
+/// Returns an environment with its last successful deployment.
 #[must_use]
 pub fn detail(at: At<'_>, row: Model, last: Option<deployments::Row>) -> Environment {
     let last = last.map(|last| deployment::within_environment(at, last));
@@ -41,7 +41,7 @@ pub fn detail(at: At<'_>, row: Model, last: Option<deployments::Row>) -> Environ
     }
 }
 
-/// An environment within other things.
+/// Returns an environment inside of another resource.
 #[must_use]
 pub fn reference(row: Model) -> DeploymentEnvironment {
     DeploymentEnvironment {

@@ -1,4 +1,4 @@
-//! Epics, and the issues that they gather.
+//! Epics and their issues.
 
 use crate::api::contract::{Epic, EpicIssueLink, EpicLinks, Issue, References};
 use crate::services::Instance;
@@ -8,16 +8,16 @@ use crate::views::issue::{self, issue, label};
 use crate::views::links;
 use crate::views::users::maker;
 
-/// How an epic is shown.
+/// View options of an epic.
 #[derive(Debug, Clone, Copy)]
 pub struct Parts {
-    /// The id of the group that it is shown in.
+    /// The ID of the group in which it is shown.
     pub group_id: i64,
-    /// Labels are shown with their details.
+    /// Whether labels are shown with details.
     pub labels_details: bool,
 }
 
-/// An epic as the contract shows it; `base` is the address of the server.
+/// Returns an epic in the format of the contract; `base` is the base URL.
 #[must_use]
 pub fn epic(base: &str, row: Row, parts: Parts) -> Epic {
     let Row {
@@ -68,7 +68,7 @@ pub fn epic(base: &str, row: Row, parts: Parts) -> Epic {
     }
 }
 
-/// An issue with where it stands in an epic.
+/// Returns an issue with its position in an epic.
 #[must_use]
 pub fn gathered(instance: &Instance, found: Gathered) -> Issue {
     let parts = issue::Parts {
@@ -82,7 +82,7 @@ pub fn gathered(instance: &Instance, found: Gathered) -> Issue {
     }
 }
 
-/// That an issue is in an epic.
+/// Returns the link between an issue and an epic.
 #[must_use]
 pub fn link(instance: &Instance, row: Row, found: Gathered) -> EpicIssueLink {
     let parts = Parts {

@@ -1,4 +1,4 @@
-//! What happened.
+//! Events.
 
 use storage::entities::events::{Action, Model, TargetType};
 use storage::entities::users;
@@ -12,7 +12,7 @@ use crate::services::users::listing::{Detail, Profile};
 use crate::views::note::noteable;
 use crate::views::users as user_view;
 
-/// An event as the contract shows it.
+/// Returns an event in the format of the contract.
 #[must_use]
 pub fn event(happened: Happened, base_url: &str) -> Event {
     let Happened {
@@ -139,7 +139,7 @@ fn push_data(push: PushData) -> EventPushData {
     }
 }
 
-/// The kinds that the contract's word stands for.
+/// Returns the target types of a filter value.
 #[must_use]
 pub fn target_types(kind: EventTargetType) -> Vec<TargetType> {
     match kind {

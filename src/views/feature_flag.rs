@@ -1,4 +1,4 @@
-//! Feature flags and the lists of users that they may be on for.
+//! Feature flags and their user lists.
 
 use storage::entities::feature_flag_scopes::Model as Scope;
 use storage::entities::feature_flag_strategies::Kind;
@@ -11,7 +11,7 @@ use crate::api::contract::{
 use crate::api::types::Map;
 use crate::services::feature_flags::{Row, Strategy};
 
-/// A list of users as the contract shows it.
+/// Returns a user list in the format of the contract.
 #[must_use]
 pub fn user_list(row: UserList) -> FeatureFlagUserList {
     FeatureFlagUserList {
@@ -25,7 +25,7 @@ pub fn user_list(row: UserList) -> FeatureFlagUserList {
     }
 }
 
-/// A flag as the contract shows it.
+/// Returns a feature flag in the format of the contract.
 #[must_use]
 pub fn feature_flag(row: Row) -> FeatureFlag {
     let Row { flag, strategies } = row;
@@ -47,7 +47,7 @@ fn strategy(row: Strategy) -> FeatureFlagStrategy {
         scopes,
         user_list,
     } = row;
-    // What stands there was written by the service, as an object of texts.
+    // The service stored the parameters as an object of texts.
     let parameters: Map<String> = serde_json::from_str(&strategy.parameters).unwrap_or_default();
     FeatureFlagStrategy {
         id: strategy.id,

@@ -6,7 +6,7 @@ use storage::entities::feature_gate_targets::Model as Target;
 use crate::api::contract::{FeatureGate, FeatureGateKey, FeatureGatePart, FeatureGateState};
 use crate::services::feature_gates::Row;
 
-/// A gate as the contract shows it.
+/// Returns a feature gate in the format of the contract.
 #[must_use]
 pub fn feature_gate(row: Row) -> FeatureGate {
     let Row { gate, targets } = row;
@@ -53,7 +53,7 @@ pub fn feature_gate(row: Row) -> FeatureGate {
     }
 }
 
-/// How a user, group or project is named.
+/// Returns the name of a user, group or project.
 fn actor(target: &Target) -> Option<String> {
     let user = target.user_id.map(|id| format!("User:{id}"));
     let group = || target.namespace_id.map(|id| format!("Group:{id}"));

@@ -1,4 +1,4 @@
-//! Files of a repository, their metadata headers, and who wrote their lines (specification 2.2 and 4.1).
+//! Files of a repository, their metadata headers, and blame.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -8,7 +8,7 @@ use percent_encoding::{CONTROLS, utf8_percent_encode};
 use crate::api::contract::{BlameCommit, BlameRange, FileEncoding, RepositoryFile};
 use crate::services::files::{BlamedLines, File};
 
-/// The nine headers that describe a file, whichever way it is read.
+/// Returns the nine headers that describe a file, in every format.
 #[must_use]
 pub fn headers(file: &File) -> Vec<(&'static str, String)> {
     vec![
@@ -24,7 +24,7 @@ pub fn headers(file: &File) -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Text as a header can carry it: as it stands, percent-encoded where it holds control characters.
+/// Returns a text for a header, percent-encoded if it contains control characters.
 fn header_text(text: &str) -> String {
     if text.chars().any(char::is_control) {
         utf8_percent_encode(text, CONTROLS).to_string()
@@ -33,7 +33,7 @@ fn header_text(text: &str) -> String {
     }
 }
 
-/// A file with its content.
+/// Returns a file with its content.
 #[must_use]
 pub fn file(file: &File, content: &[u8]) -> RepositoryFile {
     RepositoryFile {
@@ -50,7 +50,7 @@ pub fn file(file: &File, content: &[u8]) -> RepositoryFile {
     }
 }
 
-/// Lines and the commit that wrote them.
+/// Returns lines with their last commit.
 #[must_use]
 pub fn blame(lines: BlamedLines) -> BlameRange {
     BlameRange {

@@ -4,7 +4,7 @@ use storage::entities::freeze_periods::Model;
 
 use crate::api::contract::FreezePeriod;
 
-/// A freeze period.
+/// Returns a freeze period.
 #[must_use]
 pub fn freeze_period(row: Model) -> FreezePeriod {
     FreezePeriod {

@@ -1,4 +1,4 @@
-//! Groups, in the form of lists and in that of a single read.
+//! Groups, in the formats of lists and details.
 
 use storage::entities::custom_attributes::Model;
 
@@ -11,7 +11,7 @@ use crate::views::custom_attribute::custom_attribute;
 use crate::views::links;
 use crate::views::project::{Parts, project};
 
-/// A group as lists show it; `custom_attributes` when they were asked for by an administrator.
+/// Returns a group in the format of lists; `custom_attributes` is set if an administrator requested them.
 #[must_use]
 pub fn group(instance: &Instance, row: Row, custom_attributes: Option<Vec<Model>>) -> Group {
     let base = &instance.base_url;
@@ -51,7 +51,7 @@ pub fn group(instance: &Instance, row: Row, custom_attributes: Option<Vec<Model>
     }
 }
 
-/// What is told on plans from Premium on.
+/// Returns a value that requires at least the plan Premium.
 fn on_premium<T>(instance: &Instance, told: Option<T>) -> MaybeUndefined<T> {
     match instance.plan >= Tier::Premium {
         true => MaybeUndefined::from_opt_null(told),
@@ -59,7 +59,7 @@ fn on_premium<T>(instance: &Instance, told: Option<T>) -> MaybeUndefined<T> {
     }
 }
 
-/// Only repositories take room so far.
+/// Returns the storage sizes; only repositories are counted so far.
 fn statistics(sizes: Sizes) -> GroupStatistics {
     GroupStatistics {
         storage_size: sizes.repository_size,
@@ -71,7 +71,7 @@ fn statistics(sizes: Sizes) -> GroupStatistics {
     }
 }
 
-/// A group as a single read shows it.
+/// Returns a group with details.
 #[must_use]
 pub fn detail(instance: &Instance, detail: Detail, custom_attributes: Option<Vec<Model>>) -> Group {
     let shares = detail.shares.into_iter().map(|(share, group)| SharedGroup {

@@ -5,7 +5,7 @@ use storage::entities::group_imports::State;
 use crate::api::contract::{GroupImport, GroupImportStatus, Unmapped, UnmappedKind};
 use crate::services::group_transfers::imports::{Kind, Status, Unmapped as Row};
 
-/// How far the import of a group is.
+/// Returns the status of a group import.
 #[must_use]
 pub fn group_import(status: Status) -> GroupImport {
     let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);

@@ -1,6 +1,6 @@
-//! Text as HTML.
+//! HTML escaping.
 
-/// The text with every character that means something in HTML taken its meaning, in and outside of attributes.
+/// Escapes all characters with a meaning in HTML, for use in text and attributes.
 #[must_use]
 pub fn escape(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());

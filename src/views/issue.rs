@@ -17,16 +17,16 @@ use crate::views::html;
 use crate::views::milestone::milestone;
 use crate::views::users::{maker, reference};
 
-/// How an issue is shown.
+/// View options of an issue.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parts {
-    /// It is shown among issues of other projects.
+    /// Whether it is shown among issues of other projects.
     pub elsewhere: bool,
-    /// Labels are shown with their details.
+    /// Whether labels are shown with details.
     pub labels_details: bool,
 }
 
-/// An issue as the contract shows it.
+/// Returns an issue in the format of the contract.
 #[must_use]
 pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
     let base = instance.base_url.as_str();
@@ -107,7 +107,7 @@ pub fn issue(instance: &Instance, row: Row, parts: Parts) -> Issue {
     }
 }
 
-/// The only state that is wanted, if it is one.
+/// Returns the state of a filter, if it selects only one.
 #[must_use]
 pub fn only(state: IssueStateFilter) -> Option<issues::State> {
     match state {
@@ -117,7 +117,7 @@ pub fn only(state: IssueStateFilter) -> Option<issues::State> {
     }
 }
 
-/// Plans without weights do not show them.
+/// Returns the weight if the plan includes weights.
 fn weight(plan: Tier, weight: Option<i32>) -> MaybeUndefined<i64> {
     match weight {
         _ if plan < Tier::Starter => MaybeUndefined::Undefined,
@@ -126,7 +126,7 @@ fn weight(plan: Tier, weight: Option<i32>) -> MaybeUndefined<i64> {
     }
 }
 
-/// A label of something: its title, or an object.
+/// Returns a label as its title or an object.
 pub(super) fn label(label: &labels::Model, details: bool) -> Value {
     if !details {
         return Value::String(label.title.clone());
@@ -142,7 +142,7 @@ pub(super) fn label(label: &labels::Model, details: bool) -> Value {
     })
 }
 
-/// How long something is thought to take, and how long it took so far.
+/// Returns the estimated and the spent time.
 #[must_use]
 pub fn time_stats(times: Times) -> TimeStats {
     TimeStats {

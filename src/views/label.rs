@@ -4,7 +4,7 @@ use crate::api::contract::{GroupLabel, ProjectLabel};
 use crate::services::labels::{Row, colors};
 use crate::views::html;
 
-/// A label as a project has it.
+/// Returns a label in the format of projects.
 #[must_use]
 pub fn project_label(row: Row) -> ProjectLabel {
     let label = row.label;
@@ -24,7 +24,7 @@ pub fn project_label(row: Row) -> ProjectLabel {
     }
 }
 
-/// A label as a group has it.
+/// Returns a label in the format of groups.
 #[must_use]
 pub fn group_label(row: Row) -> GroupLabel {
     let label = row.label;

@@ -1,10 +1,10 @@
-//! Addresses of pages and pictures of the server.
+//! URLs of pages and avatars.
 
 pub use crate::services::links::avatar_url;
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What the path of an address holds as it is: unreserved characters and slashes.
+/// Characters that need no escaping in a URL path: unreserved characters and slashes.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -12,20 +12,20 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// The page of a branch of the project whose page is `project_url`.
+/// Returns the URL of a branch; `project_url` is the URL of the project's page.
 #[must_use]
 pub fn branch(project_url: &str, name: &str) -> String {
     format!("{project_url}/-/tree/{}", utf8_percent_encode(name, PATH))
 }
 
-/// The page of a file of the project whose page is `project_url`.
+/// Returns the URL of a file; `project_url` is the URL of the project's page.
 #[must_use]
 pub fn file(project_url: &str, branch: &str, path: &str) -> String {
     let (branch, path) = (utf8_percent_encode(branch, PATH), utf8_percent_encode(path, PATH));
     format!("{project_url}/-/blob/{branch}/{path}")
 }
 
-/// The page of a group.
+/// Returns the URL of a group.
 #[must_use]
 pub fn group(base: &str, full_path: &str) -> String {
     format!("{base}/groups/{full_path}")

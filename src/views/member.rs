@@ -6,10 +6,10 @@ use crate::api::contract;
 use crate::services::members::Membership;
 use crate::views::users;
 
-/// The name of the provider, of which a group has one.
+/// Name of the identity provider of a group.
 const PROVIDER: &str = "group_saml";
 
-/// A member as the contract shows it (specification 2.16).
+/// Returns a member in the format of the contract.
 #[must_use]
 pub fn member(base: &str, membership: Membership) -> contract::Member {
     let user = membership.user;

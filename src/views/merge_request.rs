@@ -18,7 +18,7 @@ use crate::views::milestone::milestone;
 use crate::views::pipeline::{At, reference as reference_of, whole};
 use crate::views::users::{maker, reference};
 
-/// A merge request as the contract shows it.
+/// Returns a merge request in the format of the contract.
 #[must_use]
 pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeRequest {
     let base = instance.base_url.as_str();
@@ -102,7 +102,7 @@ pub fn merge_request(instance: &Instance, row: Row, parts: Parts) -> MergeReques
     }
 }
 
-/// The only state that is wanted, if it is one.
+/// Returns the state of a filter, if it selects only one.
 #[must_use]
 pub fn only(state: MergeRequestStateFilter) -> Option<State> {
     match state {
@@ -114,7 +114,7 @@ pub fn only(state: MergeRequestStateFilter) -> Option<State> {
     }
 }
 
-/// The simple form of a merge request.
+/// Returns the simple format of a merge request.
 #[must_use]
 pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequest {
     MergeRequest {
@@ -179,7 +179,7 @@ pub fn simple(base: &str, project_path: &str, merge_request: Model) -> MergeRequ
     }
 }
 
-/// Adds what is told of one alone.
+/// Adds the fields that are not in lists.
 fn with_details(base: &str, shown: MergeRequest, of: &Model, details: Details) -> MergeRequest {
     let pipeline = details.pipeline.as_ref().map(|found| {
         let path = found.project_path.as_str();
@@ -225,7 +225,7 @@ fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
     value.map_or(MaybeUndefined::Null, MaybeUndefined::Value)
 }
 
-/// Adds the files that it changes.
+/// Adds the changed files.
 #[must_use]
 pub fn with_changes(shown: MergeRequest, diff: git::Diff) -> MergeRequest {
     MergeRequest {

@@ -1,11 +1,11 @@
-//! Dashboards of metrics.
+//! Metrics dashboards.
 
 use storage::entities::metrics_annotations;
 use storage::entities::starred_dashboards::Model;
 
 use crate::api::contract::{MetricsAnnotation, StarredDashboard};
 
-/// A starred dashboard.
+/// Returns a starred dashboard.
 #[must_use]
 pub fn starred_dashboard(row: Model) -> StarredDashboard {
     StarredDashboard {
@@ -16,7 +16,7 @@ pub fn starred_dashboard(row: Model) -> StarredDashboard {
     }
 }
 
-/// A time that is marked on a dashboard.
+/// Returns an annotation of a dashboard.
 #[must_use]
 pub fn annotation(row: metrics_annotations::Model) -> MetricsAnnotation {
     MetricsAnnotation {

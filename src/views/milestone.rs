@@ -4,7 +4,7 @@ use crate::api::contract::Milestone;
 use crate::services::milestones::Row;
 use crate::views::links;
 
-/// A milestone; `base` is the address of the server.
+/// Returns a milestone; `base` is the base URL.
 #[must_use]
 pub fn milestone(base: &str, row: Row) -> Milestone {
     let Row {

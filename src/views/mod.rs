@@ -1,4 +1,4 @@
-//! From rows and Git objects to the contract's types: pure functions, one file a resource.
+//! Pure functions that convert rows and Git objects to the types of the contract, one file for each resource.
 
 pub mod access_tokens;
 pub mod account;

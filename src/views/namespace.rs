@@ -1,11 +1,11 @@
-//! Namespaces of either kind.
+//! Namespaces.
 
 use storage::entities::{namespaces, users};
 
 use crate::api::contract::ProjectNamespace;
 use crate::views::{links, users as user_view};
 
-/// A namespace; `owner` is the user whose personal one it is, for the picture.
+/// Returns a namespace; `owner` is the owner of a personal namespace and determines the avatar.
 #[must_use]
 pub fn namespace(
     base: &str,

@@ -8,7 +8,7 @@ use crate::services::notes::{Noteable, Posted, Row};
 use crate::views::award_emoji::award;
 use crate::views::users::author;
 
-/// A note as the contract shows it.
+/// Returns a note in the format of the contract.
 #[must_use]
 pub fn note(base: &str, row: Row) -> Note {
     let Row {
@@ -38,7 +38,7 @@ pub fn note(base: &str, row: Row) -> Note {
     }
 }
 
-/// A note as it is read by itself, where what it stands on is told with it.
+/// Returns a note with details of its noteable.
 #[must_use]
 pub fn in_detail(base: &str, row: Row, on: &Noteable) -> NoteInDetail {
     let note = note(base, row);
@@ -63,7 +63,7 @@ pub fn in_detail(base: &str, row: Row, on: &Noteable) -> NoteInDetail {
     }
 }
 
-/// What became of a note that was sent.
+/// Returns the result of a posted note.
 #[must_use]
 pub fn created(base: &str, posted: Posted) -> CreatedNote {
     match posted {
@@ -118,7 +118,7 @@ fn awarded(award: AwardEmoji) -> CreatedNote {
     }
 }
 
-/// What a note stands on: it is always one thing.
+/// Returns the noteable, which is exactly one of the columns.
 pub(super) fn noteable(note: &Model) -> (NoteableType, i64) {
     let kinds = [
         (NoteableType::Issue, note.issue_id),

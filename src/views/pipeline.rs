@@ -1,4 +1,4 @@
-//! Pipelines, and what is reported of commits.
+//! Pipelines and commit statuses.
 
 use chrono::{DateTime, Utc};
 use storage::entities::pipelines::{Model, Status};
@@ -11,19 +11,19 @@ use crate::services::commit_statuses;
 use crate::services::pipelines::{Row, Variable};
 use crate::views::users::maker;
 
-/// What stands for no commit.
+/// ID that means no commit.
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
-/// The address of a project, where pipelines have their pages.
+/// Location of a project's pages.
 #[derive(Debug, Clone, Copy)]
 pub struct At<'a> {
-    /// The address of the server.
+    /// The base URL.
     pub base: &'a str,
-    /// The whole path of the project.
+    /// The full path of the project.
     pub path: &'a str,
 }
 
-/// A pipeline within other things, and in lists.
+/// Returns a pipeline in the format of lists and other resources.
 #[must_use]
 pub fn reference(at: At<'_>, pipeline: &Model) -> PipelineReference {
     PipelineReference {
@@ -37,14 +37,14 @@ pub fn reference(at: At<'_>, pipeline: &Model) -> PipelineReference {
     }
 }
 
-/// A pipeline with all that is told of one.
+/// Returns a pipeline with details.
 #[must_use]
 pub fn pipeline(at: At<'_>, row: Row) -> Pipeline {
     let Row { pipeline, user } = row;
     whole(at, pipeline, user)
 }
 
-/// As [`pipeline`], of a pipeline and who made it.
+/// As [`pipeline`], from a pipeline and its creator.
 #[must_use]
 pub fn whole(at: At<'_>, pipeline: Model, user: Option<users::Model>) -> Pipeline {
     let moment = |time: Option<DateTime<Utc>>| time.map(Into::into);
@@ -70,7 +70,7 @@ pub fn whole(at: At<'_>, pipeline: Model, user: Option<users::Model>) -> Pipelin
     }
 }
 
-/// How pages show a status.
+/// Returns the display form of a status.
 fn detailed(status: Status, details_path: String) -> PipelineDetailedStatus {
     let word = status.word();
     let (text, label) = match status {
@@ -94,7 +94,7 @@ fn detailed(status: Status, details_path: String) -> PipelineDetailedStatus {
     }
 }
 
-/// A variable with its value.
+/// Returns a variable with its value.
 #[must_use]
 pub fn variable(variable: Variable) -> PipelineVariable {
     PipelineVariable {
@@ -104,7 +104,7 @@ pub fn variable(variable: Variable) -> PipelineVariable {
     }
 }
 
-/// The status that is reported.
+/// Converts a reported status.
 #[must_use]
 pub fn reported(state: CommitStatusState) -> Status {
     match state {
@@ -117,7 +117,7 @@ pub fn reported(state: CommitStatusState) -> Status {
     }
 }
 
-/// What was reported of a commit.
+/// Returns a commit status.
 #[must_use]
 pub fn commit_status(base: &str, row: commit_statuses::Row) -> CommitStatus {
     let commit_statuses::Row {

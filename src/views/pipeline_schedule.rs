@@ -1,11 +1,11 @@
-//! Pipeline schedules (specification 2.7).
+//! Pipeline schedules.
 
 use crate::api::contract::{PipelineSchedule, PipelineScheduleDetail};
 use crate::services::pipeline_schedules::{Detail, Row};
 use crate::views::pipeline::{self, At};
 use crate::views::users::maker;
 
-/// A schedule as lists show it.
+/// Returns a schedule in the format of lists.
 #[must_use]
 pub fn pipeline_schedule(base: &str, row: Row) -> PipelineSchedule {
     let Row { schedule, owner } = row;
@@ -23,7 +23,7 @@ pub fn pipeline_schedule(base: &str, row: Row) -> PipelineSchedule {
     }
 }
 
-/// A schedule with all that is told of one.
+/// Returns a schedule with details.
 #[must_use]
 pub fn detail(at: At<'_>, detail: Detail) -> PipelineScheduleDetail {
     let shown = pipeline_schedule(at.base, detail.row);

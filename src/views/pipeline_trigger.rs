@@ -1,10 +1,10 @@
-//! Triggers of pipelines.
+//! Pipeline triggers.
 
 use crate::api::contract::PipelineTrigger;
 use crate::services::pipeline_triggers::Row;
 use crate::views::users::reference;
 
-/// A trigger, with as much of its token as the caller may see.
+/// Returns a trigger with the part of its token that the caller may see.
 #[must_use]
 pub fn pipeline_trigger(base: &str, row: Row) -> PipelineTrigger {
     let Row {

@@ -1,4 +1,4 @@
-//! Projects, in the short and the full form (specification 2.6).
+//! Projects, in the simple and the full format.
 
 use storage::entities::projects::FeatureAccess;
 use storage::entities::{AccessLevel, namespaces, project_shares, users};
@@ -17,23 +17,24 @@ use crate::views::custom_attribute::custom_attribute;
 use crate::views::namespace::namespace;
 use crate::views::{links, users as user_view};
 
-/// How callers are notified unless they chose otherwise: as they set it for everything.
+/// Default notification level of callers: their global setting.
 const NOTIFICATION_GLOBAL: i64 = 3;
 
-/// What is shown of a project beyond what the caller's role decides.
+/// View options of a project, in addition to the caller's role.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Parts {
-    /// Only the short form; callers without a token never get another.
+    /// Whether to return only the simple format; anonymous callers always get it.
     pub simple: bool,
-    /// Sizes and counts, from Reporter on.
+    /// Whether to include sizes and counts, from Reporter on.
     pub statistics: bool,
-    /// The license.
+    /// Whether to include the license.
     pub license: bool,
-    /// Custom attributes, for administrators.
+    /// Whether to include custom attributes, for administrators.
     pub custom_attributes: bool,
 }
 
-/// A project as the contract shows it to the caller. What a caller may not know, or the project does not have, is null.
+/// Returns a project in the format of the contract. Fields that the caller may not see or the project does
+/// not have are null.
 #[must_use]
 pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
     let short = short(instance, row);
@@ -116,7 +117,7 @@ pub fn project(instance: &Instance, row: &Row, parts: Parts) -> Project {
     planned(instance.plan, row, full)
 }
 
-/// Adds what depends on the plan. What was set on a higher one is kept, but is not in force.
+/// Adds the fields that depend on the plan. Settings of a higher plan are preserved but have no effect.
 fn planned(plan: Tier, row: &Row, shown: Project) -> Project {
     let project = &row.project;
     let mirroring = plan >= Tier::Starter;
@@ -139,7 +140,7 @@ fn nullable<T>(value: Option<T>) -> MaybeUndefined<T> {
     MaybeUndefined::from_opt_null(value)
 }
 
-/// What is given only to those who ask.
+/// Returns a value only if requested.
 fn asked<T>(asked: bool, value: Option<T>) -> MaybeUndefined<T> {
     if asked {
         nullable(value)
@@ -159,7 +160,7 @@ fn license(found: &Licensed) -> ProjectLicense {
     }
 }
 
-/// Languages with their shares, in their order.
+/// Returns languages with their percentages, in order.
 #[must_use]
 pub fn languages(shares: Vec<Share>) -> Languages {
     shares
@@ -168,7 +169,7 @@ pub fn languages(shares: Vec<Share>) -> Languages {
         .collect()
 }
 
-/// The page of the file that holds the licence.
+/// Returns the URL of the license file.
 fn license_url(instance: &Instance, row: &Row) -> Option<String> {
     let path = &row.license.as_ref()?.path;
     let branch = row.project.default_branch.as_deref()?;
@@ -177,7 +178,7 @@ fn license_url(instance: &Instance, row: &Row) -> Option<String> {
     Some(links::file(&project, branch, path))
 }
 
-/// The short form in a type of its own, for projects within others.
+/// Returns the simple format as a separate type, for use inside of other resources.
 #[must_use]
 pub fn simple(instance: &Instance, row: &Row) -> SimpleProject {
     let base = &instance.base_url;
@@ -209,7 +210,7 @@ pub fn simple(instance: &Instance, row: &Row) -> SimpleProject {
     }
 }
 
-/// The short form.
+/// Returns the simple format.
 fn short(instance: &Instance, row: &Row) -> Project {
     let simple = simple(instance, row);
     Project {
@@ -320,7 +321,7 @@ fn permissions(row: &Row) -> ProjectPermissions {
     }
 }
 
-/// A group that a project is shared with.
+/// Returns a group with which a project is shared.
 fn shared(share: &project_shares::Model, group: &namespaces::Model) -> SharedGroup {
     SharedGroup {
         group_id: group.id,
@@ -331,7 +332,7 @@ fn shared(share: &project_shares::Model, group: &namespaces::Model) -> SharedGro
     }
 }
 
-/// Only repositories take room so far.
+/// Returns the statistics; only repositories are counted so far.
 fn statistics(row: &Row) -> ProjectStatistics {
     ProjectStatistics {
         commit_count: row.project.commit_count,

@@ -6,7 +6,7 @@ use storage::entities::project_hooks;
 use crate::api::contract::{HookAlertStatus, HookDelivery, ProjectHook};
 use crate::api::types::Map;
 
-/// A webhook without its secrets.
+/// Returns a webhook without its secrets.
 #[must_use]
 pub fn hook(hook: project_hooks::Model) -> ProjectHook {
     ProjectHook {
@@ -24,7 +24,7 @@ pub fn hook(hook: project_hooks::Model) -> ProjectHook {
         job_events: hook.job_events,
         pipeline_events: hook.pipeline_events,
         wiki_page_events: hook.wiki_page_events,
-        // Only hooks of a whole instance are told of these, and there are none.
+        // Only instance webhooks have these events, and none exist.
         repository_update_events: false,
         enable_ssl_verification: hook.enable_ssl_verification,
         alert_status: match hook.disabled_at {
@@ -37,7 +37,7 @@ pub fn hook(hook: project_hooks::Model) -> ProjectHook {
     }
 }
 
-/// A delivery; `whole` adds what was sent.
+/// Returns a delivery; `whole` adds the request body.
 #[must_use]
 pub fn delivery(row: hook_deliveries::Model, whole: bool) -> HookDelivery {
     let sent = row.request_body.as_deref();

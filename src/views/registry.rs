@@ -6,10 +6,10 @@ use crate::api::contract::{RegistryRepository, RegistryTag, RegistryTagDetails};
 use crate::services::links::registry_host;
 use crate::services::registry::listing::Row;
 
-/// How much of a revision the short one has.
+/// Number of digits of a short revision.
 const SHORT: usize = 9;
 
-/// A repository, on the server at this address.
+/// Returns a repository; `base` is the base URL.
 #[must_use]
 pub fn repository(base: &str, row: Row) -> RegistryRepository {
     let Row {
@@ -31,7 +31,7 @@ pub fn repository(base: &str, row: Row) -> RegistryRepository {
     }
 }
 
-/// A tag of the repository with this path.
+/// Returns a tag of the repository with this path.
 #[must_use]
 pub fn tag(base: &str, path: &str, name: String) -> RegistryTag {
     let path = format!("{path}:{name}");
@@ -42,7 +42,7 @@ pub fn tag(base: &str, path: &str, name: String) -> RegistryTag {
     }
 }
 
-/// A tag of the repository with this path, and the manifest that it names.
+/// Returns a tag of the repository with this path, and its manifest.
 #[must_use]
 pub fn tag_details(
     base: &str,

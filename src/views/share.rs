@@ -1,10 +1,10 @@
-//! Groups that have access to a project.
+//! Shares of projects with groups.
 
 use storage::entities::project_shares::Model;
 
 use crate::api::contract::ProjectShare;
 
-/// The access of a group to a project.
+/// Returns a share of a project with a group.
 #[must_use]
 pub fn share(row: &Model) -> ProjectShare {
     ProjectShare {

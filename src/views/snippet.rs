@@ -4,7 +4,7 @@ use crate::api::contract::Snippet;
 use crate::services::snippets::Row;
 use crate::views::users::reference;
 
-/// A snippet as the contract shows it; `base` is the address of the server.
+/// Returns a snippet in the format of the contract; `base` is the base URL.
 #[must_use]
 pub fn snippet(base: &str, row: Row) -> Snippet {
     let Row {

@@ -4,7 +4,8 @@ use crate::api::contract;
 use crate::services::tags::TagDetails;
 use crate::views::commit;
 
-/// A tag of the project whose page is `project_url`. This server keeps no release notes and protects no tags.
+/// Returns a tag; `project_url` is the URL of the project's page. The server has no release notes and no
+/// protected tags.
 #[must_use]
 pub fn tag(details: TagDetails, project_url: &str) -> contract::Tag {
     contract::Tag {

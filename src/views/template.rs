@@ -1,10 +1,10 @@
-//! Templates of files.
+//! File templates.
 
 use crate::api::contract::{LicenseTemplate, Template, TemplateEntry};
 use crate::api::types::MaybeUndefined;
 use crate::services::templates::{self, Entry, License};
 
-/// A template of a list.
+/// Returns a template of a list.
 #[must_use]
 pub fn entry(entry: Entry) -> TemplateEntry {
     TemplateEntry {
@@ -17,7 +17,7 @@ fn texts(texts: &[&str]) -> Vec<String> {
     texts.iter().map(|text| (*text).to_owned()).collect()
 }
 
-/// A licence.
+/// Returns a license.
 #[must_use]
 pub fn license(license: License) -> LicenseTemplate {
     LicenseTemplate {
@@ -35,7 +35,7 @@ pub fn license(license: License) -> LicenseTemplate {
     }
 }
 
-/// A template of either shape.
+/// Returns a file or license template.
 #[must_use]
 pub fn template(found: templates::Template) -> Template {
     match found {

@@ -10,7 +10,7 @@ use crate::services::todos::{Home, Row, Thing};
 use crate::views::users::reference;
 use crate::views::{epic, issue, merge_request};
 
-/// An item as the contract shows it.
+/// Returns a to-do item in the format of the contract.
 #[must_use]
 pub fn todo(instance: &Instance, row: Row) -> Todo {
     let base = instance.base_url.as_str();
@@ -35,7 +35,7 @@ pub fn todo(instance: &Instance, row: Row) -> Todo {
     }
 }
 
-/// What an item tells of what it is about.
+/// The target of a to-do item.
 struct Shown {
     kind: TodoTargetType,
     target: Value,
@@ -88,7 +88,7 @@ fn shown(instance: &Instance, thing: Thing) -> Shown {
     }
 }
 
-/// A type of the contract as JSON, which it always can be.
+/// Converts a type of the contract to JSON, which cannot fail.
 fn value(shown: impl Serialize) -> Value {
     serde_json::to_value(shown).unwrap_or_default()
 }

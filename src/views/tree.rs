@@ -4,7 +4,7 @@ use git::EntryKind;
 
 use crate::api::contract::{TreeEntry, TreeEntryType};
 
-/// An entry; the mode has six octal digits.
+/// Returns an entry; the mode has six octal digits.
 #[must_use]
 pub fn entry(entry: git::TreeEntry) -> TreeEntry {
     TreeEntry {

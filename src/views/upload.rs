@@ -5,7 +5,7 @@ use storage::entities::project_uploads::Model;
 use crate::api::contract::Upload;
 use crate::services::uploads::is_media;
 
-/// A file of the project with this full path.
+/// Returns a file of the project with this full path.
 #[must_use]
 pub fn upload(row: &Model, project: &str) -> Upload {
     let url = format!("/uploads/{}/{}", row.secret, row.file_name);

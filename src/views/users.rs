@@ -9,7 +9,8 @@ use crate::services::projects::stars;
 use crate::services::users::listing::{Circumstances, Detail, Profile};
 use crate::views::links;
 
-/// Whether a user may act, in the contract's two words: the tokens of whoever is deactivated are refused.
+/// Returns the state in the two values of the contract. Deactivated users count as blocked, because their
+/// tokens are rejected.
 #[must_use]
 pub fn state(state: State) -> UserState {
     match state {
@@ -18,19 +19,19 @@ pub fn state(state: State) -> UserState {
     }
 }
 
-/// The address of a user's profile.
+/// Returns the URL of a user's profile.
 #[must_use]
 pub fn web_url(base: &str, user: &Model) -> String {
     format!("{base}/{}", user.username)
 }
 
-/// The address of a user's picture.
+/// Returns the URL of a user's avatar.
 #[must_use]
 pub fn avatar_url(base: &str, user: &Model) -> Option<String> {
     links::avatar_url(base, "user", user.id, user.avatar.as_deref())
 }
 
-/// Who somebody is, within other things.
+/// Returns a user inside of another resource.
 #[must_use]
 pub fn reference(base: &str, user: &Model) -> UserReference {
     UserReference {
@@ -43,7 +44,7 @@ pub fn reference(base: &str, user: &Model) -> UserReference {
     }
 }
 
-/// Who made something; somebody nameless when they are gone.
+/// Returns the creator of a resource, or the ghost user if deleted.
 #[must_use]
 pub fn maker(base: &str, maker: Option<Model>) -> UserReference {
     match maker {
@@ -59,7 +60,7 @@ pub fn maker(base: &str, maker: Option<Model>) -> UserReference {
     }
 }
 
-/// Who wrote something at this time; somebody nameless when they are gone.
+/// Returns the author of a text written at this time, or the ghost user if deleted.
 #[must_use]
 pub fn author(base: &str, writer: Option<Model>, written: DateTime<Utc>) -> Author {
     let Some(user) = writer else {
@@ -87,7 +88,7 @@ pub fn author(base: &str, writer: Option<Model>, written: DateTime<Utc>) -> Auth
     }
 }
 
-/// A user who starred a project.
+/// Returns a user who starred a project.
 #[must_use]
 pub fn starrer(base: &str, found: &stars::Starrer) -> Starrer {
     Starrer {
@@ -96,7 +97,7 @@ pub fn starrer(base: &str, found: &stars::Starrer) -> Starrer {
     }
 }
 
-/// Null where there is nothing, which is not the same as a field that is left out.
+/// Returns null for no value, as opposed to an absent field.
 fn shown<T>(value: Option<impl Into<T>>) -> MaybeUndefined<T> {
     match value {
         Some(value) => MaybeUndefined::Value(value.into()),
@@ -104,7 +105,7 @@ fn shown<T>(value: Option<impl Into<T>>) -> MaybeUndefined<T> {
     }
 }
 
-/// A user with what the caller may see.
+/// Returns a user with the fields that the caller may see.
 #[must_use]
 pub fn user(profile: Profile, base: &str) -> User {
     let Profile { user, detail } = profile;
@@ -185,7 +186,7 @@ fn add_rest(view: &mut User, user: Model, known: Circumstances) {
     view.is_admin = Some(user.admin);
 }
 
-/// The server knows no second factor, so no account has one.
+/// The server has no two-factor authentication.
 const SECOND_FACTOR: bool = false;
 
 fn can_create_project(user: &Model, known: &Circumstances) -> bool {
@@ -200,7 +201,7 @@ fn identities(known: Circumstances) -> Vec<UserIdentity> {
     known.identities.into_iter().map(shown).collect()
 }
 
-/// The caller's own account.
+/// Returns the caller's own account.
 #[must_use]
 pub fn current(user: Model, known: Circumstances, base: &str) -> CurrentUser {
     CurrentUser {

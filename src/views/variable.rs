@@ -3,7 +3,7 @@
 use crate::api::contract::{InstanceVariable, Variable};
 use crate::services::variables::Row;
 
-/// A variable of the instance with its value.
+/// Returns an instance variable with its value.
 #[must_use]
 pub fn instance_variable(row: Row) -> InstanceVariable {
     InstanceVariable {
@@ -15,7 +15,7 @@ pub fn instance_variable(row: Row) -> InstanceVariable {
     }
 }
 
-/// A variable of a project or group with its value.
+/// Returns a project or group variable with its value.
 #[must_use]
 pub fn variable(row: Row) -> Variable {
     Variable {

@@ -1,4 +1,4 @@
-//! Enumerations of the contract and of the tables that use the same words.
+//! Conversions between enumerations of the contract and of the tables with the same values.
 
 use storage::entities::{
     self, ci_variables, cluster_platforms, deployments, environments, events, hook_deliveries, issues,

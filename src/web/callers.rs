@@ -1,4 +1,4 @@
-//! From which address a request comes, where proxies stand between.
+//! Client address of a request, also behind proxies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,15 +7,15 @@ use poem::http::HeaderMap;
 
 use crate::config::Networks;
 
-/// Where a proxy notes the address that it was asked from, behind those that were noted before it.
+/// Header to which each proxy appends the address of its client.
 const FORWARDED: &str = "x-forwarded-for";
 
-/// The proxies whose word on where a request comes from is taken, beside every request.
+/// Proxies whose `X-Forwarded-For` header is trusted; attached to every request.
 #[derive(Debug, Clone)]
 pub(super) struct TrustedProxies(pub(super) Networks);
 
-/// What the failures of a caller are counted by: the address, or the network that one customer has with IPv6. Unless the
-/// connection comes from a trusted proxy, it is that of the other end, whatever the request says.
+/// Returns the key for counting a caller's failures: the IPv4 address, or the IPv6 network of one customer.
+/// The header is used only if the connection comes from a trusted proxy.
 pub(super) fn network(request: &Request) -> Option<String> {
     let peer = request.remote_addr().as_socket_addr()?.ip();
     let address = match request.data::<TrustedProxies>() {
@@ -31,8 +31,9 @@ pub(super) fn network(request: &Request) -> Option<String> {
     })
 }
 
-/// The nearest address that is not a trusted proxy's. Each proxy vouches for the one that it names last; what stands before
-/// the first that nobody vouches for may be made up. Where a proxy names no address, it stands for its callers itself.
+/// Returns the nearest address that is not a trusted proxy. Each trusted proxy vouches for the last address
+/// it appended; addresses before an untrusted one may be forged. If a proxy appends no valid address, its own
+/// address is returned.
 fn caller(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
     let mut nearest = peer;
     let lines = headers.get_all(FORWARDED).iter().rev();
@@ -49,7 +50,7 @@ fn caller(peer: IpAddr, headers: &HeaderMap, proxies: &Networks) -> IpAddr {
     nearest
 }
 
-/// An address with or without a port.
+/// Parses an address with or without a port.
 fn address(text: &str) -> Option<IpAddr> {
     let text = text.trim();
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']'));

@@ -1,5 +1,5 @@
-//! Compresses texts for clients that ask for it. Raw files, archives and git transfers pass as they are: their
-//! ranges and tags speak of the bytes themselves.
+//! Compresses text responses for clients that accept it. Raw files, archives and Git transfers are not
+//! compressed, because their ranges and tags refer to the original bytes.
 
 use poem::http::StatusCode;
 use poem::http::header::{
@@ -8,9 +8,9 @@ use poem::http::header::{
 use poem::web::{Compress, CompressionAlgo};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-/// Shorter bodies are not worth it, in bytes.
+/// Minimum size of a compressed body, in bytes.
 const WORTHWHILE: u64 = 1024;
-/// The media types that compress well and are only ever sent whole.
+/// Media types that compress well and are never sent in ranges.
 const TEXTS: [&str; 6] = [
     "application/json",
     "application/yaml",
@@ -20,7 +20,7 @@ const TEXTS: [&str; 6] = [
     "image/svg+xml",
 ];
 
-/// Compresses answers.
+/// Middleware that compresses responses.
 pub struct Compression;
 
 impl<E: Endpoint> Middleware<E> for Compression {

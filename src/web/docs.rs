@@ -1,7 +1,8 @@
-//! The docs page (design 9) and the document it shows, both without a token.
+//! The API documentation page and the OpenAPI document, both without authentication.
 //!
-//! The page is Swagger UI, embedded by a crate; only its frame and start-up script are ours. It loads nothing from
-//! elsewhere, encodes `group/project` as `group%2Fproject`, and calls with a pasted token or the session.
+//! The page is Swagger UI, embedded by a crate; only its frame and start script are part of this repository. It
+//! loads nothing from other hosts. It encodes `group/project` as `group%2Fproject`, and authenticates with a
+//! pasted token or the session.
 
 use std::sync::{Arc, LazyLock};
 
@@ -15,7 +16,7 @@ use utoipa_swagger_ui::Config;
 use crate::api::revalidation::none_match;
 use crate::api::{DOCUMENT_JSON, DOCUMENT_YAML};
 
-/// Everything the page may do: talk to this server, run its own scripts, and style itself.
+/// Content security policy: requests to this server only, own scripts, and inline styles.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; \
                       img-src 'self' data:; font-src 'self'; connect-src 'self'; frame-ancestors 'self'; \
                       base-uri 'none'; form-action 'none'";
@@ -23,7 +24,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self' 'u
 /// The page itself.
 const PAGE: &str = include_str!("../../assets/docs.html");
 
-/// Starts the page. A session, when there is one, calls with its token against cross-site requests.
+/// Starts the page. With a session, requests include its CSRF token.
 const INITIALIZER: &str = include_str!("../../assets/swagger-initializer.js");
 
 /// The routes of the page.
@@ -31,7 +32,7 @@ pub fn routes() -> impl Endpoint<Output = Response> {
     Route::new().at("/*path", get(page)).map_to_response()
 }
 
-/// The page and its files. At `/docs` without a slash, on which the page's relative links depend, it redirects.
+/// Returns the page and its files. `/docs` redirects to `/docs/`, because the page's links are relative.
 #[handler]
 fn page(Path(path): Path<String>, request: &Request) -> Response {
     if !path.is_empty() {
@@ -69,7 +70,7 @@ fn asset(path: &str, headers: &HeaderMap) -> Response {
     }
 }
 
-/// Content with an entity tag, so that a second visit transfers nothing.
+/// Returns content with an entity tag, so that a second visit transfers nothing.
 fn content(bytes: Vec<u8>, content_type: &str, headers: &HeaderMap) -> Response {
     let tag = format!("W/\"{}\"", hex::encode(&Sha256::digest(&bytes)[..12]));
     let builder = Response::builder()
@@ -82,13 +83,13 @@ fn content(bytes: Vec<u8>, content_type: &str, headers: &HeaderMap) -> Response 
     builder.content_type(content_type).body(bytes)
 }
 
-/// The published document as JSON.
+/// Returns the published document as JSON.
 #[handler]
 pub fn json(headers: &HeaderMap) -> Response {
     content(DOCUMENT_JSON.as_bytes().to_vec(), "application/json", headers)
 }
 
-/// The published document as YAML.
+/// Returns the published document as YAML.
 #[handler]
 pub fn yaml(headers: &HeaderMap) -> Response {
     content(DOCUMENT_YAML.as_bytes().to_vec(), "application/yaml", headers)

@@ -1,4 +1,4 @@
-//! The last word on errors: whatever fails outside a handler (no route, wrong method, panic, time) is JSON too.
+//! Converts failures outside of handlers (no route, wrong method, panic, timeout) to JSON responses.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::api::failure;
 use crate::error::Error;
 use crate::web::{git_http, registry};
 
-/// Turns every failure into an answer.
+/// Middleware that converts failures to responses.
 pub struct Errors {
-    /// Longest time of a request. Git's transfers and blobs of images have limits of their own.
+    /// Maximum time of a request. Git transfers and image blobs have separate limits.
     pub time_limit: Duration,
 }
 
@@ -66,7 +66,7 @@ impl<E: Endpoint> Endpoint for ErrorsEndpoint<E> {
 fn refuse(error: &poem::Error, method: &Method, path: &str) -> Response {
     let allowed = allowed(path);
     if error.is::<MethodNotAllowedError>() || (error.is::<NotFoundError>() && !allowed.is_empty()) {
-        tracing::debug!(%method, path, "method is not allowed");
+        tracing::debug!(%method, path, "rejected method");
         return failure::unrouted(StatusCode::METHOD_NOT_ALLOWED, &allowed.join(", "));
     }
     match error.status() {
@@ -79,7 +79,7 @@ fn refuse(error: &poem::Error, method: &Method, path: &str) -> Response {
     }
 }
 
-/// The methods that the contract has for a raw path.
+/// Returns the contract's methods for a raw path.
 fn allowed(path: &str) -> Vec<&'static str> {
     let mut methods: Vec<&'static str> = OPERATIONS
         .iter()
@@ -97,7 +97,7 @@ fn allowed(path: &str) -> Vec<&'static str> {
     methods
 }
 
-/// The methods of the pages beside the contract that exist for certain.
+/// Returns the methods of known pages outside the contract.
 fn allowed_of_page(path: &str) -> &'static [&'static str] {
     match path {
         "/users/sign_in" => &["GET", "HEAD", "POST"],
@@ -115,7 +115,7 @@ fn allowed_of_page(path: &str) -> &'static [&'static str] {
     }
 }
 
-/// Whether a raw path fits a template segment by segment.
+/// Returns whether a raw path matches a template segment by segment.
 fn matches(template: &str, path: &str) -> bool {
     let mut sent = path.split('/');
     let fits = template

@@ -1,6 +1,6 @@
 //! Git's smart HTTP at `/<namespace>/<project>.git/`, with or without `.git`: clone, fetch and push.
 //!
-//! Bodies stream both ways. Errors are plain text, which the git client shows to its user.
+//! Bodies are streamed in both directions. Errors are plain text, which the Git client displays.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,11 +21,11 @@ use crate::services::git_access::{self, Basic};
 use crate::services::pushes;
 use crate::web::callers::network;
 
-/// Answers Git's requests, and passes on all others.
+/// Middleware that handles Git requests and forwards all others.
 pub struct GitHttp {
-    /// What the services work with.
+    /// The backend of the services.
     pub backend: Backend,
-    /// The largest pack that a push may bring.
+    /// Maximum size of a pushed pack.
     pub max_push_bytes: u64,
 }
 
@@ -71,15 +71,15 @@ impl<E: Endpoint> Endpoint for GitHttpEndpoint<E> {
     }
 }
 
-/// Whether a raw path is one of Git's.
+/// Returns whether a raw path is a Git path.
 pub(super) fn is_gits(path: &str) -> bool {
     Target::of(path).is_some()
 }
 
-/// What a path of Git's names.
+/// Target of a Git path.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
-    /// The whole path of the project, as it was sent.
+    /// The full path of the project, as sent.
     project: String,
     what: What,
 }
@@ -93,7 +93,7 @@ enum What {
 }
 
 impl Target {
-    /// Reads the raw path of a request; `None` when it is none of Git's.
+    /// Parses the raw path of a request; `None` if it is not a Git path.
     fn of(path: &str) -> Option<Self> {
         let (repository, what) = match path.strip_suffix("/info/refs") {
             Some(repository) => (repository, What::References),
@@ -116,13 +116,13 @@ impl Target {
     }
 }
 
-/// Why a request is not answered as it wishes.
+/// Reason why a request is rejected.
 enum Refusal {
-    /// By the protocol, with a text.
+    /// A protocol error with a text.
     Protocol(StatusCode, &'static str),
-    /// By its method; holds the one that would do.
+    /// A wrong method; contains the allowed one.
     Method(&'static str),
-    /// By the rules.
+    /// A domain error.
     Rule(Error),
 }
 
@@ -135,7 +135,7 @@ impl From<Error> for Refusal {
 impl From<git::Error> for Refusal {
     fn from(error: git::Error) -> Self {
         match error {
-            // No client can know better than to wait.
+            // The client can only retry later.
             git::Error::Busy(text) => Self::Protocol(StatusCode::SERVICE_UNAVAILABLE, text),
             git::Error::LimitExceeded(text) => Self::Protocol(StatusCode::PAYLOAD_TOO_LARGE, text),
             error => Self::Rule(error.into()),
@@ -178,7 +178,7 @@ impl Refusal {
     }
 }
 
-/// What the git client shows to its user.
+/// Returns the text that the Git client displays.
 fn text(error: &Error) -> String {
     match error {
         Error::Unauthorized | Error::InvalidToken(_) => {
@@ -286,12 +286,12 @@ fn header<'a>(request: &'a Request, name: &HeaderName) -> Option<&'a str> {
     request.headers().get(name)?.to_str().ok()
 }
 
-/// The version of the protocol that the client wishes for.
+/// Returns the protocol version requested by the client.
 fn protocol(request: &Request) -> Option<&str> {
     header(request, &HeaderName::from_static("git-protocol"))
 }
 
-/// The credentials of a request; any that are not of the Basic scheme are refused.
+/// Returns the credentials of a request; other schemes than Basic are rejected.
 pub(super) fn credentials(request: &Request) -> Result<Option<Basic>, Error> {
     let Some(value) = request.headers().get(AUTHORIZATION) else {
         return Ok(None);

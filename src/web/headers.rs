@@ -1,11 +1,11 @@
-//! Headers on every answer, and the switch that repeats some under the reference service's names.
+//! Headers of every response, and their optional copies under the names of the reference service.
 
 use poem::http::{HeaderName, HeaderValue};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
-/// Sets the headers.
+/// Middleware that sets the headers.
 pub struct Headers {
-    /// Repeat `X-Service-*` as `X-Gitlab-*` (design 4).
+    /// Whether to repeat `X-Service-*` as `X-Gitlab-*`.
     pub compat: bool,
 }
 
@@ -26,7 +26,7 @@ pub struct HeadersEndpoint<E> {
     compat: bool,
 }
 
-/// On every answer.
+/// Headers of every response.
 pub(super) const SAFE: [(&str, &str); 3] = [
     ("x-frame-options", "SAMEORIGIN"),
     ("x-content-type-options", "nosniff"),

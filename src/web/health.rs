@@ -1,4 +1,4 @@
-//! `/-/health`, `/-/liveness`, `/-/readiness` and `/-/metrics` (design 8).
+//! `/-/health`, `/-/liveness`, `/-/readiness` and `/-/metrics`.
 
 use std::sync::OnceLock;
 
@@ -22,13 +22,13 @@ pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
         .map_to_response()
 }
 
-/// The process runs.
+/// Reports that the process runs.
 #[handler]
 fn liveness() -> Response {
     respond(StatusCode::OK, &json!({ "status": "ok" }))
 }
 
-/// The process can do its work: the database answers and the repositories can be reached.
+/// Reports whether the database responds and the repositories are accessible.
 #[handler]
 async fn readiness(Data(backend): Data<&Backend>) -> Response {
     let database = backend.database.ping().await.is_ok();
@@ -45,7 +45,7 @@ async fn readiness(Data(backend): Data<&Backend>) -> Response {
     respond(status, &body)
 }
 
-/// The recorder of this process, installed at the first use.
+/// Returns the recorder of this process, installed on first use.
 pub fn recorder() -> Option<&'static PrometheusHandle> {
     static HANDLE: OnceLock<Option<PrometheusHandle>> = OnceLock::new();
     HANDLE
@@ -53,7 +53,7 @@ pub fn recorder() -> Option<&'static PrometheusHandle> {
         .as_ref()
 }
 
-/// Figures in the form Prometheus reads.
+/// Returns metrics in the Prometheus format.
 #[handler]
 fn figures() -> Response {
     match recorder() {

@@ -1,22 +1,22 @@
-//! How long the head of a request may be. The HTTP library has limits of its own above these
-//! (`web::connections`), which apply where a request cannot even be parsed.
+//! Limits on the head of a request. The HTTP library has higher limits (`web::connections`), which apply if a
+//! request cannot be parsed.
 
 use poem::http::StatusCode;
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 
 use crate::api::failure;
 
-/// The longest path and query together, in bytes: a file path of 4096 bytes takes three times as many when it is
-/// encoded.
+/// Maximum length of path and query together, in bytes: an encoded file path of 4096 bytes takes up to three
+/// times as many.
 const URI: usize = 16 << 10;
-/// The longest query, in bytes. Paging links repeat it.
+/// Maximum length of the query, in bytes. Pagination links repeat it.
 const QUERY: usize = 8 << 10;
-/// The largest header fields together, in bytes.
+/// Maximum size of all header fields together, in bytes.
 const FIELDS: usize = 32 << 10;
-/// The most header fields.
+/// Maximum number of header fields.
 const COUNT: usize = 100;
 
-/// Refuses heads that are too large.
+/// Middleware that rejects heads that are too large.
 pub struct HeadLimits;
 
 impl<E: Endpoint> Middleware<E> for HeadLimits {

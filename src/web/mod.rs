@@ -1,4 +1,4 @@
-//! What is not REST, and what every request passes: request ids, logs, limits, and the last word on errors.
+//! Endpoints outside the REST API, and the middleware of every request: request IDs, logs, limits and errors.
 
 mod callers;
 mod compress;
@@ -23,7 +23,7 @@ use crate::api::exchange::BaseUrl;
 use crate::config::Settings;
 use crate::services::Backend;
 
-/// Wraps the routes into what every request passes, outermost last.
+/// Wraps the routes in the middleware of every request, outermost last.
 pub fn wrap<E>(routes: E, backend: &Backend, settings: &Settings) -> impl Endpoint<Output = Response> + use<E>
 where
     E: Endpoint + 'static,

@@ -1,4 +1,4 @@
-//! The frame of the server's own pages, which load nothing and run nothing.
+//! Frame of the server's own pages, without external resources and scripts.
 
 use poem::Response;
 use poem::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, REFERRER_POLICY, X_FRAME_OPTIONS};
@@ -6,7 +6,7 @@ use poem::http::{HeaderValue, StatusCode};
 
 use crate::views::html::escape;
 
-/// A page with this content, which is HTML. `form_action` says where its forms may lead, redirects counted.
+/// Returns a page with HTML content. `form_action` limits the targets of its forms, including redirects.
 pub(super) fn document(status: StatusCode, title: &str, content: &str, form_action: &str) -> Response {
     let title = escape(title);
     let body = format!(
@@ -38,7 +38,7 @@ pub(super) fn document(status: StatusCode, title: &str, content: &str, form_acti
     response
 }
 
-/// Readable in light and dark, at any width, with a focus that can be seen.
+/// Readable in light and dark mode and at any width, with a visible focus.
 const STYLE: &str = "\
 :root{color-scheme:light dark;font-family:system-ui,sans-serif}\
 body{margin:0;display:grid;place-items:center;min-height:100vh}\

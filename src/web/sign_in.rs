@@ -1,7 +1,7 @@
-//! Signing in and out with a browser: the one page of the server that is no REST (specification 5).
+//! Browser pages for signing in and out.
 //!
-//! The form carries a token that belongs to a cookie of its own, so that no other site can sign a visitor in.
-//! The page loads nothing and runs nothing.
+//! The form contains a token bound to a separate cookie, so that other sites cannot sign a visitor in. The page
+//! has no external resources and no scripts.
 
 use poem::http::header::{CACHE_CONTROL, COOKIE, LOCATION, RETRY_AFTER, SET_COOKIE};
 use poem::http::{HeaderValue, StatusCode};
@@ -21,16 +21,16 @@ use crate::views::html::escape;
 use crate::web::callers::network;
 use crate::web::page::document;
 
-/// The cookie that the form's token belongs to.
+/// Cookie that the form's token is bound to.
 const FORM_COOKIE: &str = "_service_sign_in";
-/// Where a visitor goes who asked for nowhere else.
+/// Default target after signing in.
 const HOME: &str = "/docs";
-/// Most bytes of the form.
+/// Maximum size of the form, in bytes.
 const FORM_LIMIT: usize = 16 * 1024;
 
 /// The routes below `/users`.
 pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
-    // The middleware wants a length, which a GET has not, nor a form of nothing.
+    // The middleware requires a length, which a GET and an empty form do not have.
     let limit = SizeLimit::new(FORM_LIMIT);
     Route::new()
         .at("/sign_in", get(show).post(submit.with(limit)))
@@ -39,7 +39,7 @@ pub fn routes(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
         .map_to_response()
 }
 
-/// The route `/-/session`, for pages of the server's own.
+/// Returns the route `/-/session`, used by the server's own pages.
 pub fn session_route(backend: &Backend) -> impl Endpoint<Output = Response> + use<> {
     get(who).data(backend.clone()).map_to_response()
 }
@@ -61,7 +61,7 @@ struct Typed {
     return_to: Option<String>,
 }
 
-/// What the page shows.
+/// Content of the page.
 #[derive(Default)]
 struct Page<'a> {
     status: StatusCode,
@@ -194,14 +194,14 @@ async fn leave(request: &Request, body: Body, Data(backend): Data<&Backend>) -> 
     response
 }
 
-/// One field of a form; none when the form is too large or none at all.
+/// Returns a field of a form; none if the body is too large or not a form.
 async fn form_field(body: Body, name: &str) -> Option<String> {
     let bytes = body.into_bytes_limit(FORM_LIMIT).await.ok()?;
     let fields = parameters::query(std::str::from_utf8(&bytes).ok()?).ok()?;
     fields.get(name)?.as_str().map(str::to_owned)
 }
 
-/// Who is signed in, and the token that writes by session must carry.
+/// Returns the signed-in user, and the CSRF token for writes with the session.
 #[handler]
 async fn who(request: &Request, Data(backend): Data<&Backend>) -> Response {
     let mut response = match signed_in(request, backend).await {
@@ -220,7 +220,7 @@ async fn who(request: &Request, Data(backend): Data<&Backend>) -> Response {
     response
 }
 
-/// The session that a request belongs to.
+/// Returns the session of a request.
 pub(super) async fn signed_in(request: &Request, backend: &Backend) -> Result<Option<SignedIn>, Error> {
     match sent_cookie(request, SESSION_COOKIE) {
         Some(secret) => sessions::find(backend, secret).await,
@@ -232,12 +232,12 @@ fn sent_cookie<'a>(request: &'a Request, name: &str) -> Option<&'a str> {
     cookie(request.headers().get(COOKIE)?.to_str().ok()?, name)
 }
 
-/// The token of the form that belongs to its cookie.
+/// Returns the form token for a cookie.
 fn form_token(secret: &str) -> String {
     secrets::digest(&format!("sign-in form:{secret}"))
 }
 
-/// The path to go to: one of this server's, or the usual one.
+/// Returns the requested target if it is a path on this server, else the default.
 fn local(asked: Option<&str>) -> &str {
     let is_local = |path: &&str| {
         path.starts_with('/')
@@ -247,7 +247,7 @@ fn local(asked: Option<&str>) -> &str {
     asked.filter(is_local).unwrap_or(HOME)
 }
 
-/// Sends the browser elsewhere with a GET.
+/// Redirects the browser with a GET.
 pub(super) fn redirect(path: &str) -> Response {
     let mut response = Response::builder().status(StatusCode::SEE_OTHER).finish();
     let location = HeaderValue::from_str(path).unwrap_or(HeaderValue::from_static(HOME));
@@ -258,7 +258,7 @@ pub(super) fn redirect(path: &str) -> Response {
     response
 }
 
-/// Sets a cookie; zero seconds remove it.
+/// Sets a cookie; zero seconds delete it.
 fn set_cookie(
     response: &mut Response,
     backend: &Backend,
@@ -279,12 +279,12 @@ fn set_cookie(
 
 fn failed(error: &Error) -> Response {
     if let Error::Internal(cause) = error {
-        tracing::error!(%cause, "signing in or out failed");
+        tracing::error!(%cause, "failed to sign a user in or out");
     }
     failure::answer(error)
 }
 
-/// The page, with a form token of its own each time.
+/// Returns the page with a new form token.
 fn page(request: &Request, backend: &Backend, shown: &Page<'_>) -> Response {
     let kept = sent_cookie(request, FORM_COOKIE).filter(|secret| !secret.is_empty());
     let secret = kept.map_or_else(|| Token::generate("").expose().to_owned(), str::to_owned);

@@ -1,20 +1,20 @@
-//! The paths that are written with a slash too many: those of annotations by the specification (4.15), those of feature gates and
-//! the older lists of templates by a client that many use. The slash may be there, or not.
+//! Paths with an extra slash: annotations end with one in the API, and a common client adds one to feature
+//! gates and the older template lists. The slash is optional in all of them.
 
 use poem::http::Uri;
 use poem::{Request, Result};
 
-/// How the paths of annotations end.
+/// Suffix of annotation paths.
 const ANNOTATIONS: &str = "/metrics_dashboard/annotations/";
-/// How the paths of feature gates begin.
+/// Prefix of feature gate paths.
 const GATES: &str = "/api/v4/features/";
-/// How the paths of the older lists of templates begin.
+/// Prefix of the older template list paths.
 const TEMPLATES: &str = "/api/v4/templates/";
 
-/// Takes the slash too many from such a path. Others are told apart by theirs, as everywhere.
+/// Removes the extra slash from such a path. In all other paths slashes are significant.
 ///
 /// # Errors
-/// Never.
+/// Never fails.
 pub async fn trim(mut request: Request) -> Result<Request> {
     if let Some(uri) = trimmed(request.uri()) {
         *request.uri_mut() = uri;
@@ -30,7 +30,7 @@ fn trimmed(uri: &Uri) -> Option<Uri> {
     Uri::from_parts(parts).ok()
 }
 
-/// The path that is meant, where it is another.
+/// Returns the path without the extra slash, if it has one.
 fn path_of(path: &str) -> Option<String> {
     if let Some(gate) = path.strip_prefix(GATES).and_then(|rest| rest.strip_prefix('/')) {
         return Some(format!("{GATES}{gate}"));

@@ -1,4 +1,4 @@
-//! A request id, a log line and figures for every request.
+//! Request ID, log line and metrics of every request.
 
 use std::time::Instant;
 
@@ -6,7 +6,7 @@ use poem::http::{HeaderValue, Method};
 use poem::{Endpoint, IntoResponse, Middleware, Request, Response, Result};
 use tracing::Instrument;
 
-/// Traces requests.
+/// Middleware that traces requests.
 pub struct Trace;
 
 impl<E: Endpoint> Middleware<E> for Trace {
@@ -22,7 +22,7 @@ pub struct TraceEndpoint<E> {
     inner: E,
 }
 
-/// The header a proxy may set and every answer carries.
+/// Header that a proxy may set and every response contains.
 pub(super) const REQUEST_ID: &str = "x-request-id";
 
 impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
@@ -38,7 +38,7 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
             None => new_id(),
         };
         let method = request.method().clone();
-        // The path only: the query may carry tokens.
+        // Only the path is logged, because the query may contain tokens.
         let span = tracing::info_span!("request", id, %method, path = request.uri().path());
         let started = Instant::now();
         let mut response = self
@@ -65,12 +65,12 @@ impl<E: Endpoint> Endpoint for TraceEndpoint<E> {
     }
 }
 
-/// An id for a request.
+/// Generates a request ID.
 pub(super) fn new_id() -> String {
     hex::encode(rand::random::<[u8; 16]>())
 }
 
-/// The method as the figures count it: callers may make up any number of them.
+/// Returns the method for metrics. Unknown ones share a label, because clients may send any number of them.
 fn known(method: &Method) -> &'static str {
     match method.as_str() {
         "GET" => "GET",
@@ -84,7 +84,7 @@ fn known(method: &Method) -> &'static str {
     }
 }
 
-/// Ids from outside are taken only when they can do no harm in a log.
+/// Returns whether an external ID is safe to log.
 fn is_id(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text

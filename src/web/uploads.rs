@@ -1,6 +1,6 @@
-//! Uploaded files at `/<namespace>/<project>/uploads/<secret>/<name>`, and pictures at
-//! `/uploads/-/system/<kind>/avatar/<id>/<name>`, under the rules of what they belong to: whoever may see the project or
-//! group may read them. Pictures of users are for everybody.
+//! Uploaded files at `/<namespace>/<project>/uploads/<secret>/<name>`, and avatars at
+//! `/uploads/-/system/<kind>/avatar/<id>/<name>`. A file is readable by callers who can see its project or
+//! group. Avatars of users are public.
 
 use percent_encoding::percent_decode_str;
 use poem::http::{Method, StatusCode};
@@ -11,9 +11,9 @@ use crate::error::Error;
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::{Backend, authentication, groups, projects, uploads, users};
 
-/// Answers requests for uploaded files, and passes on all others.
+/// Middleware that handles requests for uploaded files and forwards all others.
 pub struct Uploads {
-    /// What the services work with.
+    /// The backend of the services.
     pub backend: Backend,
 }
 
@@ -74,33 +74,33 @@ impl<E> UploadsEndpoint<E> {
     }
 }
 
-/// What a path names.
+/// Target of a path.
 #[derive(Debug, PartialEq, Eq)]
 struct Target {
     what: What,
     file_name: String,
 }
 
-/// What a file belongs to.
+/// Kind of the file.
 #[derive(Debug, PartialEq, Eq)]
 enum What {
-    /// To a project, to which it was uploaded.
+    /// A file that was uploaded to a project.
     File {
         /// Full path of the project.
         project: String,
         /// The secret of the file.
         secret: String,
     },
-    /// To the project with this id, as its picture.
+    /// The avatar of the project with this ID.
     ProjectPicture(i64),
-    /// To the group with this id, as its picture.
+    /// The avatar of the group with this ID.
     GroupPicture(i64),
-    /// To the user with this id, as their picture.
+    /// The avatar of the user with this ID.
     UserPicture(i64),
 }
 
 impl Target {
-    /// Reads the raw path of a request; `None` when it is neither an uploaded file's nor a picture's.
+    /// Parses the raw path of a request; `None` if it is neither an uploaded file nor an avatar.
     fn of(path: &str) -> Option<Self> {
         let decoded = |text: &str| percent_decode_str(text).decode_utf8().ok().map(String::from);
         let (rest, file_name) = path.strip_prefix('/')?.rsplit_once('/')?;

@@ -1,4 +1,4 @@
-//! Writes the Rust of the contract: types, one trait a tag, routes, and the operation table.
+//! Emits the Rust code of the contract: types, one trait for each tag, routes, and the operation table.
 
 use heck::{ToShoutySnakeCase, ToSnakeCase, ToUpperCamelCase};
 use proc_macro2::{Ident, TokenStream};
@@ -9,10 +9,10 @@ use crate::model::{
 };
 use crate::shapes;
 
-/// Emits the whole contract as formatted Rust.
+/// Emits the whole contract as formatted Rust code.
 ///
 /// # Errors
-/// When the emitted tokens are no valid Rust, which is a fault of this module.
+/// If the emitted tokens are not valid Rust, which is a bug of this module.
 pub fn emit(contract: &Contract) -> Result<String, syn::Error> {
     let schemas = contract.schemas.iter().map(schema);
     let shapes = shapes::statics(contract);
@@ -27,10 +27,10 @@ pub fn emit(contract: &Contract) -> Result<String, syn::Error> {
         #(#schemas)*
         #shapes
         #(#tags)*
-        /// Every operation of the contract, in the order of the document.
+        /// All operations of the contract, in the order of the document.
         pub static OPERATIONS: &[&Operation] = &[#(&#names),*];
 
-        /// All routes of the contract over one handler.
+        /// Returns all routes of the contract for a handler.
         pub fn routes<H>(edge: Edge<H>) -> impl OpenApi
         where
             H: #(#bounds)+* + 'static,
@@ -41,14 +41,14 @@ pub fn emit(contract: &Contract) -> Result<String, syn::Error> {
     Ok(prettyplease::unparse(&syn::parse2(tokens)?))
 }
 
-/// A tuple, of tuples where there are more members than the router takes in one.
+/// Returns a tuple, nested if it has more members than the router supports in one.
 fn tuples(members: Vec<TokenStream>) -> TokenStream {
     const MOST: usize = 16;
     if members.len() <= MOST {
         return quote!((#(#members,)*));
     }
     let parts = members.chunks(MOST).map(|part| match part {
-        // There is no tuple of one.
+        // A single part needs no tuple.
         [only] => only.clone(),
         part => quote!((#(#part,)*)),
     });
@@ -67,7 +67,7 @@ fn constant(id: &str) -> Ident {
 fn field_ident(name: &str) -> Ident {
     let name = name.trim_start_matches('_').to_snake_case();
     match name.as_str() {
-        // These words cannot even be raw identifiers.
+        // These keywords cannot be raw identifiers.
         "self" | "super" | "crate" => format_ident!("{name}_"),
         _ => syn::parse_str::<Ident>(&name).unwrap_or_else(|_| format_ident!("r#{name}")),
     }
@@ -134,7 +134,7 @@ fn schema(schema: &Schema) -> TokenStream {
                 #[derive(Debug, Clone, Copy, PartialEq, Eq #parse #serialize)]
                 pub enum #ident { #(#variants),* }
                 impl #ident {
-                    /// The value as it stands in JSON.
+                    /// Returns the value in JSON.
                     #[must_use]
                     pub fn as_str(self) -> &'static str { match self { #(#arms),* } }
                 }
@@ -144,14 +144,14 @@ fn schema(schema: &Schema) -> TokenStream {
     }
 }
 
-/// The name that a field or value has in JSON, for those who read it and those who write it.
+/// Returns the attributes that rename a field or value in JSON, for parsing and serializing.
 fn renames(input: bool, output: bool, name: &str, how: &TokenStream) -> (TokenStream, TokenStream) {
     let oai = input.then(|| quote!(#[oai(rename = #name)]));
     let serde = output.then(|| quote!(#[serde(rename = #name #how)]));
     (quote!(#oai), quote!(#serde))
 }
 
-/// A Rust name for an enum value, also for those that are no words.
+/// Returns a Rust name for an enum value, even if the value is not a word.
 fn variant(value: &str) -> String {
     match value {
         "" => "Empty".to_owned(),
@@ -189,8 +189,8 @@ fn object(
         let (oai, serde) = renames(input, output, name, &serde);
         quote!(#docs #oai #serde pub #ident: #ty)
     });
-    // Each is made only into what is asked of it, and nothing describes it to the router: there are hundreds, and the
-    // compiler has to take in all that stands here.
+    // Types derive only what they need, and nothing describes them to the router: there are hundreds of them,
+    // and all derived code must be compiled.
     let serialize = output.then(|| quote!(, Serialize));
     let (parse, only) = match input {
         true => (quote!(, Object), quote!(#[oai(write_only_all)])),
@@ -224,7 +224,7 @@ fn tag(tag: &Tag) -> TokenStream {
     }
 }
 
-/// The name of the path parameter that the guard consumes, when there is one.
+/// Returns the name of the path parameter that the guard consumes, if any.
 fn container(operation: &Operation) -> Option<&'static str> {
     match operation.access.on.as_str() {
         "project" | "group" => Some("id"),
@@ -263,7 +263,7 @@ fn request(operation: &Operation) -> TokenStream {
         return quote!();
     }
     let ident = request_ident(operation);
-    let title = format!(" What `{}` takes.", operation.id);
+    let title = format!(" Request of `{}`.", operation.id);
     let fields = request_parameters(operation).map(|parameter| {
         let (name, ident, inner) = (&parameter.name, field_ident(&parameter.name), ty(&parameter.ty));
         let docs = docs(&[&parameter.description]);
@@ -277,7 +277,7 @@ fn request(operation: &Operation) -> TokenStream {
     let body = operation.body.as_ref().map(|body| {
         let schema = format_ident!("{}", body.schema.to_upper_camel_case());
         quote!(
-            /// The attributes sent.
+            /// The body.
             pub body: #schema,
         )
     });
@@ -298,11 +298,11 @@ fn context(operation: &Operation) -> TokenStream {
         _ => "InstanceAccess",
     };
     let ident = format_ident!("{name}");
-    // A path of its own: a component schema may well be called ProjectAccess.
+    // Qualified, because a component schema may also be named `ProjectAccess`.
     quote!(access::#ident)
 }
 
-/// What the trait's method answers with, and how it becomes what is sent.
+/// Returns the result type of the trait's method, and the expression that converts the result to a response.
 fn success(success: &Success, page: Paging) -> (TokenStream, TokenStream) {
     let (plain, wrap) = match (&success.content, page) {
         (Content::Json(Type::List(inner, ..)), Paging::Offset | Paging::Keyset) => {
@@ -389,7 +389,7 @@ fn route(operation: &Operation) -> TokenStream {
     }
 }
 
-/// Whether the handler gets a file, and then whether it always does.
+/// Returns whether the handler receives a file, and whether the file is always present.
 fn takes_file(operation: &Operation) -> Option<bool> {
     match &operation.file {
         Some(file) => Some(file.required),
@@ -397,12 +397,13 @@ fn takes_file(operation: &Operation) -> Option<bool> {
     }
 }
 
-/// Whether the answer follows from the address and the database alone: what is read as JSON or as bytes.
+/// Returns whether the response depends only on the URL and the database, that is, whether it is JSON or
+/// bytes.
 fn is_memorable(operation: &Operation) -> bool {
     operation.method == "get" && matches!(operation.success.content, Content::Json(_) | Content::Download)
 }
 
-/// `{name}` placeholders as the router writes them.
+/// Converts `{name}` placeholders to the router's syntax.
 fn colons(path: &str) -> String {
     path.replace('{', ":").replace('}', "")
 }
@@ -463,7 +464,7 @@ fn table(tag: &str, operation: &Operation) -> TokenStream {
         format_ident!("{}", operation.errors.to_upper_camel_case()),
     );
     let one_of = operation.one_of.iter().map(|names| quote!(&[#(#names),*]));
-    let docs = format!(" The contract's line on `{id}`.");
+    let docs = format!(" Operation `{id}` of the contract.");
     quote! {
         #[doc = #docs]
         pub static #ident: Operation = Operation {

@@ -1,10 +1,10 @@
-//! Checks an example against its schema, as far as the contract's vocabulary goes.
+//! Checks an example against its schema, for the keywords that the contract uses.
 
 use serde_json::Value;
 
 use crate::load::Document;
 
-/// What is wrong with `value`, each fault with the place inside the example.
+/// Returns the faults of `value`, each with its position in the example.
 pub fn check(document: &Document, schema: &Value, value: &Value) -> Vec<String> {
     let mut faults = Vec::new();
     walk(document, schema, value, "", &mut faults);
@@ -39,13 +39,13 @@ fn walk(document: &Document, schema: &Value, value: &Value, at: &str, faults: &m
         _ => false,
     };
     if !fits {
-        faults.push(format!("{at}/ is no {kind}"));
+        faults.push(format!("{at}/ is not of type {kind}"));
         return;
     }
     if let Some(values) = target.get("enum").and_then(Value::as_array)
         && !values.contains(value)
     {
-        faults.push(format!("{at}/ is none of the enumerated values"));
+        faults.push(format!("{at}/ is not one of the enumerated values"));
     }
     match value {
         Value::String(text) => self::text(target, text, at, faults),
@@ -78,7 +78,7 @@ fn text(schema: &Value, text: &str, at: &str, faults: &mut Vec<String>) {
         _ => true,
     };
     if !fits {
-        faults.push(format!("{at}/ is not of its format"));
+        faults.push(format!("{at}/ does not match its format"));
     }
 }
 
@@ -106,7 +106,7 @@ fn object(
             (None, Some(free)) if free.is_object() => walk(document, free, value, &at, faults),
             (None, Some(Value::Bool(true))) => {}
             (None, _) if schema.get("properties").is_none() => {}
-            (None, _) => faults.push(format!("{at} is no property of the schema")),
+            (None, _) => faults.push(format!("{at} is not a property of the schema")),
         }
     }
 }

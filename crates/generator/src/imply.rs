@@ -1,17 +1,18 @@
-//! What the contract says once and means of many operations: revalidation, and limits of the request's head.
+//! Adds the common parts of many operations: revalidation, and limits of the request head.
 //!
-//! Every operation answers 414 and 431 to a head that is too large, before anybody knows that it is meant. Every GET that gives JSON carries a weak entity tag and answers `If-None-Match`. Its parameter, headers and answer
-//! are written once, in `openapi/shared/`, and put into each such operation here.
+//! Every operation returns 414 and 431 for a head that is too large, because the limit is checked before
+//! routing. Every GET that returns JSON has a weak entity tag and supports `If-None-Match`. The parameter,
+//! headers and responses are defined once, in `openapi/shared/`, and added to each such operation here.
 
 use serde_json::{Map, Value, json};
 
 use crate::load::Document;
 use crate::lower::{METHODS, json_of};
 
-/// The header that the edge reads by itself, so that no handler sees it.
+/// Header that the edge handles itself, so handlers do not see it.
 pub const IF_NONE_MATCH: &str = "If-None-Match";
 
-/// Puts into the document what it implies.
+/// Adds the common parts to the document.
 pub fn imply(document: &mut Document) {
     let mut paths = document.root["paths"].take();
     for item in paths.as_object_mut().into_iter().flat_map(Map::values_mut) {

@@ -1,8 +1,8 @@
 //! Generates the server's API code from the OpenAPI files in `openapi/`.
 //!
-//! [`load`] merges the files into one document, [`imply`] adds the parts that many operations share, [`lint`] checks the
-//! house rules, [`lower`] reduces the document to a small model, and [`emit`] writes Rust. Only build scripts depend on
-//! this package.
+//! [`load`] merges the files into one document, and [`imply`] adds the parts that many operations share.
+//! [`lint`] checks the rules of the contract. [`lower`] reduces the document to a small model, and [`emit`]
+//! writes Rust. Only build scripts depend on this package.
 
 pub mod emit;
 pub mod example;
@@ -16,9 +16,9 @@ pub mod words;
 
 use std::path::Path;
 
-/// What one run of the generator makes.
+/// Output of the generator.
 pub struct Generated {
-    /// The bundled document as JSON, with a final newline.
+    /// The bundled document as JSON, with a trailing newline.
     pub json: String,
     /// The bundled document as YAML.
     pub yaml: String,
@@ -29,7 +29,7 @@ pub struct Generated {
 /// Compiles the contract below `folder`.
 ///
 /// # Errors
-/// A report of every fault found, one a line, each with its file and pointer.
+/// A report of all faults, one on each line, with file and pointer.
 pub fn compile(folder: &Path) -> Result<Generated, String> {
     let document = load::load(folder).map_err(|faults| load::report(&faults))?;
     let faults = lint::lint(&document);

@@ -1,5 +1,5 @@
-//! The house rules of the contract (design 3), each with the file and pointer of what breaks it. Those of the fields of
-//! ours are in [`extensions`].
+//! Lints of the contract. Each fault has a file and a pointer. The lints of extension fields are in
+//! [`extensions`].
 
 mod extensions;
 
@@ -33,7 +33,7 @@ const PAGING_HEADERS: [&str; 7] = [
     "Link",
 ];
 
-/// Every fault of the document.
+/// Returns all faults of the document.
 pub fn lint(document: &Document) -> Vec<Fault> {
     let mut linter = Linter {
         document,
@@ -42,7 +42,7 @@ pub fn lint(document: &Document) -> Vec<Fault> {
     };
     linter.faults.extend(words::unknown(document));
     linter.references("", &document.root);
-    // What follows reads through references, so they must hold.
+    // The following lints resolve references, so those must be valid.
     if linter.faults.is_empty() {
         linter.paths();
         linter.components();
@@ -68,7 +68,7 @@ impl Linter<'_> {
         }
     }
 
-    /// References are local, alone, and lead somewhere.
+    /// Checks that references are local, have no siblings, and resolve.
     fn references(&mut self, pointer: &str, value: &Value) {
         match value {
             Value::Object(entries) => {
@@ -79,13 +79,13 @@ impl Linter<'_> {
                         resolved,
                         pointer,
                         "ref",
-                        format!("`{reference}` leads nowhere in the bundle"),
+                        format!("`{reference}` does not resolve in the bundle"),
                     );
                     self.require(
                         entries.len() == 1,
                         pointer,
                         "ref-sibling",
-                        "a $ref must stand alone; wrap it in allOf",
+                        "a $ref must have no siblings; wrap it in allOf",
                     );
                 }
                 for (name, entry) in entries.iter().filter(|(name, _)| *name != "example") {
@@ -121,7 +121,7 @@ impl Linter<'_> {
         }
     }
 
-    /// operationId, tag, summary, description.
+    /// Checks operationId, tag, summary and description.
     fn identity(&mut self, pointer: &str, operation: &Value) {
         let id = operation["operationId"].as_str().unwrap_or_default();
         let snake = !id.is_empty() && id == id.to_snake_case() && id.contains('_');
@@ -135,7 +135,7 @@ impl Linter<'_> {
             self.fault(
                 pointer,
                 "operation-id-unique",
-                format!("`{id}` is also the id of {other}"),
+                format!("`{id}` is also the operationId of {other}"),
             );
         }
         let tags = operation["tags"].as_array().cloned().unwrap_or_default();
@@ -144,7 +144,7 @@ impl Linter<'_> {
             tags.len() == 1,
             pointer,
             "one-tag",
-            "an operation has exactly one tag",
+            "an operation must have exactly one tag",
         );
         let declared = self.document.root["tags"]
             .as_array()
@@ -161,7 +161,7 @@ impl Linter<'_> {
             file == here,
             pointer,
             "tag-file",
-            format!("operations of `{tag}` belong into {file}"),
+            format!("operations of `{tag}` must be in {file}"),
         );
         let summary = operation["summary"].as_str().unwrap_or_default();
         let good = !summary.is_empty() && summary.chars().count() <= 60 && !summary.ends_with('.');
@@ -169,7 +169,7 @@ impl Linter<'_> {
             good,
             pointer,
             "summary",
-            "summary: at most 60 characters, no full stop",
+            "a summary must have at most 60 characters and no full stop",
         );
         self.description(pointer, operation);
     }
@@ -193,7 +193,7 @@ impl Linter<'_> {
             known,
             pointer,
             "access",
-            "x-access needs `on` and `min` with values of EXTENSIONS.md",
+            "x-access requires `on` and `min` with values of EXTENSIONS.md",
         );
         let keys = access
             .as_object()
@@ -213,7 +213,7 @@ impl Linter<'_> {
             has_key,
             pointer,
             "access-key",
-            "x-access.on needs the path parameter `id`, and of scim `group_path`",
+            "x-access.on requires the path parameter `id`, or `group_path` for scim",
         );
         let responses = &operation["responses"];
         let anonymous = access["anonymous"] == Value::Bool(true);
@@ -221,14 +221,14 @@ impl Linter<'_> {
             !responses["401"].is_null(),
             pointer,
             "status-401",
-            "credentials can be refused everywhere: document 401",
+            "every operation can reject credentials: document 401",
         );
         let hidden = on == "instance" || (!responses["404"].is_null() && !responses["403"].is_null());
         self.require(
             hidden,
             pointer,
             "status-404",
-            "what is looked up can be hidden or forbidden: document 404 and 403",
+            "the resource can be hidden or forbidden: document 404 and 403",
         );
         let empty = |list: &Value| {
             list.as_array()
@@ -239,7 +239,7 @@ impl Linter<'_> {
             open == anonymous,
             pointer,
             "access-security",
-            "x-access.anonymous and the empty security requirement go together",
+            "x-access.anonymous and the empty security requirement must be used together",
         );
     }
 
@@ -260,14 +260,14 @@ impl Linter<'_> {
                 parameter["explode"] != Value::Bool(false),
                 &at,
                 "explode",
-                "never `explode: false`",
+                "`explode: false` is not supported",
             );
             let is_array = self.document.deref(&parameter["schema"])["type"] == "array";
             self.require(
                 is_array == name.ends_with("[]"),
                 &at,
                 "array-name",
-                "arrays, and only they, are named `x[]`",
+                "array parameters, and only those, must be named `x[]`",
             );
             if parameter["in"] == "path" {
                 declared.insert(name.to_owned());
@@ -296,7 +296,7 @@ impl Linter<'_> {
             return;
         };
         let at = format!("{pointer}/requestBody");
-        self.require(method != "get", &at, "body-on-get", "GET takes no body");
+        self.require(method != "get", &at, "body-on-get", "GET cannot have a body");
         let known = |media: &String| {
             matches!(
                 media.as_str(),
@@ -307,14 +307,14 @@ impl Linter<'_> {
             !content.is_empty() && content.keys().all(known),
             &at,
             "body-media",
-            "bodies are documented as application/json, and as multipart/form-data where they carry a file",
+            "a body must be application/json, or multipart/form-data if it contains a file",
         );
         for media in content.values() {
             self.require(
                 media["schema"].get("$ref").is_some(),
                 &at,
                 "body-named",
-                "a body is a named component",
+                "a body must be a named component",
             );
         }
         self.require(
@@ -331,7 +331,8 @@ impl Linter<'_> {
         }
     }
 
-    /// A form with a file: one file, all else beside it in the JSON form where there is one.
+    /// Checks a form with a file: it has one file, and all other attributes are in the JSON variant if there
+    /// is one.
     fn form(&mut self, pointer: &str, schema: &Value, alone: bool) {
         let properties = self.document.deref(schema)["properties"].as_object();
         let properties: Vec<bool> = properties
@@ -344,13 +345,13 @@ impl Linter<'_> {
             files == 1,
             pointer,
             "form-file",
-            "a multipart form is documented for one property of format binary",
+            "a multipart form must have exactly one property of format binary",
         );
         self.require(
             alone || properties.len() == 1,
             pointer,
             "form-attributes",
-            "beside application/json a form has the file alone; its attributes are those of the JSON",
+            "next to application/json, a form may contain only the file; its other attributes are those of the JSON",
         );
     }
 
@@ -371,7 +372,7 @@ impl Linter<'_> {
                 responses.contains_key(status),
                 pointer,
                 "status-always",
-                format!("every operation documents {status}"),
+                format!("every operation must document {status}"),
             );
         }
         let mut successes = 0;
@@ -382,7 +383,7 @@ impl Linter<'_> {
                     response.get("$ref").is_some(),
                     &at,
                     "error-component",
-                    "errors are components of responses/",
+                    "errors must be components of responses/",
                 );
                 continue;
             }
@@ -396,7 +397,7 @@ impl Linter<'_> {
                     !media.contains(';'),
                     &at,
                     "media-bare",
-                    "media types carry no parameters",
+                    "media types must not have parameters",
                 );
                 if json_of(&response["content"]).is_some_and(|(name, _)| name == media) {
                     self.schema(&format!("{at}/schema"), &body["schema"]);
@@ -411,7 +412,7 @@ impl Linter<'_> {
             successes == 1,
             pointer,
             "one-success",
-            "exactly one 2xx beside 206",
+            "an operation must document exactly one 2xx besides 206",
         );
     }
 
@@ -419,7 +420,12 @@ impl Linter<'_> {
         let schema = response.pointer("/content/application~1json/schema");
         let is_list = schema.is_some_and(|schema| self.document.deref(schema)["type"] == "array");
         let paged = operation.get("x-page").is_some();
-        self.require(!paged || is_list, pointer, "page-list", "x-page is for lists");
+        self.require(
+            !paged || is_list,
+            pointer,
+            "page-list",
+            "x-page is allowed only for lists",
+        );
         if paged {
             for name in PAGING_HEADERS {
                 let known = !response["headers"][name].is_null();
@@ -427,7 +433,7 @@ impl Linter<'_> {
                     known,
                     pointer,
                     "page-headers",
-                    format!("a paged list documents {name}"),
+                    format!("a paged list must document {name}"),
                 );
             }
         }
@@ -460,7 +466,7 @@ impl Linter<'_> {
                     known,
                     &pointer,
                     "required-known",
-                    format!("`{property}` is required but no property"),
+                    format!("`{property}` is required but not a property"),
                 );
             }
         }
@@ -472,12 +478,12 @@ impl Linter<'_> {
                 schema.get(word).is_none(),
                 pointer,
                 "composition",
-                format!("`{word}` breaks generators"),
+                format!("`{word}` breaks client generators"),
             );
         }
     }
 
-    /// A schema that stands where a type is wanted: objects and enums have names.
+    /// Checks a schema used as a type: objects and enums must be named components.
     fn schema(&mut self, pointer: &str, schema: &Value) {
         if schema.get("$ref").is_some() {
             return;
@@ -488,14 +494,14 @@ impl Linter<'_> {
             typed,
             pointer,
             "nullable-type",
-            "OpenAPI 3.0 reads `nullable` only beside a `type`",
+            "OpenAPI 3.0 ignores `nullable` without a `type`",
         );
         let anonymous = schema.get("properties").is_some() || schema.get("enum").is_some();
         self.require(
             !anonymous,
             pointer,
             "named",
-            "objects and enums are named components",
+            "objects and enums must be named components",
         );
         if schema["type"] == "array" {
             self.schema(&format!("{pointer}/items"), &schema["items"]);
@@ -505,12 +511,12 @@ impl Linter<'_> {
                 schema["format"] == "int64",
                 pointer,
                 "int64",
-                "integers have format int64",
+                "integers must have format int64",
             );
         }
     }
 
-    /// Components that nothing refers to.
+    /// Checks that all components are used.
     fn unused(&mut self) {
         let mut used = BTreeSet::new();
         collect(&self.document.root, &mut used);
@@ -525,7 +531,7 @@ impl Linter<'_> {
             for name in entries.as_object().into_iter().flatten().map(|(name, _)| name) {
                 let pointer = format!("/components/{section}/{}", escape(name));
                 let known = used.contains(&format!("#{pointer}"));
-                self.require(known, &pointer, "unused", "nothing refers to this component");
+                self.require(known, &pointer, "unused", "the component is unused");
             }
         }
     }

@@ -1,6 +1,7 @@
-//! Reads every file below `openapi/` and merges them into one document.
+//! Loads all files below `openapi/` and merges them into one document.
 //!
-//! All references are local to the merged document (`#/components/...`), so bundling is a merge, not a resolver.
+//! All references are local to the merged document (`#/components/...`), so bundling is a merge and needs no
+//! resolver.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -10,16 +11,16 @@ use serde_json::{Map, Value, json};
 
 use crate::imply;
 
-/// Something wrong with the contract, with the place to mend.
+/// A fault of the contract and its location.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
     /// The file, relative to `openapi/`.
     pub file: String,
     /// A JSON pointer into the bundled document.
     pub pointer: String,
-    /// The rule that is broken, as a short name.
+    /// Short name of the violated rule.
     pub rule: &'static str,
-    /// What is wrong, and what to write instead.
+    /// The fault, and how to fix it.
     pub message: String,
 }
 
@@ -33,12 +34,12 @@ impl fmt::Display for Fault {
     }
 }
 
-/// All faults, one a line.
+/// Formats faults, one on each line.
 pub fn report(faults: &[Fault]) -> String {
     faults.iter().map(|fault| format!("error: {fault}\n")).collect()
 }
 
-/// The bundled document, and which file each part came from.
+/// The bundled document, and the source file of each part.
 pub struct Document {
     /// The OpenAPI document.
     pub root: Value,
@@ -49,12 +50,12 @@ pub struct Document {
 }
 
 impl Document {
-    /// The value a local reference points to.
+    /// Returns the target of a local reference.
     pub fn resolve<'a>(&'a self, reference: &str) -> Option<&'a Value> {
         self.root.pointer(reference.strip_prefix('#')?)
     }
 
-    /// `value` itself, or what it refers to.
+    /// Returns `value`, or its target if it is a reference.
     pub fn deref<'a>(&'a self, value: &'a Value) -> &'a Value {
         match value.get("$ref").and_then(Value::as_str) {
             Some(reference) => self.resolve(reference).unwrap_or(value),
@@ -62,7 +63,7 @@ impl Document {
         }
     }
 
-    /// The file that a pointer's part of the document was written in.
+    /// Returns the source file of the part at a pointer.
     pub fn file_of(&self, pointer: &str) -> String {
         let parts: Vec<String> = pointer.split('/').skip(1).map(unescape).collect();
         match parts.first().map(String::as_str) {
@@ -76,7 +77,7 @@ impl Document {
         .unwrap_or_else(|| "openapi.yaml".to_owned())
     }
 
-    /// A fault at a pointer.
+    /// Returns a fault at a pointer.
     pub fn fault(&self, pointer: &str, rule: &'static str, message: impl Into<String>) -> Fault {
         Fault {
             file: self.file_of(pointer),
@@ -87,7 +88,7 @@ impl Document {
     }
 }
 
-/// Escapes one segment of a JSON pointer.
+/// Escapes a segment of a JSON pointer.
 pub fn escape(segment: &str) -> String {
     segment.replace('~', "~0").replace('/', "~1")
 }
@@ -96,7 +97,7 @@ fn unescape(segment: &str) -> String {
     segment.replace("~1", "/").replace("~0", "~")
 }
 
-/// The files of `shared/` and the section of `components` each fills.
+/// Files of `shared/` and the section of `components` that each contains.
 const SHARED: [(&str, &str); 5] = [
     ("shared/parameters.yaml", "parameters"),
     ("shared/headers.yaml", "headers"),
@@ -105,10 +106,10 @@ const SHARED: [(&str, &str); 5] = [
     ("shared/schemas.yaml", "schemas"),
 ];
 
-/// Loads and merges the contract below `folder`, with all that it implies.
+/// Loads and merges the contract below `folder`, and adds the common parts.
 ///
 /// # Errors
-/// Every file that cannot be read or parsed, and every name said twice.
+/// All files that cannot be read or parsed, and all duplicate names.
 pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
     let mut loader = Loader {
         folder,
@@ -122,7 +123,7 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
                 loader.fault(
                     &file,
                     &format!("/paths/{}", escape(&path)),
-                    "path is written twice",
+                    "path is defined twice",
                 );
             }
             path_files.insert(path, file.clone());
@@ -143,7 +144,7 @@ pub fn load(folder: &Path) -> Result<Document, Vec<Fault>> {
                 .insert(name, component)
                 .is_some()
             {
-                loader.fault(&file, &pointer, "component is written twice");
+                loader.fault(&file, &pointer, "component is defined twice");
             }
         }
     }
@@ -180,7 +181,7 @@ impl Loader<'_> {
         });
     }
 
-    /// The YAML files of a folder, sorted, relative to the contract's folder.
+    /// Returns the YAML files of a folder, sorted, relative to the contract's folder.
     fn files(&mut self, name: &str) -> Vec<String> {
         let entries = match std::fs::read_dir(self.folder.join(name)) {
             Ok(entries) => entries,
@@ -199,7 +200,7 @@ impl Loader<'_> {
         files
     }
 
-    /// The mapping that a file holds; a missing shared file is an empty one.
+    /// Returns the mapping in a file; a missing shared file is empty.
     fn mapping(&mut self, file: &str) -> Map<String, Value> {
         let text = match std::fs::read_to_string(self.folder.join(file)) {
             Ok(text) => text,
@@ -208,7 +209,7 @@ impl Loader<'_> {
                 return Map::new();
             }
         };
-        // By way of YAML's own mapping, which refuses a key that is written twice.
+        // Parsed as YAML's own mapping, which rejects duplicate keys.
         let parsed = yaml_serde::from_str::<Option<yaml_serde::Mapping>>(&text);
         let parsed = parsed.and_then(|mapping| yaml_serde::from_value(mapping.unwrap_or_default().into()));
         match parsed {

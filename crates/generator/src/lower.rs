@@ -1,4 +1,4 @@
-//! Reduces the linted document to the model the emitter works on.
+//! Converts the linted document to the model of the emitter.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,15 +11,15 @@ use crate::model::{
     Success, Tag, Type,
 };
 
-/// The methods an operation may have.
+/// Supported methods of an operation.
 pub const METHODS: [&str; 6] = ["get", "head", "post", "put", "patch", "delete"];
-/// The body limit of operations that name none: 1 MiB.
+/// Default limit of a body: 1 MiB.
 const DEFAULT_BODY_LIMIT: u64 = 1 << 20;
-/// The media type of answers, unless they say another.
+/// Default media type of responses.
 const JSON: &str = "application/json";
-/// Most texts that one text separated by commas holds.
+/// Maximum number of texts in a comma-separated text.
 const MOST_SEPARATED: u64 = 100;
-/// Headers that paging and raw downloads set; they need no say of the handler.
+/// Headers that pagination and raw downloads set without the handler.
 const RUNTIME_HEADERS: [&str; 13] = [
     "X-Total",
     "X-Total-Pages",
@@ -36,7 +36,7 @@ const RUNTIME_HEADERS: [&str; 13] = [
     "Content-Disposition",
 ];
 
-/// The part of a content that is JSON, with its media type: `application/json`, or a type that is written in JSON.
+/// Returns the JSON part of a content and its media type: `application/json`, or a type based on JSON.
 pub fn json_of(content: &Value) -> Option<(&str, &Value)> {
     let mut media = content.as_object()?.iter();
     let (name, media) = media.find(|(name, _)| *name == JSON || name.ends_with("+json"))?;
@@ -46,7 +46,7 @@ pub fn json_of(content: &Value) -> Option<(&str, &Value)> {
 /// Lowers a document that passed the lints.
 ///
 /// # Errors
-/// Faults the lints cannot see, such as a type the server has no form for.
+/// Faults that the lints cannot detect, such as a type that the server does not support.
 pub fn lower(document: &Document) -> Result<Contract, Vec<Fault>> {
     let mut lowering = Lowering {
         document,
@@ -80,7 +80,7 @@ fn flag(value: &Value, key: &str) -> bool {
     value.get(key).and_then(Value::as_bool).unwrap_or(false)
 }
 
-/// The lists of `x-one-of`.
+/// Returns the lists of `x-one-of`.
 fn one_of(operation: &Value) -> Vec<Vec<String>> {
     let lists = operation["x-one-of"].as_array().into_iter().flatten();
     let names = |list: &Value| {
@@ -90,7 +90,7 @@ fn one_of(operation: &Value) -> Vec<Vec<String>> {
     lists.map(names).collect()
 }
 
-/// Whether a property of a form is a file.
+/// Returns whether a property of a form is a file.
 pub fn is_file(property: &Value) -> bool {
     property["format"] == "binary"
 }
@@ -197,7 +197,7 @@ impl Lowering<'_> {
         }
     }
 
-    /// The attributes that a body carries, and the file that a form may carry beside them.
+    /// Returns the attributes of a body, and the file part of a form.
     fn body(&self, operation: &Value, limit: u64) -> (Option<Body>, Option<FilePart>) {
         let content = &operation["requestBody"]["content"];
         let json = json_of(content).map(|(_, media)| &media["schema"]);
@@ -296,14 +296,14 @@ impl Lowering<'_> {
         }
     }
 
-    /// The media type of the answer's JSON.
+    /// Returns the media type of the JSON response.
     fn media(&self, responses: &serde_json::Map<String, Value>) -> String {
         let mut successes = responses.iter().filter(|(status, _)| status.starts_with('2'));
         let found = successes.find_map(|(_, response)| json_of(&self.document.deref(response)["content"]));
         found.map_or(JSON, |(name, _)| name).to_owned()
     }
 
-    /// Lowers a schema that stands where a type is wanted.
+    /// Lowers a schema used as a type.
     fn ty(&mut self, pointer: &str, schema: &Value) -> Type {
         if let Some(name) = reference_name(schema) {
             return Type::Named(name);
@@ -357,7 +357,8 @@ impl Lowering<'_> {
             (Some("object"), _) if schema.get("properties").is_none() => Type::Map(Box::new(Type::Any)),
             (None, _) => Type::Any,
             (Some(other), _) => {
-                let message = format!("the server has no form for an unnamed `{other}`; make it a component");
+                let message =
+                    format!("the server does not support an unnamed `{other}`; make it a component");
                 self.faults.push(self.document.fault(pointer, "form", message));
                 Type::Any
             }
@@ -397,7 +398,7 @@ impl Lowering<'_> {
         schemas
     }
 
-    /// Adds every component that `ty` leads to.
+    /// Adds all components that `ty` refers to.
     fn reach(&mut self, ty: &Type, names: &mut BTreeSet<String>) {
         match ty {
             Type::List(inner, ..) | Type::Map(inner) => self.reach(inner, names),
@@ -438,7 +439,7 @@ impl Lowering<'_> {
             .and_then(Value::as_array)
             .map(|names| names.iter().filter_map(Value::as_str).collect())
             .unwrap_or_default();
-        // Files do not stand among the attributes.
+        // Files are not attributes.
         let attributes = properties.iter().filter(|(_, property)| !is_file(property));
         let lowered = attributes.map(|(name, property)| Property {
             name: name.clone(),

@@ -1,4 +1,4 @@
-//! The contract as the emitter sees it: only what the server needs, already resolved.
+//! Model of the contract for the emitter: only the resolved parts that the server needs.
 
 use serde_json::Value;
 
@@ -6,61 +6,61 @@ use serde_json::Value;
 pub struct Contract {
     /// Tags in the order of their files.
     pub tags: Vec<Tag>,
-    /// Component schemas that some operation takes or answers with.
+    /// Component schemas used in requests or responses.
     pub schemas: Vec<Schema>,
 }
 
-/// One tag: one trait, one handler file.
+/// A tag: one trait, one handler file.
 pub struct Tag {
-    /// As shown (`Repository Files`).
+    /// The display name (`Repository Files`).
     pub name: String,
-    /// What it is about.
+    /// The description.
     pub description: String,
-    /// Its operations, in the order written.
+    /// The operations, in source order.
     pub operations: Vec<Operation>,
 }
 
-/// One operation.
+/// An operation.
 pub struct Operation {
-    /// snake_case, unique; the method's name.
+    /// The operationId in snake_case, unique; also the name of the method.
     pub id: String,
-    /// Lower-case HTTP method.
+    /// Lowercase HTTP method.
     pub method: String,
     /// Path template with `{name}` placeholders.
     pub path: String,
-    /// One line.
+    /// The summary.
     pub summary: String,
-    /// Paragraphs.
+    /// The description.
     pub description: String,
-    /// Path, query and header parameters, without paging.
+    /// Path, query and header parameters, without pagination.
     pub parameters: Vec<Parameter>,
-    /// The schema of the JSON body, its limit in bytes.
+    /// The schema of the JSON body, and its limit in bytes.
     pub body: Option<Body>,
-    /// The file that a form may carry.
+    /// The file part of a form.
     pub file: Option<FilePart>,
-    /// The largest size in bytes of a body that is handed over as it comes.
+    /// Maximum size in bytes of a body that is stored without parsing.
     pub raw_body: Option<u64>,
-    /// The documented success.
+    /// The documented successful response.
     pub success: Success,
     /// Every documented status.
     pub statuses: Vec<u16>,
-    /// Who may call.
+    /// Required access.
     pub access: Access,
-    /// Token scopes that are accepted.
+    /// Accepted token scopes.
     pub scopes: Vec<String>,
-    /// Whether the token of a job is accepted.
+    /// Whether job tokens are accepted.
     pub jobs: bool,
-    /// The lowest plan that has it.
+    /// The minimum plan.
     pub tier: String,
     /// The feature gate.
     pub flag: Option<Flag>,
-    /// How it pages.
+    /// Kind of pagination.
     pub page: Paging,
-    /// Of each of these lists of attributes, exactly one must be sent.
+    /// Lists of attributes of which exactly one each must be sent.
     pub one_of: Vec<Vec<String>>,
-    /// The media type of its JSON.
+    /// Media type of the JSON.
     pub media: String,
-    /// The form of its refusals: plain or scim.
+    /// Format of errors: plain or scim.
     pub errors: String,
 }
 
@@ -68,86 +68,86 @@ pub struct Operation {
 pub struct Flag {
     /// The name of the gate.
     pub name: String,
-    /// Whether it is open when nobody set it.
+    /// Whether the gate is open by default.
     pub default: bool,
-    /// The service asks it, for the project that it finds.
+    /// Whether the service evaluates the gate, for the project that it finds.
     pub later: bool,
 }
 
-/// How an operation pages.
+/// Kind of pagination of an operation.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Paging {
-    /// One answer.
+    /// None.
     None,
     /// By page number.
     Offset,
-    /// By page number, or by key on request.
+    /// By page number, or by keyset on request.
     Keyset,
 }
 
 /// `x-access`.
 pub struct Access {
-    /// instance, user, group, project or scim.
+    /// The kind of resource: instance, user, group, project or scim.
     pub on: String,
-    /// The least role.
+    /// The minimum role.
     pub min: String,
-    /// Open to everyone on public things.
+    /// Whether anyone may read public resources with the operation.
     pub anonymous: bool,
-    /// A write that an archived project takes.
+    /// Whether the operation may write to an archived project.
     pub archived: bool,
-    /// Permission is answered before parameter faults.
+    /// Whether permission is checked before parameters.
     pub first: bool,
 }
 
 /// A parameter outside the body.
 pub struct Parameter {
-    /// As sent, without a final `[]`.
+    /// The name without a trailing `[]`.
     pub name: String,
-    /// path, query or header.
+    /// Location: path, query or header.
     pub place: String,
-    /// What it is for.
+    /// The description.
     pub description: String,
-    /// Whether it must be there.
+    /// Whether the parameter is required.
     pub required: bool,
-    /// Its type.
+    /// The type.
     pub ty: Type,
-    /// Its default.
+    /// The default.
     pub default: Option<Value>,
 }
 
 /// A request body.
 pub struct Body {
-    /// Name of the component schema.
+    /// The name of the component schema.
     pub schema: String,
-    /// Largest size in bytes.
+    /// Maximum size in bytes.
     pub limit: u64,
 }
 
-/// The part of a form that is a file.
+/// The file part of a form.
 pub struct FilePart {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Whether it must be there.
+    /// Whether the part is required.
     pub required: bool,
-    /// Whether the setting for attachments bounds its size as well.
+    /// Whether the attachment size setting also limits its size.
     pub attachment: bool,
-    /// Largest size of the whole body in bytes.
+    /// Maximum size of the whole body in bytes.
     pub limit: u64,
 }
 
-/// What a success carries.
+/// A successful response.
 pub struct Success {
-    /// Its status.
+    /// The status.
     pub status: u16,
-    /// Its content.
+    /// The content.
     pub content: Content,
-    /// Whether headers beside paging are documented.
+    /// Whether headers other than those of pagination are documented.
     pub headers: bool,
 }
 
-/// The content of a success.
+/// Content of a successful response.
 pub enum Content {
-    /// Nothing.
+    /// No content.
     Empty,
     /// JSON of this type.
     Json(Type),
@@ -157,81 +157,81 @@ pub enum Content {
 
 /// A component schema.
 pub struct Schema {
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// What it is.
+    /// The description.
     pub description: String,
-    /// Reachable from a request.
+    /// Whether a request refers to it.
     pub input: bool,
-    /// Reachable from a success.
+    /// Whether a response refers to it.
     pub output: bool,
-    /// Its form.
+    /// The form.
     pub form: Form,
 }
 
-/// The form of a component schema.
+/// Form of a component schema.
 pub enum Form {
     /// An object with these properties.
     Object(Vec<Property>),
     /// One of these texts.
     Enum(Vec<String>),
-    /// Another name of this type.
+    /// An alias of this type.
     Alias(Type),
 }
 
 /// A property of an object.
 pub struct Property {
-    /// As in JSON.
+    /// The name in JSON.
     pub name: String,
-    /// What it is.
+    /// The description.
     pub description: String,
-    /// Always present.
+    /// Whether it is always present.
     pub required: bool,
-    /// May be null.
+    /// Whether it may be null.
     pub nullable: bool,
-    /// Its default.
+    /// The default.
     pub default: Option<Value>,
-    /// Its type.
+    /// The type.
     pub ty: Type,
 }
 
-/// A type, with the limits that input is held to.
+/// A type with constraints on input.
 #[derive(Clone)]
 pub enum Type {
     /// Text.
     Text {
-        /// Fewest characters.
+        /// Minimum number of characters.
         min: Option<u64>,
-        /// Most characters.
+        /// Maximum number of characters.
         max: Option<u64>,
         /// Regular expression.
         pattern: Option<String>,
     },
     /// A 64-bit integer.
     Integer {
-        /// Smallest.
+        /// Minimum.
         min: Option<i64>,
-        /// Largest.
+        /// Maximum.
         max: Option<i64>,
-        /// The only values there are, when not empty.
+        /// Allowed values, if not empty.
         values: Vec<i64>,
     },
     /// A double.
     Number,
-    /// true or false.
+    /// A boolean.
     Boolean,
-    /// RFC 3339.
+    /// A time in RFC 3339.
     Timestamp,
-    /// `YYYY-MM-DD`.
+    /// A date, `YYYY-MM-DD`.
     Date,
-    /// Any JSON.
+    /// Any JSON value.
     Any,
     /// An uploaded file or raw bytes.
     Binary,
     /// A component schema.
     Named(String),
-    /// A list of these, with the fewest and the most there may be.
+    /// A list of these, with the minimum and maximum number of items.
     List(Box<Type>, u64, Option<u64>),
-    /// A hash with free keys.
+    /// An object with arbitrary keys.
     Map(Box<Type>),
 }

@@ -1,4 +1,4 @@
-//! Emits what the parameter layer needs to coerce and check input: a static description of every input type.
+//! Emits static descriptions of all input types, with which the parameter layer coerces and checks input.
 
 use heck::ToShoutySnakeCase;
 use proc_macro2::TokenStream;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::model::{Contract, Form, Property, Type};
 
-/// The statics of all component schemas that requests lead to.
+/// Returns the statics of all component schemas used in requests.
 pub fn statics(contract: &Contract) -> TokenStream {
     let shapes = contract
         .schemas
@@ -28,7 +28,7 @@ pub fn statics(contract: &Contract) -> TokenStream {
     quote!(#(#shapes)*)
 }
 
-/// The name of a component's static.
+/// Returns the name of a component's static.
 pub fn ident(name: &str) -> proc_macro2::Ident {
     format_ident!("SHAPE_{}", name.to_shouty_snake_case())
 }
@@ -39,7 +39,7 @@ fn field(property: &Property) -> TokenStream {
     quote!(Field { name: #name, required: #required, nullable: #nullable, default: #default, shape: #shape })
 }
 
-/// A default as JSON text.
+/// Returns a default as JSON text.
 pub fn default(value: Option<&Value>) -> TokenStream {
     match value {
         Some(value) if !value.is_null() => {
@@ -57,7 +57,7 @@ fn option<T: quote::ToTokens>(value: Option<T>) -> TokenStream {
     }
 }
 
-/// The expression that describes a type.
+/// Returns the expression that describes a type.
 pub fn shape(ty: &Type) -> TokenStream {
     match ty {
         Type::Text { min, max, pattern } => {

@@ -1,5 +1,5 @@
-//! The words of OpenAPI that the contract may use, part by part. A word that is not here would change nothing in the
-//! code while readers believe it does: a typing mistake, or a comma in a YAML flow mapping.
+//! OpenAPI keywords that the contract may use, part by part. Other keywords would have no effect on the code
+//! although readers expect one: typing mistakes, or commas in a YAML flow mapping.
 
 use serde_json::Value;
 
@@ -65,14 +65,14 @@ const SCHEMA: &[&str] = &[
     "maxLength",
     "minItems",
     "maxItems",
-    // Whether they may be used is another rule's matter, and said there.
+    // Other lints decide whether these are allowed.
     "oneOf",
     "anyOf",
     "not",
     "discriminator",
 ];
 
-/// The faults of every word that no part of the generator reads.
+/// Returns a fault for every keyword that the generator does not read.
 pub fn unknown(document: &Document) -> Vec<Fault> {
     let mut reader = Reader {
         document,
@@ -111,16 +111,19 @@ impl Reader<'_> {
         }
     }
 
-    /// Words of `part` that are not known. A reference stands for what it leads to.
+    /// Reports unknown keywords of `part`; references are skipped.
     fn words(&mut self, pointer: &str, part: &Value, known: &[&str]) {
         for word in part.as_object().into_iter().flatten().map(|(word, _)| word) {
             if known.contains(&word.as_str()) || word == "$ref" {
                 continue;
             }
             let (rule, message) = if word.starts_with("x-") {
-                ("extension", format!("nobody reads `{word}`; see EXTENSIONS.md"))
+                (
+                    "extension",
+                    format!("unknown extension `{word}`; see EXTENSIONS.md"),
+                )
             } else {
-                ("word", format!("nobody reads `{word}` here"))
+                ("word", format!("`{word}` has no effect here"))
             };
             self.faults.push(self.document.fault(pointer, rule, message));
         }

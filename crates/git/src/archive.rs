@@ -1,4 +1,4 @@
-//! A commit's files as one file, made by `git archive` while it is sent.
+//! Archives of a commit's files, streamed from `git archive`.
 
 use std::time::Duration;
 
@@ -8,10 +8,10 @@ use super::process::Program;
 use super::stream::{self, ByteStream};
 use super::{Oid, Repository, Result};
 
-/// How long making and sending an archive may take.
+/// Time limit for creating and sending an archive.
 const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
 
-/// The form of an archive.
+/// Format of an archive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ArchiveFormat {
     /// A plain tar file.
@@ -32,26 +32,26 @@ impl ArchiveFormat {
     }
 }
 
-/// What to put into an archive.
+/// Parameters of an archive.
 #[derive(Debug, Clone)]
 pub struct Archive {
-    /// The commit whose files they are.
+    /// The commit that contains the files.
     pub commit: Oid,
-    /// The form.
+    /// The format.
     pub format: ArchiveFormat,
-    /// The directory all files are put into, without slash at the end. Parts that would lead out of it are
-    /// left out; empty means none.
+    /// Directory that contains all files of the archive, without a trailing slash. Components that would
+    /// leave it are dropped; empty means none.
     pub prefix: String,
-    /// Only what is at or below this literal path.
+    /// Literal path; only files at or below it are included.
     pub path: Option<String>,
 }
 
 impl Repository {
-    /// Makes an archive. Dropping the stream ends the work.
+    /// Streams an archive. Dropping the stream stops the program.
     ///
     /// # Errors
-    /// [`super::Error::ObjectNotFound`] when there is no such commit or path, [`super::Error::Busy`] when
-    /// too many transfers are under way. The stream ends in an error when the program fails.
+    /// [`super::Error::ObjectNotFound`] if the commit or the path does not exist, [`super::Error::Busy`] if
+    /// too many transfers are running. The stream ends in an error if the program fails.
     pub async fn archive(&self, archive: Archive) -> Result<ByteStream> {
         let path = archive.path.unwrap_or_default();
         let path = path.trim_matches('/');
@@ -70,7 +70,7 @@ impl Repository {
     }
 }
 
-/// A relative directory with a slash at its end, or nothing.
+/// Returns a relative directory with a trailing slash, or an empty string.
 fn safe_prefix(prefix: &str) -> String {
     let parts = prefix.split('/').map(|part| part.replace(char::is_control, "_"));
     let kept = parts.filter(|part| !matches!(part.as_str(), "" | "." | ".."));

@@ -1,4 +1,4 @@
-//! Who last changed each line of a file, as `git blame` says: nothing in process comes near its speed.
+//! The last change of each line of a file, from `git blame`, which is much faster than both libraries.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -9,21 +9,21 @@ use super::lines::Lines;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 
-/// How long one blame may take.
+/// Time limit for one blame.
 const TIME_LIMIT: Duration = Duration::from_secs(60);
-/// A file that is blamed may have this many bytes.
+/// Maximum size of a blamed file, in bytes.
 const BYTES: usize = 16 * 1024 * 1024;
-/// How much is kept of past answers, in bytes of text.
+/// Size of the cache, in bytes of text.
 const KEPT: u64 = 64 * 1024 * 1024;
 
 type Answers = moka::sync::Cache<(Oid, String), Arc<Vec<BlameRange>>>;
 
-/// Answers by commit and path, on which alone they depend, whatever the repository.
+/// Cache by commit and path. The result depends on nothing else, so all repositories share the cache.
 static ANSWERS: LazyLock<Answers> = LazyLock::new(|| {
     moka::sync::Cache::builder()
         .max_capacity(KEPT)
         .weigher(|(_, path): &(Oid, String), ranges: &Arc<Vec<BlameRange>>| {
-            /// What a range or a line takes beside its text.
+            /// Memory of a range or a line in addition to its text.
             const OVERHEAD: usize = 48;
             let lines = ranges
                 .iter()
@@ -34,21 +34,21 @@ static ANSWERS: LazyLock<Answers> = LazyLock::new(|| {
         .build()
 });
 
-/// Consecutive lines that one commit is the last to have changed (specification 2.2).
+/// Consecutive lines with the same last commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BlameRange {
     /// The commit.
     pub commit: Oid,
-    /// The lines, without their ends; bytes that are not UTF-8 are replaced.
+    /// The lines without line ends; bytes that are not UTF-8 are replaced.
     pub lines: Vec<String>,
 }
 
 impl Repository {
-    /// The lines of a file as of a commit, in their order, with the commits they come from.
+    /// Returns the lines of a file at a commit, in order, with the commits that last changed them.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when the commit has no file at `path`, [`Error::LimitExceeded`] for a file over
-    /// 16 MiB, [`Error::Timeout`] after a minute.
+    /// [`Error::ObjectNotFound`] if the commit has no file at `path`, [`Error::LimitExceeded`] for a file
+    /// over 16 MiB, [`Error::Timeout`] after a minute.
     pub async fn blame(&self, commit: Oid, path: &str) -> Result<Arc<Vec<BlameRange>>> {
         if path.starts_with('/') || !self.is_file(commit, path).await? {
             return Err(Error::ObjectNotFound);
@@ -74,8 +74,8 @@ impl Repository {
     }
 }
 
-/// Reads porcelain output: for each line of the file, a header that begins with the commit's id, perhaps facts
-/// about the commit, and the line behind a tab.
+/// Parses porcelain output. Each line of the file has a header that starts with the commit ID, optional
+/// commit details, and the content after a tab.
 async fn read(output: impl AsyncRead + Unpin) -> Result<Vec<BlameRange>> {
     let mut output = Lines::new(output);
     let mut ranges: Vec<BlameRange> = Vec::new();

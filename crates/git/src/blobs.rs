@@ -1,4 +1,4 @@
-//! Blobs: file contents by id, whole or piece by piece.
+//! Blobs: file contents by ID, read at once or streamed.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use super::error::absent;
 use super::process::{Program, Running};
 use super::{Error, Oid, Repository, Result};
 
-/// Blobs up to this many bytes are read whole; larger ones come from a process, piece by piece.
+/// Blobs up to this size in bytes are read into memory; larger ones are streamed from a process.
 const IN_MEMORY: u64 = 4 << 20;
 
-/// Blobs up to this many bytes are kept in memory for a while.
+/// Blobs up to this size in bytes are cached.
 const REMEMBERED: usize = 64 << 10;
 
 /// A file's content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blob {
-    /// The id of the blob.
+    /// The blob ID.
     pub id: Oid,
     /// The length in bytes.
     pub size: u64,
-    /// All bytes.
+    /// The content.
     pub data: Bytes,
 }
 
-/// A file's content to be read once, from start to end. A content that turns out shorter than [`Self::size`] is
-/// an error of the last read, never a silent end.
+/// File content that can be read once. If the content ends before [`Self::size`] bytes, the last read returns
+/// an error.
 pub struct BlobStream {
     size: u64,
     remaining: u64,
     source: Pin<Box<dyn AsyncRead + Send>>,
-    // Ends the process with the stream, however far it was read.
+    // Kills the process when the stream is dropped, even if it was not read to the end.
     _process: Option<Running>,
 }
 
@@ -50,7 +50,7 @@ impl BlobStream {
         }
     }
 
-    /// The length of the whole content in bytes.
+    /// Returns the length of the whole content in bytes.
     #[must_use]
     pub fn size(&self) -> u64 {
         self.size
@@ -80,10 +80,10 @@ impl AsyncRead for BlobStream {
 }
 
 impl Repository {
-    /// The content of a blob of at most `limit` bytes.
+    /// Returns the content of a blob of at most `limit` bytes.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`], or [`Error::LimitExceeded`] when it is longer.
+    /// [`Error::ObjectNotFound`], or [`Error::LimitExceeded`] if the blob is longer.
     pub async fn blob(&self, id: Oid, limit: u64) -> Result<Blob> {
         self.git2(move |repository| {
             let odb = repository.odb()?;
@@ -100,19 +100,19 @@ impl Repository {
         .await
     }
 
-    /// The length of a blob in bytes, without reading it.
+    /// Returns the length of a blob in bytes without reading its content.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when nothing, or no blob, has the id.
+    /// [`Error::ObjectNotFound`] if no blob has the ID.
     pub async fn blob_size(&self, id: Oid) -> Result<u64> {
         self.git2(move |repository| blob_size(&repository.odb()?, id))
             .await
     }
 
-    /// The lengths of blobs in bytes, in their order, without reading them.
+    /// Returns the lengths of blobs in bytes, in the given order, without reading their content.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when nothing, or no blob, has one of the ids.
+    /// [`Error::ObjectNotFound`] if one of the IDs is not a blob.
     pub async fn blob_sizes(&self, ids: Vec<Oid>) -> Result<Vec<u64>> {
         self.git2(move |repository| {
             let odb = repository.odb()?;
@@ -121,11 +121,11 @@ impl Repository {
         .await
     }
 
-    /// How the contents of blobs begin, in their order: at most `limit` bytes of each. A blob of more than a few
-    /// megabytes is not opened for that and gives none.
+    /// Returns the first `limit` bytes of each blob, in the given order. A blob over 4 MiB is not opened and
+    /// returns no bytes.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when nothing, or no blob, has one of the ids.
+    /// [`Error::ObjectNotFound`] if one of the IDs is not a blob.
     pub async fn blob_starts(&self, ids: Vec<Oid>, limit: usize) -> Result<Vec<Bytes>> {
         self.git2(move |repository| {
             let odb = repository.odb()?;
@@ -142,10 +142,10 @@ impl Repository {
         .await
     }
 
-    /// Opens a blob of any length for reading. Large ones never stand in this process's memory.
+    /// Opens a blob of any length for reading. Large blobs are never loaded into memory.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`], or what starting a process says.
+    /// [`Error::ObjectNotFound`], or an error of starting the process.
     pub async fn open_blob(&self, id: Oid) -> Result<BlobStream> {
         let key = (self.id().clone(), id);
         if let Some(data) = self.shared().blobs.get(&key) {
@@ -182,10 +182,10 @@ impl Repository {
         })
     }
 
-    /// The SHA-256 of a blob's bytes in lower-case hex; remembered by blob id.
+    /// Returns the SHA-256 of a blob's content in lowercase hex, cached by blob ID.
     ///
     /// # Errors
-    /// As [`Self::open_blob`], or [`Error::Io`] when reading breaks off.
+    /// As [`Self::open_blob`], or [`Error::Io`] if reading fails.
     pub async fn content_sha256(&self, id: Oid) -> Result<Arc<str>> {
         if let Some(digest) = self.shared().digests.get(&id) {
             return Ok(digest);

@@ -1,32 +1,32 @@
-//! Branches, and HEAD as the name of the default one.
+//! Branches, and `HEAD` as the name of the default branch.
 
 use super::refs::{self, NameFilter, Window};
 use super::{Error, Oid, Repository, Result, check_branch_name, revision};
 
-/// The prefix of all branches.
+/// Prefix of all branch refs.
 pub(super) const PREFIX: &str = "refs/heads/";
 
-/// One branch.
+/// A branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Branch {
     /// The name, without `refs/heads/`.
     pub name: String,
-    /// The commit it points at.
+    /// The commit it points to.
     pub commit: Oid,
 }
 
 /// A page of branches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BranchPage {
-    /// The branches of the page, by name.
+    /// The branches of the page, ordered by name.
     pub branches: Vec<Branch>,
-    /// How many branches all pages hold.
+    /// Number of branches on all pages.
     pub total: usize,
 }
 
 impl Repository {
-    /// The branches in the order of their names, those that `search` finds (`^x` at the start, `x$` at the end,
-    /// else anywhere).
+    /// Returns the branches that match `search`, ordered by name. `^x` matches a prefix, `x$` a suffix, and
+    /// other text matches anywhere.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`] and failures of the repository.
@@ -46,10 +46,10 @@ impl Repository {
         .await
     }
 
-    /// The branch of a name.
+    /// Returns a branch by name.
     ///
     /// # Errors
-    /// [`Error::InvalidReferenceName`] for a name that none can bear, [`Error::BranchNotFound`].
+    /// [`Error::InvalidReferenceName`] for an invalid name, [`Error::BranchNotFound`].
     pub async fn branch(&self, name: &str) -> Result<Branch> {
         check_branch_name(name)?;
         let name = name.to_owned();
@@ -60,7 +60,7 @@ impl Repository {
         .await
     }
 
-    /// Creates a branch at the commit a revision names.
+    /// Creates a branch at the commit of a revision.
     ///
     /// # Errors
     /// [`Error::InvalidReferenceName`], [`Error::RevisionNotFound`], [`Error::ReferenceExists`].
@@ -77,7 +77,7 @@ impl Repository {
         .await
     }
 
-    /// Deletes a branch and answers where it stood; with `expected`, only if it stands there.
+    /// Deletes a branch and returns its last commit. If `expected` is given, the branch must point to it.
     ///
     /// # Errors
     /// [`Error::BranchNotFound`], [`Error::StaleReference`].
@@ -95,9 +95,9 @@ impl Repository {
         .await
     }
 
-    /// Deletes every branch whose commits the branch `into` all has, but that one itself and those that `keep`
-    /// names (by a pure test: the repository is locked meanwhile). Answers the deleted ones as they stood; one
-    /// that moved meanwhile stays.
+    /// Deletes every branch whose commits are all in `into`, except `into` itself and branches for which
+    /// `keep` returns true. `keep` must be a pure function because the repository is locked. Returns the
+    /// deleted branches. A branch that moved concurrently stays.
     ///
     /// # Errors
     /// [`Error::BranchNotFound`] for `into`.
@@ -133,10 +133,10 @@ impl Repository {
         .await
     }
 
-    /// The name of the default branch, which need not exist yet.
+    /// Returns the name of the default branch, which may not exist yet.
     ///
     /// # Errors
-    /// [`Error::BranchNotFound`] when HEAD names no branch.
+    /// [`Error::BranchNotFound`] if `HEAD` names no branch.
     pub async fn default_branch(&self) -> Result<String> {
         self.git2(|repository| {
             let head = repository.find_reference("HEAD")?;
@@ -150,7 +150,7 @@ impl Repository {
         .await
     }
 
-    /// Makes a branch the default one. It must exist, unless the repository is empty.
+    /// Sets the default branch. The branch must exist, unless the repository is empty.
     ///
     /// # Errors
     /// [`Error::InvalidReferenceName`], [`Error::BranchNotFound`].
@@ -168,7 +168,7 @@ impl Repository {
         .await
     }
 
-    /// Whether the repository has no branch at all.
+    /// Returns whether the repository has no branch.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`] and failures of the repository.
@@ -177,12 +177,12 @@ impl Repository {
     }
 }
 
-/// The commit at the tip of a branch.
+/// Returns the head commit of a branch.
 pub(super) fn tip(repository: &git2::Repository, name: &str) -> Result<Option<Oid>> {
     refs::target(repository, &format!("{PREFIX}{name}"))
 }
 
-/// Whether there is any branch.
+/// Returns whether the repository has a branch.
 pub(super) fn has_branches(repository: &git2::Repository) -> Result<bool> {
     Ok(repository
         .references_glob(&format!("{PREFIX}*"))?
@@ -190,7 +190,7 @@ pub(super) fn has_branches(repository: &git2::Repository) -> Result<bool> {
         .is_some())
 }
 
-/// Makes HEAD name a branch.
+/// Points `HEAD` to a branch.
 pub(super) fn point_head(repository: &git2::Repository, name: &str) -> Result<()> {
     refs::unlocked(repository, "HEAD", || {
         repository.set_head(&format!("{PREFIX}{name}"))
@@ -281,7 +281,7 @@ mod tests {
                 repository.delete_branch("deep/er/x", None).await,
                 Err(Error::BranchNotFound)
             ));
-            // The name of a directory that went away is free.
+            // The name of a removed directory is free.
             repository.create_branch("deep", "main").await.unwrap();
             repository.delete_branch("deep", Some(commit)).await.unwrap();
         }

@@ -1,7 +1,7 @@
-//! Commits as plain data, read from and written to the bytes Git stores.
+//! Commits as plain data, parsed from and serialized to the bytes that Git stores.
 //!
-//! The parser is our own because libgit2 refuses commits that `git` shows without complaint (malformed identities
-//! and dates of old imports), and because it keeps messages as they are.
+//! This parser exists because libgit2 rejects commits that `git` accepts, such as malformed identities and
+//! dates of old imports. It also preserves messages unchanged.
 
 use std::fmt::Write as _;
 
@@ -9,36 +9,36 @@ use chrono::{DateTime, FixedOffset, Utc};
 
 use super::{Error, Oid, Repository, Result};
 
-/// Who did something, and when, with the offset of their clock.
+/// Name, e-mail address and time of an author, committer or tagger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signature {
-    /// The name; any text on reading, stripped of what Git cannot store on writing.
+    /// The name: any text when read; on writing, characters that Git cannot store are removed.
     pub name: String,
-    /// The e-mail address, as found; may be empty.
+    /// The e-mail address as stored; may be empty.
     pub email: String,
-    /// The time, to the second.
+    /// The time with its UTC offset, to the second.
     pub time: DateTime<FixedOffset>,
 }
 
-/// One commit.
+/// A commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Commit {
-    /// Its id.
+    /// The commit ID.
     pub id: Oid,
-    /// The ids of its parents, the mainline first; none for a root commit.
+    /// IDs of the parents, first parent first; empty for a root commit.
     pub parents: Vec<Oid>,
-    /// The id of its tree.
+    /// ID of the root tree.
     pub tree: Oid,
-    /// The whole message with its line ends, decoded as the commit says it is encoded.
+    /// The full message with its line ends, decoded with the encoding of the commit.
     pub message: String,
-    /// Who made the change.
+    /// The author.
     pub author: Signature,
-    /// Who made the commit.
+    /// The committer.
     pub committer: Signature,
 }
 
 impl Signature {
-    /// A signature at the current time in UTC.
+    /// Returns a signature at the current time in UTC.
     #[must_use]
     pub fn now(name: impl Into<String>, email: impl Into<String>) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Signature {
         }
     }
 
-    /// Reads `name <email> seconds offset`; what is missing becomes empty, or the epoch.
+    /// Parses `name <email> seconds offset`. Missing parts become empty or the epoch.
     fn parse(line: &[u8], decode: impl Fn(&[u8]) -> String) -> Self {
         let open = line.iter().position(|&b| b == b'<').unwrap_or(line.len());
         let rest = line.get(open + 1..).unwrap_or_default();
@@ -68,11 +68,11 @@ impl Signature {
         }
     }
 
-    /// The line as Git stores it, without what would break its grammar.
+    /// Serializes the signature and drops characters that Git does not allow in it.
     pub(super) fn to_line(&self) -> String {
         let name = clean(&self.name);
         let email = clean(&self.email);
-        // Git refuses an identity without a name.
+        // Git rejects an identity without a name.
         let name = if name.is_empty() {
             email.split('@').next().unwrap_or_default()
         } else {
@@ -82,7 +82,7 @@ impl Signature {
         let minutes = self.time.offset().local_minus_utc() / 60;
         let sign = if minutes < 0 { '-' } else { '+' };
         let minutes = minutes.unsigned_abs();
-        // A time before 1970 is one that `git` cannot read back.
+        // `git` cannot read times before 1970.
         let seconds = self.time.timestamp().max(0);
         format!(
             "{name} <{email}> {seconds} {sign}{:02}{:02}",
@@ -93,10 +93,10 @@ impl Signature {
 }
 
 impl Commit {
-    /// Reads a stored commit.
+    /// Parses a stored commit.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when the bytes name no tree: then it is no commit.
+    /// [`Error::ObjectNotFound`] if the bytes contain no tree, that is, if the object is not a commit.
     pub(super) fn parse(id: Oid, data: &[u8]) -> Result<Self> {
         let (headers, message) = split_headers(data);
         let latin1 = headers
@@ -128,7 +128,7 @@ impl Commit {
         })
     }
 
-    /// The first line of the message, whole.
+    /// Returns the first line of the message.
     #[must_use]
     pub fn title(&self) -> &str {
         self.message
@@ -140,27 +140,27 @@ impl Commit {
 }
 
 impl Repository {
-    /// The commit of an id.
+    /// Returns a commit by ID.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when nothing, or no commit, has the id.
+    /// [`Error::ObjectNotFound`] if the ID is not a commit.
     pub async fn commit(&self, id: Oid) -> Result<Commit> {
         self.git2(move |repository| read(repository, id)).await
     }
 
-    /// The commits of some ids, in their order.
+    /// Returns commits by ID, in the given order.
     ///
     /// # Errors
-    /// As [`Self::commit`], for the first that fails.
+    /// As [`Self::commit`], for the first failure.
     pub async fn commits(&self, ids: Vec<Oid>) -> Result<Vec<Commit>> {
         self.git2(move |repository| ids.into_iter().map(|id| read(repository, id)).collect())
             .await
     }
 
-    /// Those of many commits that are there, in one trip to the blocking pool.
+    /// Returns the existing commits of a list of IDs, in one call to the blocking pool.
     ///
     /// # Errors
-    /// When the repository cannot be read.
+    /// If the repository cannot be read.
     pub async fn commits_there(&self, ids: Vec<Oid>) -> Result<Vec<Commit>> {
         self.git2(move |repository| {
             let found = ids.into_iter().map(|id| read(repository, id));
@@ -172,7 +172,7 @@ impl Repository {
     }
 }
 
-/// Reads the commit of an id.
+/// Reads a commit by ID.
 pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
     let odb = repository.odb()?;
     let object = odb.read(id).map_err(super::error::absent)?;
@@ -182,9 +182,9 @@ pub(super) fn read(repository: &git2::Repository, id: Oid) -> Result<Commit> {
     Commit::parse(id, object.data())
 }
 
-/// The bytes of a commit, as Git stores them.
+/// Serializes a commit as Git stores it.
 ///
-/// NUL bytes are dropped from the message: Git would end it there.
+/// NUL bytes are dropped from the message, because Git would end it there.
 pub(super) fn serialise(
     tree: Oid,
     parents: &[Oid],
@@ -207,7 +207,7 @@ pub(super) fn serialise(
     data.into_bytes()
 }
 
-/// Splits a commit or tag into its headers (continuation lines dropped) and its message.
+/// Splits a commit or tag into its headers, without continuation lines, and its message.
 pub(super) fn split_headers(data: &[u8]) -> (impl Iterator<Item = (&[u8], &[u8])> + Clone, &[u8]) {
     let end = if data.starts_with(b"\n") {
         Some(0)
@@ -231,12 +231,12 @@ pub(super) fn split_headers(data: &[u8]) -> (impl Iterator<Item = (&[u8], &[u8])
     (headers, message)
 }
 
-/// Reads the signature of a tag, which names no encoding.
+/// Parses the signature of a tag, which has no encoding header.
 pub(super) fn parse_signature(line: &[u8]) -> Signature {
     Signature::parse(line, |bytes| decode(bytes, false))
 }
 
-/// Text that says it is Latin-1 is decoded as such; all else is taken for UTF-8, wrong bytes replaced.
+/// Decodes Latin-1 if declared, else UTF-8 with invalid bytes replaced.
 pub(super) fn decode(bytes: &[u8], latin1: bool) -> String {
     if latin1 {
         bytes.iter().map(|&b| char::from(b)).collect()
@@ -284,7 +284,7 @@ fn time(seconds: i64, offset: Option<FixedOffset>) -> DateTime<FixedOffset> {
     }
 }
 
-/// Drops what Git cannot store in an identity, and the punctuation it strips at the ends.
+/// Removes characters that Git cannot store in an identity, and punctuation that Git strips at both ends.
 fn clean(text: &str) -> String {
     let kept: String = text
         .chars()

@@ -1,29 +1,29 @@
-//! What lies between two commits.
+//! Comparison of two commits.
 
 use super::{Diff, Error, ListCommits, Oid, Repository, Result, Selection};
 
-/// At most this many commits are in one comparison; the newest are kept.
+/// Maximum number of commits in a comparison; the newest are returned.
 const COMMITS: usize = 10_000;
 
-/// The way from one commit to another.
+/// The commits and changes between two commits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Comparison {
-    /// The commits that the second has and the first has not, oldest first.
+    /// Commits that are reachable from the second and not from the first, oldest first.
     pub commits: Vec<Oid>,
-    /// What these change.
+    /// The changes of these commits.
     pub diff: Diff,
-    /// Both are the same commit.
+    /// Whether both are the same commit.
     pub same_ref: bool,
-    /// The diff took too long and is left out.
+    /// Whether the diff exceeded the time limit and was omitted.
     pub timeout: bool,
 }
 
 impl Repository {
-    /// Compares two commits. The diff starts from where their histories part, as `git diff from...to` does;
-    /// if `straight`, or if they have nothing in common, from `from` itself.
+    /// Compares two commits. The diff starts at the merge base, as in `git diff from...to`. It starts at
+    /// `from` if `straight` is set or the commits have no merge base.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when either is no commit.
+    /// [`Error::ObjectNotFound`] if either is not a commit.
     pub async fn compare(&self, from: Oid, to: Oid, straight: bool) -> Result<Comparison> {
         let selection = Selection {
             tips: vec![to],

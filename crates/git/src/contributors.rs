@@ -1,4 +1,4 @@
-//! Who made the commits of a history.
+//! Authors of the commits of a history.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
@@ -10,36 +10,36 @@ use super::lines::Lines;
 use super::process::Program;
 use super::{Error, Oid, Repository, Result};
 
-/// How long the count may take.
+/// Time limit for counting.
 const TIME_LIMIT: Duration = Duration::from_secs(120);
-/// More contributors than this are not told apart from an attack on our memory.
+/// Maximum number of contributors, which bounds the memory of the count.
 const CONTRIBUTORS: usize = 100_000;
-/// The longest line that is understood, in bytes.
+/// Maximum length of a parsed line, in bytes.
 const LINE: usize = 4 * 1024;
-/// How many answers are kept.
+/// Number of cached results.
 const KEPT: u64 = 64;
 
 type Answers = moka::sync::Cache<(Oid, bool), Arc<Vec<Contributor>>>;
 
-/// Answers by tip, on which alone they depend, whatever the repository.
+/// Cache by head commit. The result depends on nothing else, so all repositories share the cache.
 static ANSWERS: LazyLock<Answers> = LazyLock::new(|| moka::sync::Cache::new(KEPT));
 
-/// An author, told apart by name and e-mail address.
+/// An author, identified by name and e-mail address.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Contributor {
     /// The author's name.
     pub name: String,
     /// The author's e-mail address.
     pub email: String,
-    /// How many commits, merges not counted.
+    /// Number of commits without merges.
     pub commits: u64,
-    /// Lines added, if they were asked for.
+    /// Number of added lines, if requested.
     pub additions: u64,
-    /// Lines taken away, if they were asked for.
+    /// Number of removed lines, if requested.
     pub deletions: u64,
 }
 
-/// What contributors are sorted by, from low to high.
+/// Sort key of contributors, ascending.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ContributorOrder {
     /// By name, then e-mail address.
@@ -52,11 +52,11 @@ pub enum ContributorOrder {
 }
 
 impl Repository {
-    /// The authors of a commit and all its ancestors. Counting `lines` needs every diff of the history, and so
-    /// takes minutes on a large one.
+    /// Returns the authors of a commit and all its ancestors. Counting `lines` computes every diff of the
+    /// history, which takes minutes for a large one.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when `tip` is no commit, [`Error::Timeout`] after two minutes.
+    /// [`Error::ObjectNotFound`] if `tip` is not a commit, [`Error::Timeout`] after two minutes.
     pub async fn contributors(
         &self,
         tip: Oid,
@@ -85,7 +85,7 @@ impl Repository {
     }
 
     async fn count_contributors(&self, tip: Oid, lines: bool) -> Result<Vec<Contributor>> {
-        // A control character marks the line of a commit among those of its files.
+        // A control character separates commit lines from file lines.
         let program =
             Program::new("log").flags(&["--no-merges", "--format=tformat:%x01%an%x02%ae", "--no-color"]);
         let program = if lines {

@@ -1,96 +1,97 @@
-//! What can go wrong with a repository, in Git's own terms.
+//! Errors of repository operations.
 
-/// The result of a Git operation.
+/// Result of a Git operation.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A fact about a repository that kept an operation from succeeding.
+/// Error of a repository operation.
 ///
-/// Services decide what each means to a caller; nothing here knows of HTTP.
+/// Services map each variant to a response; this module does not depend on HTTP.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The repository's directory is not there.
+    /// The directory of the repository does not exist.
     #[error("the repository does not exist")]
     RepositoryMissing,
-    /// A repository that was to be created is there already.
+    /// The repository to create already exists.
     #[error("the repository exists")]
     RepositoryExists,
-    /// A revision (branch, tag, id, expression) names no commit.
-    #[error("the revision names no commit")]
+    /// A revision (branch, tag, ID or expression) resolves to no commit.
+    #[error("the revision does not resolve to a commit")]
     RevisionNotFound,
-    /// Nothing, or not the wanted kind of object, stands at a path or behind an id.
+    /// No object, or an object of another type, is at the path or has the ID.
     #[error("no such object")]
     ObjectNotFound,
-    /// A branch that was asked for does not exist.
+    /// The branch does not exist.
     #[error("the branch does not exist")]
     BranchNotFound,
-    /// A tag that was asked for does not exist.
+    /// The tag does not exist.
     #[error("the tag does not exist")]
     TagNotFound,
-    /// A branch or tag of that name exists already.
-    #[error("a reference of that name exists")]
+    /// A branch or tag with that name already exists.
+    #[error("a reference with that name exists")]
     ReferenceExists,
-    /// A branch or tag name breaks Git's rules for reference names.
+    /// The branch or tag name breaks Git's rules for reference names.
     #[error("the reference name is invalid")]
     InvalidReferenceName,
-    /// A reference moved between reading and writing it: somebody else won.
-    #[error("the reference was changed by somebody else")]
+    /// The reference moved between reading and writing it.
+    #[error("the reference was changed concurrently")]
     StaleReference,
-    /// A commit could not be built from its actions.
+    /// An action of a commit cannot be applied.
     #[error(transparent)]
     Action(#[from] ActionError),
-    /// A cherry-pick or revert leads to no change.
+    /// A cherry-pick or revert changes nothing.
     #[error("the change is empty")]
     EmptyChange,
-    /// A cherry-pick, revert or merge meets conflicting changes.
+    /// A cherry-pick, revert or merge has conflicts.
     #[error("the change conflicts")]
     Conflict,
-    /// Histories have parted, so that one cannot be fast-forwarded to the other.
+    /// The histories diverged, so a fast-forward is impossible.
     #[error("the branch cannot be fast-forwarded")]
     Diverged,
-    /// A limit on size, count or depth was exceeded; the text names it.
+    /// A limit on size, count or depth was exceeded; the text names the limit.
     #[error("{0}")]
     LimitExceeded(&'static str),
-    /// So much is under way that there is no room now.
+    /// Too many operations are running.
     #[error("{0}")]
     Busy(&'static str),
-    /// Somebody else keeps the repository or a reference locked, and went on doing so for as long as we wait.
+    /// Another process locked the repository or a reference for longer than the wait limit.
     #[error("the repository is locked")]
     Locked,
-    /// The operation took longer than it may.
+    /// The operation exceeded its time limit.
     #[error("the operation took too long")]
     Timeout,
-    /// A client breaks the rules of Git's protocol; the text says how.
+    /// The client violated the Git protocol; the text describes how.
     #[error("{0}")]
     Protocol(&'static str),
-    /// libgit2 failed in a way no caller can mend.
+    /// libgit2 failed for a reason that callers cannot fix.
     #[error("libgit2: {0}")]
     Git2(#[from] git2::Error),
-    /// gix failed in a way no caller can mend.
+    /// gix failed for a reason that callers cannot fix.
     #[error("gix: {0}")]
     Gix(String),
-    /// The `git` program failed in a way no caller can mend; the text is its standard error, for the log.
+    /// The `git` program failed for a reason that callers cannot fix; the text is its standard error, for the
+    /// log.
     #[error("git {command} failed: {stderr}")]
     Program {
-        /// The sub-command that ran.
+        /// The subcommand.
         command: &'static str,
-        /// What it said, cut to a few kilobytes.
+        /// Standard error, truncated to a few kilobytes.
         stderr: String,
     },
     /// The file system failed.
     #[error("file system: {0}")]
     Io(#[from] std::io::Error),
-    /// A background thread of ours panicked.
+    /// A background thread panicked.
     #[error("a worker thread failed")]
     Worker,
 }
 
-/// Why one action of a commit cannot be applied (specification 4.1 and 4.2); the texts are for callers.
+/// Reason why an action of a commit cannot be applied; clients see the texts.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ActionError {
-    /// `create`, or the target of `move`, stands on an existing path.
+    /// The path of `create`, or the target of `move`, already exists.
     #[error("A file with this name already exists")]
     FileExists,
-    /// `update`, `delete`, `chmod`, or the source of `move`, names a path that holds no file.
+    /// The path of `update`, `delete` or `chmod`, or the source of `move`, is not a file.
     #[error("A file with this name doesn't exist")]
     FileMissing,
     /// The path has a `..` component.
@@ -99,18 +100,18 @@ pub enum ActionError {
     /// The path is empty.
     #[error("You must provide a file path")]
     PathEmpty,
-    /// Git refuses the path (`.git` in any disguise, NUL, control characters, too long).
+    /// Git rejects the path: any form of `.git`, NUL, control characters, or too long.
     #[error("invalid path: '{0}'")]
     PathInvalid(String),
     /// A parent component of the path is a file, or the path itself is a directory.
     #[error("The path '{0}' is in the way of a file or directory of the same name")]
     PathOccupied(String),
-    /// The file was changed since the `last_commit_id` the caller gave.
+    /// The file changed since the `last_commit_id` of the caller.
     #[error("The file has changed since you started editing it: {0}")]
     FileChanged(String),
 }
 
-/// Turns libgit2's "not found" into ours.
+/// Converts the "not found" error of libgit2.
 pub(super) fn absent(error: git2::Error) -> Error {
     match error.code() {
         git2::ErrorCode::NotFound => Error::ObjectNotFound,

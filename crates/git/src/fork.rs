@@ -1,9 +1,9 @@
-//! Copying a repository within the store: objects by hard links, so that it costs neither room nor memory.
+//! Copies a repository within the store. Objects are hard links, so a copy needs neither disk space nor memory.
 //!
-//! The source may be written, repacked and removed meanwhile. Git never changes a file of objects, it only adds and
-//! removes whole ones; so a link keeps its content whatever becomes of the other name. What has to be watched for
-//! is a repack that moves objects from files not linked yet into files already passed over: then the copying
-//! begins again (`docs/adr/0014-hard-link-objects-in-forks.md`).
+//! The source may be written, repacked and removed at the same time. Git never changes an object file, it only
+//! adds and removes files. A link therefore keeps its content when the other name is removed. A repack can move
+//! objects from unlinked files into packs that were already listed; then the copy starts again
+//! (`docs/adr/0014-hard-link-objects-in-forks.md`).
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -14,14 +14,14 @@ use std::path::Path;
 use super::process::Program;
 use super::{Error, Repository, Result, layout};
 
-/// How often copying begins again before it is given up.
+/// Maximum number of attempts to copy.
 const ATTEMPTS: usize = 20;
 
-/// Which files beside a pack and its index are worth having; the index over several packs is made anew.
+/// Extensions of the pack files to link; the index over several packs is written again.
 const OF_A_PACK: [&str; 5] = ["pack", "idx", "rev", "bitmap", "mtimes"];
 
 impl Repository {
-    /// All branches and tags in the form of Git's file `packed-refs`.
+    /// Returns all branches and tags in the format of `packed-refs`.
     pub(super) async fn packed_references(&self) -> Result<Vec<u8>> {
         let program = Program::new("for-each-ref")
             .flag("--format=%(objectname) %(refname)")
@@ -31,7 +31,7 @@ impl Repository {
     }
 }
 
-/// Builds a repository at `to` with the objects of the one at `from`.
+/// Creates a repository at `to` with the objects of the repository at `from`.
 pub(super) fn create(
     root: &Path,
     from: &Path,
@@ -47,7 +47,7 @@ pub(super) fn create(
         for _ in 0..ATTEMPTS {
             match take_over(&from, &objects) {
                 Ok(true) => {
-                    // The program lists them in the order of this file.
+                    // `for-each-ref` sorts them in the order of this file.
                     let packed = [b"# pack-refs with: sorted \n", references].concat();
                     layout::write_synced(&staged.join("packed-refs"), packed)?;
                     return Ok(());
@@ -61,11 +61,11 @@ pub(super) fn create(
     })
 }
 
-/// Links all files of objects; whether that has them all for certain. A file that vanishes is an error of the kind
+/// Links all object files and returns whether the set is complete. A file that vanishes is an error of kind
 /// `NotFound`.
 fn take_over(from: &Path, to: &Path) -> io::Result<bool> {
     let before = packs(&from.join("pack"))?;
-    // Loose objects first: one that is packed and pruned meanwhile is in a pack of the second look.
+    // Loose objects first: one that is packed and pruned meanwhile is in a pack of the second listing.
     for entry in fs::read_dir(from)? {
         let name = entry?.file_name();
         if name.len() == 2
@@ -81,7 +81,7 @@ fn take_over(from: &Path, to: &Path) -> io::Result<bool> {
             }
             for entry in fs::read_dir(&from)? {
                 let name = entry?.file_name();
-                // Files that are being written have names of their own.
+                // Files that are still being written have temporary names.
                 if name.len() == 38 {
                     link(&from.join(&name), &to.join(&name))?;
                 }
@@ -94,7 +94,7 @@ fn take_over(from: &Path, to: &Path) -> io::Result<bool> {
         link(&from.join("pack").join(name), &to.join("pack").join(name))?;
     }
     commit_graph(&from.join("info"), &to.join("info"))?;
-    // The same names before and after: no repack came in between.
+    // If the names are unchanged, no repack ran in between.
     Ok(before == found && packs(&from.join("pack"))? == found)
 }
 
@@ -108,7 +108,7 @@ fn packs(directory: &Path) -> io::Result<BTreeSet<OsString>> {
             names.insert(name);
         }
     }
-    // A pack without its index is one that is being put there, or removed.
+    // A pack without an index is being added or removed.
     let whole = names.iter().filter(|name| {
         let index = Path::new(name).with_extension("idx");
         let pack = Path::new(name).with_extension("pack");
@@ -117,7 +117,7 @@ fn packs(directory: &Path) -> io::Result<BTreeSet<OsString>> {
     Ok(whole.cloned().collect())
 }
 
-/// Takes over the commit-graph, which is of use only as a whole.
+/// Links the commit-graph, which is usable only if it is complete.
 fn commit_graph(from: &Path, to: &Path) -> io::Result<()> {
     const CHAIN: &str = "commit-graph-chain";
     let (from, to) = (from.join("commit-graphs"), to.join("commit-graphs"));
@@ -144,11 +144,11 @@ fn commit_graph(from: &Path, to: &Path) -> io::Result<()> {
     layout::sync_directory(&to)
 }
 
-/// Gives a file a second name, or copies it where the file system has no such thing.
+/// Creates a hard link, or a copy if the file system has no hard links.
 fn link(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => Ok(()),
-        // By an attempt before.
+        // Linked by an earlier attempt.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(error),
         Err(_) => {

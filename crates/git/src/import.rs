@@ -1,16 +1,16 @@
-//! Taking objects over from another repository of the same store: for a fork, and for a commit that starts in
-//! another project (specification 4.2, `start_project`).
+//! Imports objects from another repository of the store: for forks, and for commits that start in another
+//! project (`start_project`).
 
 use std::time::Duration;
 
 use super::process::Program;
 use super::{Error, Oid, Repository, Result, commit};
 
-/// How long copying may take.
+/// Time limit for copying.
 const TIME_LIMIT: Duration = Duration::from_secs(15 * 60);
 
-/// What every fetch here does not do. The objects were checked when they first came in, by rules that forgive the
-/// faults of old histories; a second check would not.
+/// Options of every fetch here. The objects were checked on arrival, by rules that allow faults of old
+/// histories; a second check would reject those.
 fn fetch() -> Program {
     Program::new("fetch")
         .config("fetch.fsckObjects", "false")
@@ -25,17 +25,17 @@ fn fetch() -> Program {
 }
 
 impl Repository {
-    /// Makes sure that a commit of another repository, with all its history, is here as well. No reference leads
-    /// to it yet, so a commit that builds on it should follow soon.
+    /// Imports a commit of another repository with all its history. No reference leads to it yet, so a commit
+    /// that builds on it should follow soon.
     ///
     /// # Errors
-    /// [`Error::RevisionNotFound`] when the other repository has no such commit, [`Error::Timeout`].
+    /// [`Error::RevisionNotFound`] if the other repository does not have the commit, [`Error::Timeout`].
     pub async fn import_commit(&self, source: &Self, id: Oid) -> Result<()> {
         source.commit(id).await.map_err(|error| match error {
             Error::ObjectNotFound => Error::RevisionNotFound,
             other => other,
         })?;
-        // An object that is here without a reference may lack its history, so its presence alone proves nothing.
+        // An object without a reference may lack its history, so its presence is not sufficient.
         if self.is_reachable(id).await? {
             return Ok(());
         }
@@ -44,8 +44,8 @@ impl Repository {
             .map(drop)
     }
 
-    /// Takes over all branches and tags of another repository, and its default branch. For a repository that was
-    /// just created: what it has of the same name is overwritten.
+    /// Copies all branches and tags of another repository, and its default branch. Intended for a new
+    /// repository: existing references with the same names are overwritten.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`] for either, [`Error::Timeout`].
@@ -63,7 +63,7 @@ impl Repository {
             .await
     }
 
-    /// Whether a branch or tag leads to the commit.
+    /// Returns whether a branch or tag contains the commit.
     async fn is_reachable(&self, id: Oid) -> Result<bool> {
         let present = self
             .git2(move |repository| Ok(commit::read(repository, id).is_ok()))

@@ -1,4 +1,4 @@
-//! What a repository looks like on disk, and how one comes and goes without ever being half there.
+//! Layout of a repository on disk, and its atomic creation and removal.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::{Error, Result};
 
-/// The directories of a fresh repository, parents first.
+/// Directories of a new repository, parents first.
 const DIRECTORIES: [&str; 7] = [
     "info",
     "objects",
@@ -18,16 +18,16 @@ const DIRECTORIES: [&str; 7] = [
     "refs/tags",
 ];
 
-/// How the names of directories begin in which repositories are built.
+/// Prefix of directories in which repositories are created.
 const STAGED: &str = ".new-";
 
-/// From which age on such a directory is one that nobody builds in any more.
+/// Age from which such a directory counts as abandoned.
 const LONGEST_CREATION: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The configuration of every repository.
+/// Configuration of every repository.
 ///
-/// `git` must sync what it writes as libgit2 does for us; housekeeping is ours alone, never a side effect of a
-/// push; pushed objects are checked, but for faults that well-known old histories have.
+/// `git` must sync its files like libgit2 does in this server. Automatic housekeeping is off, because jobs do
+/// it. Pushed objects are checked, except for faults that well-known old histories have.
 const CONFIG: &str = "\
 [core]
 \trepositoryformatversion = 0
@@ -56,16 +56,16 @@ const CONFIG: &str = "\
 \tallowAnySHA1InWant = false
 ";
 
-/// libgit2 syncs only when this old name of the setting says so, and `git` prints a warning at every start when
-/// it sees it (to pushing users too). So it stands in a file that only libgit2 is shown.
+/// libgit2 syncs only with this old name of the setting, but `git` prints a warning about it at every start,
+/// also to pushing users. So the setting is in a file that only libgit2 reads.
 const LIBGIT2_SETTINGS: &str = "[core]\n\tfsyncObjectFiles = true\n";
 
-/// The file of settings for libgit2 below the root of all repositories.
+/// Returns the path of the libgit2 settings below the root of all repositories.
 pub(super) fn libgit2_settings(root: &Path) -> PathBuf {
     root.join("libgit2.config")
 }
 
-/// Writes [`libgit2_settings`], replacing another content in one step.
+/// Writes [`libgit2_settings`], atomically replacing other content.
 pub(super) fn write_libgit2_settings(root: &Path) -> Result<()> {
     let path = libgit2_settings(root);
     if fs::read(&path).is_ok_and(|found| found == LIBGIT2_SETTINGS.as_bytes()) {
@@ -78,7 +78,7 @@ pub(super) fn write_libgit2_settings(root: &Path) -> Result<()> {
     Ok(sync_directory(root)?)
 }
 
-/// Deletes what creations that were killed left in the root a day ago or longer.
+/// Deletes the leftovers of interrupted creations from the root, once they are a day old.
 pub(super) fn sweep(root: &Path) -> Result<()> {
     for entry in fs::read_dir(root)? {
         let entry = entry?;
@@ -89,7 +89,7 @@ pub(super) fn sweep(root: &Path) -> Result<()> {
         {
             continue;
         }
-        // Another node may sweep too, so what is gone meanwhile is no fault.
+        // Another node may run the same sweep, so a missing file is not an error.
         let age = entry
             .metadata()
             .and_then(|metadata| metadata.modified())
@@ -101,7 +101,7 @@ pub(super) fn sweep(root: &Path) -> Result<()> {
     Ok(())
 }
 
-/// The names of the repositories two directories below `root`: 64 hex digits each.
+/// Returns the names of the repositories two directories below `root`: 64 hex digits each.
 pub(super) fn stored(root: &Path) -> Result<Vec<String>> {
     let mut directories = vec![root.to_owned()];
     for _ in 0..2 {
@@ -130,7 +130,7 @@ pub(super) fn stored(root: &Path) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// What lies in a directory; nothing when it is gone or none.
+/// Returns the entries of a directory; none if it is missing or not a directory.
 fn children(directory: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(directory) {
         Ok(entries) => entries,
@@ -148,17 +148,18 @@ fn children(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths?)
 }
 
-/// Whether a repository stands at `path`.
+/// Returns whether a repository exists at `path`.
 pub(super) fn is_repository(path: &Path) -> bool {
     path.join("HEAD").is_file()
 }
 
-/// Builds a repository beside the others and renames it to `path`, which lies two directories below `root`.
+/// Creates a repository in a temporary directory and renames it to `path`, which is two directories below
+/// `root`.
 pub(super) fn create(root: &Path, path: &Path, default_branch: &str) -> Result<()> {
     create_filled(root, path, default_branch, |_| Ok(()))
 }
 
-/// As [`create`]; `fill` puts more into the repository before anybody sees it, and syncs what it puts there.
+/// As [`create`]; `fill` adds files before the repository becomes visible, and syncs them.
 pub(super) fn create_filled(
     root: &Path,
     path: &Path,
@@ -194,7 +195,7 @@ pub(super) fn create_filled(
         }
         Err(error) => return Err(error.into()),
     }
-    // Nothing is left under the temporary name; without this the guard would look for it.
+    // The directory was renamed; without this the guard would try to delete it.
     let _ = staged.keep();
     for directory in parent
         .ancestors()
@@ -205,7 +206,7 @@ pub(super) fn create_filled(
     Ok(())
 }
 
-/// Renames the repository aside, so that it is gone in one step, and deletes it.
+/// Renames the repository, so that it disappears atomically, and deletes it.
 pub(super) fn remove(path: &Path) -> Result<()> {
     let aside = path.with_extension("removed");
     remove_tree(&aside)?;
@@ -221,7 +222,8 @@ pub(super) fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// The lengths of all files below `path`, summed. Files that vanish meanwhile (a repack) do not count.
+/// Returns the total size of all files below `path`. Files that vanish meanwhile, as in a repack, do not
+/// count.
 pub(super) fn size(path: &Path) -> Result<u64> {
     if !is_repository(path) {
         return Err(Error::RepositoryMissing);

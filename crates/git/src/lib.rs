@@ -1,10 +1,10 @@
-//! Everything that touches Git repositories, and the only place that names libgit2, gix or the `git` program.
+//! Access to Git repositories. Only this module uses libgit2, gix and the `git` program.
 //!
-//! [`Store`] knows where repositories live; [`Repository`] is a cheap handle on one of them. Every public
-//! method is asynchronous: blocking work runs on the blocking pool under a bounded number of permits, so a
-//! slow walk can neither stall the async threads nor start without limit.
+//! [`Store`] contains all repositories; [`Repository`] is a cheap handle on one of them. Every public method is
+//! asynchronous. Blocking work runs on the blocking pool under a limited number of permits, so slow walks
+//! neither block async threads nor pile up.
 //!
-//! Errors are facts about Git ([`Error`]), never HTTP.
+//! Errors ([`Error`]) describe Git conditions and never HTTP.
 
 mod archive;
 mod blame;
@@ -65,5 +65,5 @@ pub use transport::{Outcome, Push, ReceivePolicy, Received, RefCommand, Service}
 pub use trees::{EntryKind, Located, TreeEntry, TreePage};
 pub use write::{Action, CommitRequest, CommitResult, PreparedCommit, Start};
 
-/// The id of a Git object: 20 bytes, shown as 40 lower-case hex digits.
+/// ID of a Git object: 20 bytes, displayed as 40 lowercase hex digits.
 pub use git2::Oid;

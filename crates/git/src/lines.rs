@@ -1,25 +1,25 @@
-//! Lines of a program's output, read within bounds.
+//! Bounded reader of lines from a program's output.
 
 use tokio::io::{AsyncBufReadExt, AsyncRead, BufReader};
 
 use super::Result;
 
-/// How much is read at once, in bytes.
+/// Size of one read, in bytes.
 const CHUNK: usize = 64 * 1024;
 
-/// Cuts a stream into lines.
+/// Splits a stream into lines.
 pub(super) struct Lines<R>(BufReader<R>);
 
-/// A line, perhaps only its beginning, and its length.
+/// A line, possibly truncated, and its length.
 pub(super) struct Line {
-    /// The bytes that were kept, with the end of the line if it is among them.
+    /// The stored bytes, including the line end if it was not cut off.
     pub(super) bytes: Vec<u8>,
-    /// The number of bytes there were.
+    /// The length of the whole line in bytes.
     pub(super) len: usize,
 }
 
 impl Line {
-    /// The text without its newline; bytes that are not UTF-8 are replaced.
+    /// Returns the text without its newline; bytes that are not UTF-8 are replaced.
     pub(super) fn text(&self) -> String {
         String::from_utf8_lossy(self.bytes.strip_suffix(b"\n").unwrap_or(&self.bytes)).into_owned()
     }
@@ -30,7 +30,7 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         Self(BufReader::with_capacity(CHUNK, source))
     }
 
-    /// The next line with its `end`; of a longer one only `keep` bytes are held.
+    /// Returns the next line including `end`; at most `keep` bytes are stored.
     pub(super) async fn line(&mut self, end: u8, keep: usize) -> Result<Option<Line>> {
         let mut line = Line {
             bytes: Vec::new(),

@@ -1,8 +1,8 @@
-//! The lock that makes writes to one repository queue up, across tasks, processes and nodes.
+//! Lock that serializes writes to one repository across tasks, processes and nodes.
 //!
-//! In the process a fair mutex orders the writers. Between processes two advisory file locks do: a writer takes
-//! the turnstile first and keeps it only until it has the write lock, so a busy node cannot overtake a waiting
-//! one for ever. Pushes through the `git` program do not take part; compare-and-swap guards against those.
+//! Within the process, a fair mutex orders the writers. Between processes, two advisory file locks do. A writer
+//! locks the turnstile first and releases it when it has the write lock, so a busy node cannot starve a waiting
+//! one. Pushes through the `git` program do not use this lock; compare-and-swap protects against those.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -16,13 +16,13 @@ use tokio::sync::{Mutex as AsyncMutex, OwnedMutexGuard};
 use super::store::RepositoryId;
 use super::{Error, Repository, Result};
 
-/// How long a writer waits for its turn before it gives up.
+/// Maximum time that a writer waits for the lock.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The longest pause between two looks at a lock that another process holds.
+/// Maximum pause between two attempts to lock a file.
 const LONGEST_PAUSE: Duration = Duration::from_millis(10);
 
-/// The queues of writers in this process, one a repository that has any.
+/// Queues of writers in this process, one for each repository with writers.
 #[derive(Default)]
 pub(super) struct Locks(Mutex<HashMap<RepositoryId, Weak<AsyncMutex<()>>>>);
 
@@ -39,21 +39,21 @@ impl Locks {
     }
 }
 
-/// The right to write to a repository; dropping it lets the next writer in.
+/// Exclusive write access to a repository; dropping it unlocks.
 ///
-/// Move it into the blocking work it guards: a caller that goes away must not unlock what still runs.
+/// Move it into the blocking work it guards: a canceled caller must not unlock while the work still runs.
 #[derive(Debug)]
 pub struct WriteGuard {
-    // The order matters: the file is unlocked before the next writer of this process is woken.
+    // The order matters: the file is unlocked before the next writer of this process wakes up.
     _file: File,
     _turn: OwnedMutexGuard<()>,
 }
 
 impl Repository {
-    /// Waits for the right to write, in the order of the calls.
+    /// Waits for exclusive write access, in the order of the calls.
     ///
     /// # Errors
-    /// [`Error::Locked`] after a minute, [`Error::RepositoryMissing`], or what the file system says.
+    /// [`Error::Locked`] after a minute, [`Error::RepositoryMissing`], or an I/O error.
     pub async fn write_lock(&self) -> Result<WriteGuard> {
         self.write_lock_within(PATIENCE).await
     }
@@ -79,8 +79,7 @@ impl Repository {
     }
 }
 
-/// Locks a file, looking again and again rather than blocking in the kernel: that wait could be neither limited
-/// nor left when the server stops.
+/// Locks a file by polling. Blocking in the kernel could neither be limited nor be interrupted at shutdown.
 fn lock_file(path: &Path, deadline: Instant) -> Result<File> {
     let file = OpenOptions::new()
         .read(true)
@@ -133,7 +132,7 @@ mod tests {
     #[tokio::test]
     async fn writer_of_another_process_waits() {
         let fixture = Fixture::new("main").await;
-        // A store of its own shares nothing with the first but the files, as another process would.
+        // A separate store shares only the files with the first, like another process.
         let other = Store::new(fixture.root.path(), 2)
             .unwrap()
             .repository(&fixture.id);

@@ -1,6 +1,7 @@
-//! Upkeep of a repository: what jobs run so that reading stays fast, and bringing a repository in from outside.
+//! Maintenance of a repository by jobs, and the import of an external repository.
 //!
-//! All of it may run while others read and write: Git replaces files in one step and keeps what is new.
+//! All operations may run concurrently with readers and writers, because Git replaces files atomically and
+//! preserves new ones.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -9,23 +10,23 @@ use std::time::Duration;
 use super::process::Program;
 use super::{Repository, Result};
 
-/// How long upkeep may take.
+/// Time limit for maintenance.
 const TIME_LIMIT: Duration = Duration::from_secs(60 * 60);
-/// As many loose objects are gathered into a pack.
+/// Number of loose objects that triggers a repack.
 const LOOSE_OBJECTS: usize = 1_000;
-/// Of the 256 directories of loose objects so many are counted; ids are spread evenly.
+/// Number of the 256 directories of loose objects that are counted; IDs are spread evenly.
 const COUNTED_DIRECTORIES: u8 = 16;
-/// As many packs are joined to those that were gathered before.
+/// Number of new packs that triggers a repack.
 const NEW_PACKS: usize = 5;
-/// How many problems are reported.
+/// Maximum number of reported problems.
 const PROBLEMS: usize = 100;
 
-/// How thoroughly to repack.
+/// Extent of a repack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Repack {
-    /// Gathers loose objects and small packs; costs little, so after every few pushes.
+    /// Combines loose objects and small packs. It is cheap, so it runs after every few pushes.
     Geometric,
-    /// Puts everything into one pack, and drops objects that nothing has reached for two weeks; once in a while.
+    /// Writes a single pack, and drops objects that were unreachable for two weeks. It runs rarely.
     Full,
 }
 
@@ -33,7 +34,7 @@ impl Repository {
     /// Adds new commits and their changed paths to the commit-graph.
     ///
     /// # Errors
-    /// [`super::Error::Program`] when another process is writing it too.
+    /// [`super::Error::Program`] if another process writes it at the same time.
     pub async fn write_commit_graph(&self) -> Result<()> {
         let flags = [
             "write",
@@ -44,7 +45,7 @@ impl Repository {
         ];
         self.run(
             Program::new("commit-graph")
-                // The first version of the filters is of no use for paths that are not ASCII.
+                // The first version of the filters cannot handle paths that are not ASCII.
                 .config("commitGraph.changedPathsVersion", "2")
                 .flags(&flags)
                 .in_background()
@@ -75,11 +76,11 @@ impl Repository {
         Ok(())
     }
 
-    /// Whether so much came in since the last [`Self::repack`] that another is worth its time: it visits all
-    /// history for the bitmaps, which would be far too much after every commit.
+    /// Returns whether enough objects arrived since the last [`Self::repack`] to run another. A repack walks
+    /// the whole history for the bitmaps, which is too expensive after every commit.
     ///
     /// # Errors
-    /// [`super::Error::RepositoryMissing`], or what the file system says.
+    /// [`super::Error::RepositoryMissing`], or an I/O error.
     pub async fn is_scattered(&self) -> Result<bool> {
         self.blocking(|opened| {
             let objects = opened.path().join("objects");
@@ -88,12 +89,12 @@ impl Repository {
         .await
     }
 
-    /// Checks all objects and references; answers what is wrong, at most a hundred lines.
+    /// Checks all objects and references and returns the problems, at most 100 lines.
     ///
     /// # Errors
     /// [`super::Error::RepositoryMissing`], [`super::Error::Timeout`].
     pub async fn fsck(&self) -> Result<Vec<String>> {
-        /// The program adds up what it found in its exit code; 128 means that it could not even start.
+        /// The exit code is a sum of bits for the problems; 128 means that the program could not start.
         const FOUND: &[i32] = &[
             0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26,
             27, 28, 29, 30, 31, 128,
@@ -116,14 +117,15 @@ impl Repository {
         Ok(problems)
     }
 
-    /// Takes over the branches and tags of another repository on this machine, and its `HEAD`. What is here
-    /// under the same names is replaced.
+    /// Imports the branches, tags and `HEAD` of another repository on this machine. References of the same
+    /// names are replaced.
     ///
-    /// `source` is the operator's choice or another repository of the store, never a caller's.
+    /// `source` is a path given by the operator or another repository of the store, never a path from a
+    /// client.
     ///
     /// # Errors
-    /// [`super::Error::RepositoryMissing`] when this repository is not created yet, [`super::Error::Program`] when the other
-    /// is none, [`super::Error::Io`] when there is nothing at `source`.
+    /// [`super::Error::RepositoryMissing`] if this repository does not exist, [`super::Error::Program`] if
+    /// the source is not a repository, [`super::Error::Io`] if `source` does not exist.
     pub async fn import(&self, source: &Path) -> Result<()> {
         let source = tokio::fs::canonicalize(source).await?;
         let program = Program::new("fetch")
@@ -153,7 +155,8 @@ impl Repository {
     }
 }
 
-/// Whether there are several packs that the index over all packs came before, or packs without such an index.
+/// Returns whether there are several packs newer than the multi-pack index, or several packs and no such
+/// index.
 fn has_new_packs(directory: &Path) -> std::io::Result<bool> {
     let indexed = match directory.join("multi-pack-index").metadata() {
         Ok(metadata) => Some(metadata.modified()?),
@@ -173,14 +176,14 @@ fn has_new_packs(directory: &Path) -> std::io::Result<bool> {
         match (indexed, entry.metadata()) {
             (None, _) => return Ok(true),
             (Some(indexed), Ok(metadata)) => new += usize::from(metadata.modified()? > indexed),
-            // Another upkeep has just removed it.
+            // Concurrent maintenance removed it.
             (_, Err(_)) => {}
         }
     }
     Ok(new >= NEW_PACKS)
 }
 
-/// Whether there are many loose objects, by a sample.
+/// Estimates from a sample whether there are many loose objects.
 fn has_loose_objects(objects: &Path) -> std::io::Result<bool> {
     let mut counted = 0;
     for number in 0..COUNTED_DIRECTORIES {
@@ -227,7 +230,7 @@ mod tests {
             sample.repository.repack(how).await.unwrap();
             assert_eq!(sample.git(&["for-each-ref"]), references);
             assert_eq!(sample.repository.fsck().await.unwrap(), [""; 0]);
-            // A cap that was not asked for before, so that the answer is not a remembered one.
+            // A new cap in each round, so that the result is not cached.
             let cap = usize::MAX - 1 - round;
             assert_eq!(
                 sample

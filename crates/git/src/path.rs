@@ -1,29 +1,29 @@
-//! Which paths a tree may hold (specification 4.1: no traversal; facts: leading `/` and `./` are dropped).
+//! Validation of paths in a tree: no traversal; leading `/` and `./` are dropped.
 //!
-//! Git itself forbids `.git` at any depth, and clients on case-insensitive or Unicode-normalising file systems
-//! are attacked through names that only become `.git` there. All such names are refused on the way in, whatever
-//! this server's file system would make of them.
+//! Git forbids `.git` at any depth. Clients with case-insensitive or Unicode-normalizing file systems can be
+//! attacked with names that become `.git` there. All such names are rejected, independent of this server's file
+//! system.
 
 use std::fmt;
 
 use super::ActionError;
 
-/// The longest path in bytes; what most operating systems can still check out.
+/// Maximum length of a path in bytes; most operating systems can still check out such a path.
 const LONGEST_PATH: usize = 4096;
 
-/// The longest component of a path in bytes.
+/// Maximum length of a path component in bytes.
 const LONGEST_COMPONENT: usize = 255;
 
-/// How many directories deep a path may lead.
+/// Maximum depth of a path.
 const DEEPEST_PATH: usize = 256;
 
-/// A path inside a tree that is safe to write: relative, `/`-separated, with no empty, `.`, `..` or `.git`
-/// component in any disguise.
+/// A path inside a tree that is safe to write: relative, separated by `/`, without empty, `.`, `..` or `.git`
+/// components in any form.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TreePath(String);
 
 impl TreePath {
-    /// Normalises and checks what a caller gave.
+    /// Normalizes and checks a path from a client.
     ///
     /// # Errors
     /// [`ActionError::DirectoryTraversal`], [`ActionError::PathEmpty`] or [`ActionError::PathInvalid`].
@@ -49,18 +49,18 @@ impl TreePath {
         Ok(Self(path))
     }
 
-    /// The normalised path.
+    /// Returns the normalized path.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// The names from the root down to the last.
+    /// Returns the components from the root to the last.
     pub fn components(&self) -> impl Iterator<Item = &str> {
         self.0.split('/')
     }
 
-    /// The last component.
+    /// Returns the last component.
     #[must_use]
     pub fn file_name(&self) -> &str {
         self.0.rsplit('/').next().unwrap_or(&self.0)
@@ -73,14 +73,15 @@ impl fmt::Display for TreePath {
     }
 }
 
-/// The components of a path that is only to be read, without the empty ones and `.`; `..` names nothing in a
-/// tree and so needs no refusal.
+/// Returns the components of a path that is only read, without empty ones and `.`. Trees contain no `..`, so
+/// it needs no rejection.
 pub(super) fn components(text: &str) -> impl Iterator<Item = &str> {
     text.split('/')
         .filter(|component| !matches!(*component, "" | "."))
 }
 
-/// Whether a symbolic link may bear the name: Git reads these files, and must never follow a link to do so.
+/// Returns whether a symbolic link may have the name. Git reads files such as `.gitmodules` and must never
+/// follow a link to do so.
 pub(super) fn may_be_symlink(name: &str) -> bool {
     let plain: String = name.chars().filter(|&c| !is_hfs_ignored(c)).collect();
     let plain = plain.trim_end_matches(['.', ' ']).to_ascii_lowercase();
@@ -103,8 +104,8 @@ fn is_component_allowed(component: &str) -> bool {
         && !component.split('\\').any(is_dot_git)
 }
 
-/// Whether some file system takes the name for `.git`: without regard to case, with trailing dots, spaces or a
-/// stream name (NTFS), by its short name (NTFS), or among code points that HFS+ ignores.
+/// Returns whether a file system treats the name as `.git`: case-insensitively, with trailing dots, spaces or
+/// a stream name (NTFS), by its short name (NTFS), or with code points that HFS+ ignores.
 fn is_dot_git(name: &str) -> bool {
     let visible: String = name.chars().filter(|&c| !is_hfs_ignored(c)).collect();
     let stem = visible
@@ -115,7 +116,7 @@ fn is_dot_git(name: &str) -> bool {
     stem.eq_ignore_ascii_case(".git") || stem.eq_ignore_ascii_case("git~1")
 }
 
-/// Code points that HFS+ drops before it compares names.
+/// Returns whether HFS+ drops the code point when it compares names.
 fn is_hfs_ignored(c: char) -> bool {
     matches!(c, '\u{200c}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{206a}'..='\u{206f}' | '\u{feff}')
 }
@@ -125,7 +126,7 @@ mod tests {
     use super::{TreePath, may_be_symlink};
     use crate::ActionError;
 
-    /// What the random paths grow from, the same in every run.
+    /// Seed of the random paths, the same in every run.
     const SEED: u64 = 20_261_121;
 
     #[test]
@@ -288,7 +289,7 @@ mod tests {
         for (name, tree) in names.iter().zip(trees.lines()) {
             if faults.contains(tree) {
                 refused += 1;
-                // A single dot is dropped rather than refused.
+                // A single dot is dropped, not rejected.
                 assert!(name == "." || TreePath::parse(name).is_err(), "{name:?}");
             }
         }

@@ -1,19 +1,20 @@
-//! Cherry-pick and revert: one three-way merge by the `git` program, without a checkout, and a commit of the
-//! result. A merge commit counts as its change against its first parent, a root commit as one against nothing.
+//! Cherry-pick and revert: a three-way merge by the `git` program without a checkout, and a commit of the
+//! result. The change of a merge commit is relative to its first parent, that of a root commit to the empty
+//! tree.
 
 use super::merge::EMPTY_TREE;
 use super::write::publish;
 use super::{Commit, CommitResult, Error, Oid, Repository, Result, Signature};
 use super::{branches, check_branch_name, commit};
 
-/// Which way a commit's change is applied.
+/// Direction in which a commit's change is applied.
 #[derive(Clone, Copy)]
 enum Direction {
     Pick,
     Revert,
 }
 
-/// The trees of a three-way merge and what else the new commit needs.
+/// Trees of a three-way merge and other data of the new commit.
 struct Plan {
     change: Commit,
     tip: Oid,
@@ -23,16 +24,16 @@ struct Plan {
 }
 
 impl Repository {
-    /// Applies the change of `commit` on top of a branch, keeping its author.
+    /// Applies the change of `commit` on top of a branch and preserves its author.
     ///
     /// # Errors
-    /// [`Error::InvalidReferenceName`], [`Error::BranchNotFound`], [`Error::RevisionNotFound`] when there is no
-    /// such commit, [`Error::Conflict`], [`Error::EmptyChange`], [`Error::StaleReference`].
+    /// [`Error::InvalidReferenceName`], [`Error::BranchNotFound`], [`Error::RevisionNotFound`] if the commit
+    /// does not exist, [`Error::Conflict`], [`Error::EmptyChange`], [`Error::StaleReference`].
     pub async fn cherry_pick(&self, commit: Oid, branch: &str, committer: Signature) -> Result<CommitResult> {
         self.transplant(commit, branch, committer, Direction::Pick).await
     }
 
-    /// Undoes the change of `commit` on top of a branch; `committer` is the author as well.
+    /// Reverts the change of `commit` on top of a branch; `committer` is also the author.
     ///
     /// # Errors
     /// As [`Self::cherry_pick`].
@@ -101,7 +102,7 @@ fn plan(repository: &git2::Repository, change: Oid, branch: &str, direction: Dir
     })
 }
 
-/// The message of the new commit (facts, "cherry_pick, revert").
+/// Returns the message of the new commit.
 fn message(change: &Commit, direction: Direction) -> String {
     let id = change.id;
     match direction {
@@ -120,7 +121,7 @@ mod tests {
     use crate::testing::{self, Fixture, signature};
     use crate::{Error, Oid};
 
-    /// A clone with a checkout in which `git` does the same, on a branch that ours is compared with.
+    /// A clone with a checkout in which `git` runs the same operation, on a branch to compare with.
     struct Clone {
         directory: tempfile::TempDir,
     }

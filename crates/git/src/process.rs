@@ -1,10 +1,11 @@
-//! The one way to run the `git` program.
+//! Runs the `git` program; no other module does.
 //!
-//! A [`Program`] is built of typed parts, so that nothing a caller chose can become an option: flags are
-//! `'static`, revisions are resolved ids, and free text goes only after `--`, behind a flag's `=`, or to
-//! standard input. The child sees none of our environment and none of the machine's Git configuration, leads
-//! a process group of its own that dies with the handle, and may take neither more time nor more memory than
-//! it was given.
+//! A [`Program`] is built from typed parts, so that client input can never become an option. Flags are
+//! `'static` and revisions are resolved IDs. Free text is passed only after `--`, after a flag's `=`, or on
+//! standard input.
+//!
+//! The child gets neither the server's environment nor the machine's Git configuration. It leads its own
+//! process group, which is killed with the handle, and has limits on time and memory.
 
 use std::ffi::OsString;
 use std::future::Future;
@@ -22,20 +23,20 @@ use tokio::time::Instant;
 
 use super::{Error, Oid, Repository, Result};
 
-/// How much of standard error is kept for the log, in bytes; the rest is read and dropped.
+/// Length of standard error that is stored for the log, in bytes; the rest is read and dropped.
 const STDERR_KEPT: usize = 4 * 1024;
 
-/// How nice programs are to others that nobody waits for, from 0 (not at all) to 19.
+/// Niceness of background programs, from 0 (none) to 19.
 const BACKGROUND: i32 = 10;
 
-/// The time limit of a program that sets none.
+/// Default time limit of a program.
 const DEFAULT_TIME_LIMIT: Duration = Duration::from_secs(60);
 
-/// The bound on a buffered standard output, in bytes, of a program that sets none.
+/// Default limit of a buffered standard output, in bytes.
 const DEFAULT_OUTPUT_LIMIT: usize = 64 * 1024 * 1024;
 
-/// The program, as the path that the search path leads to. A program given by its path is started without copying
-/// this process's page tables first, which takes the longer the more memory is in use.
+/// Path of the program, found on the search path. Starting a program by path avoids copying this process's
+/// page tables, which takes longer the more memory is in use.
 static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
     let searched = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&searched)
@@ -45,7 +46,7 @@ static GIT: LazyLock<PathBuf> = LazyLock::new(|| {
         .unwrap_or_else(|| PathBuf::from("git"))
 });
 
-/// One run of the `git` program, not yet started.
+/// A run of the `git` program that has not started.
 pub(super) struct Program {
     name: &'static str,
     config: Vec<OsString>,
@@ -60,7 +61,7 @@ pub(super) struct Program {
 }
 
 impl Program {
-    /// Runs `git <name>`.
+    /// Creates a run of `git <name>`.
     pub(super) fn new(name: &'static str) -> Self {
         Self {
             name,
@@ -76,7 +77,7 @@ impl Program {
         }
     }
 
-    /// Adds an option, or another word that is fixed in our source.
+    /// Adds an option or another fixed argument.
     pub(super) fn flag(mut self, flag: &'static str) -> Self {
         self.arguments.push(flag.into());
         self
@@ -88,7 +89,7 @@ impl Program {
         self
     }
 
-    /// Adds `flag` with `value` joined on in one argument, as in `--prefix=value`; `flag` ends in `=`.
+    /// Adds `flag` and `value` as one argument, as in `--prefix=value`; `flag` ends in `=`.
     pub(super) fn valued(mut self, flag: &'static str, value: &str) -> Self {
         debug_assert!(
             flag.starts_with('-') && flag.ends_with('='),
@@ -100,13 +101,13 @@ impl Program {
         self
     }
 
-    /// Adds a resolved object id.
+    /// Adds a resolved object ID.
     pub(super) fn id(mut self, id: Oid) -> Self {
         self.arguments.push(id.to_string().into());
         self
     }
 
-    /// Adds a path after the closing `--`; it is matched literally.
+    /// Adds a path after the final `--`; it is matched literally.
     pub(super) fn path(mut self, path: impl Into<OsString>) -> Self {
         self.paths.get_or_insert_default().push(path.into());
         self
@@ -127,7 +128,7 @@ impl Program {
         self
     }
 
-    /// Writes `input` to standard input; only [`Repository::run`] heeds it.
+    /// Writes `input` to standard input; only [`Repository::run`] uses it.
     pub(super) fn input(mut self, input: Vec<u8>) -> Self {
         self.input = input;
         self
@@ -145,19 +146,19 @@ impl Program {
         self
     }
 
-    /// Takes these exit codes for success; 0 alone otherwise.
+    /// Accepts these exit codes as success instead of 0 alone.
     pub(super) fn accept(mut self, codes: &'static [i32]) -> Self {
         self.accepted = codes;
         self
     }
 
-    /// Lets everything else on the machine go first: nobody waits for this run.
+    /// Lowers the priority of the run, for work that no client waits for.
     pub(super) fn in_background(mut self) -> Self {
         self.niceness = BACKGROUND;
         self
     }
 
-    /// The command that runs it in the repository at `directory`.
+    /// Returns the command for the repository at `directory`.
     fn command(&self, directory: &Path) -> Command {
         let mut command = Command::new(&*GIT);
         command
@@ -195,17 +196,17 @@ impl Program {
     }
 }
 
-/// What a buffered run left behind.
+/// Result of a buffered run.
 pub(super) struct Output {
-    /// Standard output, whole.
+    /// The whole standard output.
     pub(super) stdout: Vec<u8>,
     /// The beginning of standard error.
     pub(super) stderr: String,
-    /// The exit code, one of the accepted ones.
+    /// The exit code, one of the accepted codes.
     pub(super) code: i32,
 }
 
-/// A run under way. Dropping it kills the program with all its children.
+/// A running program. Dropping it kills the program and all its children.
 pub(super) struct Running {
     child: Child,
     name: &'static str,
@@ -218,36 +219,36 @@ pub(super) struct Running {
 }
 
 impl Running {
-    /// The program's standard input; absent when taken before.
+    /// Takes the program's standard input; `None` if already taken.
     pub(super) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
 
-    /// The program's standard output; absent when taken before.
+    /// Takes the program's standard output; `None` if already taken.
     pub(super) fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
     }
 
-    /// Runs `work`, at most until the program's time is up.
+    /// Runs `work` until the program's time limit.
     ///
     /// # Errors
-    /// [`Error::Timeout`], and whatever `work` answers.
+    /// [`Error::Timeout`], and errors of `work`.
     pub(super) async fn within<T>(&self, work: impl Future<Output = Result<T>>) -> Result<T> {
         tokio::time::timeout_at(self.deadline, work)
             .await
             .map_err(|_| Error::Timeout)?
     }
 
-    /// Waits for the program's end and answers its exit code and the beginning of its standard error.
+    /// Waits for the program and returns its exit code and the beginning of its standard error.
     ///
     /// # Errors
-    /// [`Error::Program`] when it ends otherwise than with an accepted code, [`Error::Timeout`].
+    /// [`Error::Program`] for an exit code that is not accepted, [`Error::Timeout`].
     pub(super) async fn finish(mut self) -> Result<(i32, String)> {
         drop(self.stdin.take());
         drop(self.stdout.take());
         let ended = tokio::time::timeout_at(self.deadline, self.child.wait()).await;
         let status = ended.map_err(|_| Error::Timeout)??;
-        // A grandchild may hold the pipe open; what it still says is not worth waiting for.
+        // A grandchild may still have the pipe open; its output is not worth waiting for.
         let said = tokio::time::timeout(Duration::from_secs(1), &mut self.stderr).await;
         let text = said.ok().and_then(|joined| joined.ok()).unwrap_or_default();
         let stderr = String::from_utf8_lossy(&text).trim_end().to_owned();
@@ -261,7 +262,7 @@ impl Running {
     }
 }
 
-/// The id of a child that is not reaped yet.
+/// Returns the process ID of a child that is not reaped yet.
 fn process_id(child: &Child) -> Option<Pid> {
     child
         .id()
@@ -272,7 +273,8 @@ fn process_id(child: &Child) -> Option<Pid> {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stderr.abort();
-        // The id is gone once the child is reaped, so this can never hit a process that reuses the number.
+        // The ID is unavailable after the child is reaped, so the signal cannot reach a process that reuses
+        // it.
         if let Some(group) = process_id(&self.child) {
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }
@@ -280,9 +282,9 @@ impl Drop for Running {
 }
 
 impl Repository {
-    /// Runs `program` to its end under a permit of the store and answers what it printed.
+    /// Runs `program` to its end under a permit of the store and returns its output.
     ///
-    /// Must not be called while another permit is held.
+    /// Must not be called while another permit is in use.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`], [`Error::Timeout`], [`Error::LimitExceeded`] for too much output,
@@ -302,10 +304,10 @@ impl Repository {
         Ok(Output { stdout, stderr, code })
     }
 
-    /// Starts `program` under a permit of the store, which is held until the handle is dropped.
+    /// Starts `program` under a permit of the store, which is released when the handle is dropped.
     ///
     /// # Errors
-    /// [`Error::RepositoryMissing`], and when the program cannot be started.
+    /// [`Error::RepositoryMissing`], and failures to start the program.
     pub(super) async fn start(&self, program: Program) -> Result<Running> {
         let permits = Arc::clone(&self.shared().permits);
         self.start_under(program, permits).await
@@ -326,7 +328,7 @@ impl Repository {
             && let Some(id) = process_id(&child)
             && let Err(error) = rustix::process::setpriority_process(Some(id), program.niceness)
         {
-            tracing::debug!(%error, program = program.name, "cannot be made to let others go first");
+            tracing::debug!(%error, program = program.name, "failed to lower process priority");
         }
         let stderr = tokio::spawn(read_kept(child.stderr.take()));
         Ok(Running {
@@ -342,7 +344,7 @@ impl Repository {
     }
 }
 
-/// Writes all of `input` and closes the pipe; a program that stops reading early is no fault.
+/// Writes `input` and closes the pipe. A program that stops reading early is not an error.
 async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
     if let Some(mut stdin) = stdin {
         let _ = stdin.write_all(input).await;
@@ -350,7 +352,7 @@ async fn feed(stdin: Option<ChildStdin>, input: &[u8]) {
     }
 }
 
-/// Reads to the end, refusing more than `limit` bytes.
+/// Reads to the end and fails above `limit` bytes.
 async fn read_bounded(source: Option<impl AsyncRead + Unpin>, limit: usize) -> Result<Vec<u8>> {
     let mut bytes = Vec::new();
     if let Some(source) = source {
@@ -362,7 +364,7 @@ async fn read_bounded(source: Option<impl AsyncRead + Unpin>, limit: usize) -> R
     Ok(bytes)
 }
 
-/// Reads to the end and keeps the beginning, so that the writer never blocks on a full pipe.
+/// Reads to the end and stores the beginning, so that the writer never blocks on a full pipe.
 async fn read_kept(source: Option<impl AsyncRead + Unpin>) -> Vec<u8> {
     let mut kept = Vec::new();
     let mut chunk = [0; 1024];
@@ -382,7 +384,7 @@ mod tests {
     use super::*;
     use crate::sample::Sample;
 
-    /// Whether a process is still at work, rather than gone or waiting to be buried.
+    /// Returns whether a process still runs, rather than being gone or a zombie.
     fn works(pid: &str) -> bool {
         let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
         stat.rsplit(") ")
@@ -390,7 +392,7 @@ mod tests {
             .is_some_and(|rest| !rest.is_empty() && !rest.starts_with(['Z', 'X']))
     }
 
-    /// Waits until something holds, which it must soon.
+    /// Waits until a condition becomes true, with a time limit.
     async fn until(holds: impl Fn() -> bool) {
         let waiting = async {
             while !holds() {
@@ -412,7 +414,7 @@ mod tests {
         let program = Program::new("hook").flags(&["run", "pre-receive"]);
         let running = sample.repository.start(program).await.unwrap();
         let leader = running.child.id().unwrap().to_string();
-        // Git, the shell and what the shell started.
+        // Git, the shell and the child of the shell.
         until(|| members_of(&leader).len() >= 3).await;
         let group = members_of(&leader);
         drop(running);
@@ -427,7 +429,7 @@ mod tests {
                 .flag("--batch")
                 .time_limit(Duration::from_millis(50))
         };
-        // It waits for input that never comes.
+        // The program waits for input that never comes.
         let running = sample.repository.start(program()).await.unwrap();
         let answer = running.within(std::future::pending::<Result<()>>()).await;
         assert!(matches!(answer, Err(Error::Timeout)), "{answer:?}");
@@ -443,18 +445,18 @@ mod tests {
         let program = Program::new("cat-file").flag("--batch").in_background();
         let running = sample.repository.start(program).await.unwrap();
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", running.child.id().unwrap())).unwrap();
-        // The nineteenth field; the second, in brackets, may hold blanks.
+        // Niceness is the nineteenth field; the second, in parentheses, may contain spaces.
         let niceness = stat.rsplit(") ").next().unwrap().split(' ').nth(16);
         assert_eq!(niceness, Some(BACKGROUND.to_string().as_str()), "{stat}");
     }
 
-    /// The processes of a group.
+    /// Returns the processes of a group.
     fn members_of(group: &str) -> Vec<String> {
         let mut members = Vec::new();
         for entry in std::fs::read_dir("/proc").unwrap().flatten() {
             let pid = entry.file_name().into_string().unwrap_or_default();
             let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-            // Behind the name: state, parent, group.
+            // Fields after the name: state, parent, group.
             if stat.rsplit(") ").next().and_then(|rest| rest.split(' ').nth(2)) == Some(group) {
                 members.push(pid);
             }

@@ -1,17 +1,17 @@
-//! Which names branches and tags may bear: Git's rules, and a few so that no name is mistaken for something else.
+//! Validation of branch and tag names: Git's rules, and a few more that prevent ambiguous names.
 
 use super::{Error, Result};
 
-/// The longest name in bytes; with `.lock` appended every component must still fit a file name.
+/// Maximum length of a name in bytes.
 const LONGEST_NAME: usize = 1024;
 
-/// The longest component in bytes.
+/// Maximum length of a component in bytes; with `.lock` appended it must fit into a file name.
 const LONGEST_COMPONENT: usize = 250;
 
 /// Checks the short name of a branch.
 ///
-/// Besides what `git check-ref-format --branch` refuses, a name may not start with `refs/`, nor look like a full
-/// object id, nor be `HEAD`: such a branch could pose as something else.
+/// In addition to the rules of `git check-ref-format --branch`, a name must not start with `refs/`, look like
+/// a full object ID or be `HEAD`. Such a branch could be mistaken for something else.
 ///
 /// # Errors
 /// [`Error::InvalidReferenceName`].
@@ -19,7 +19,7 @@ pub fn check_branch_name(name: &str) -> Result<()> {
     check(name)
 }
 
-/// Checks the short name of a tag, by the rules of [`check_branch_name`].
+/// Checks the short name of a tag by the rules of [`check_branch_name`].
 ///
 /// # Errors
 /// [`Error::InvalidReferenceName`].
@@ -38,7 +38,7 @@ fn check(name: &str) -> Result<()> {
     }
 }
 
-/// The rules of `git check-ref-format`, and no leading `-`.
+/// Checks the rules of `git check-ref-format`, and forbids a leading `-`.
 fn is_well_formed(name: &str) -> bool {
     let forbidden =
         |c: char| c.is_ascii_control() || matches!(c, ' ' | '~' | '^' | ':' | '?' | '*' | '[' | '\\');
@@ -90,7 +90,7 @@ mod tests {
             names.push(format!("x/{first}/y"));
         }
         for name in names {
-            // Git takes these for expressions there: what they name is checked, not they.
+            // Git expands these as expressions and checks the result instead.
             if name.starts_with("@{") || name == "@" || name == "HEAD" {
                 continue;
             }

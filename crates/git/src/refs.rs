@@ -1,4 +1,4 @@
-//! What branches and tags have in common: searching, paging, and moving references by compare-and-swap.
+//! Operations on branches and tags: search, pages, and compare-and-swap updates.
 
 use std::fs::File;
 use std::path::Path;
@@ -6,28 +6,28 @@ use std::time::{Duration, Instant};
 
 use super::{Error, Oid, Repository, Result};
 
-/// How long a reference that some `git` process has locked is tried again; `git` itself waits as long for the
-/// packed ones.
+/// How long to retry while a `git` process locks a reference; `git` itself waits as long for packed
+/// references.
 const LOCKED_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The longest name of a file in bytes, on every file system that repositories are kept on.
+/// Maximum length of a file name in bytes on all supported file systems.
 const LONGEST_FILE_NAME: usize = 255;
 
-/// From which age on a lock file is one that a crash left behind. Its maker needs it for milliseconds; the rest
-/// allows for large packed references and for clocks that differ between nodes.
+/// Age from which a lock file counts as left by a crash. Git needs a lock for milliseconds; the rest allows
+/// for large packed references and for clock differences between nodes.
 const FORGOTTEN: Duration = Duration::from_secs(5 * 60);
 
-/// A stretch of a list.
+/// A section of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Window {
-    /// How many items to leave out at the start.
+    /// Number of items to skip.
     pub offset: usize,
-    /// How many to take at most.
+    /// Maximum number of items to return.
     pub limit: usize,
 }
 
 impl Window {
-    /// The items of the window; none past the end.
+    /// Returns the items of the window; none past the end.
     pub(super) fn of<'a, T>(&self, items: &'a [T]) -> &'a [T] {
         let start = self.offset.min(items.len());
         let end = start.saturating_add(self.limit).min(items.len());
@@ -35,7 +35,8 @@ impl Window {
     }
 }
 
-/// A filter on names: `^x` at the start, `x$` at the end, both for the whole, else anywhere; case does not count.
+/// Case-insensitive filter on names: `^x` matches a prefix, `x$` a suffix, `^x$` the whole name; other text
+/// matches anywhere.
 pub(super) struct NameFilter {
     text: String,
     at_start: bool,
@@ -70,7 +71,7 @@ impl NameFilter {
 }
 
 impl Repository {
-    /// What references point at, by their full names, in that order.
+    /// Returns the targets of references by full name, in the given order.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`] and failures of the repository.
@@ -80,10 +81,9 @@ impl Repository {
     }
 }
 
-/// What a full reference name points at, through symbolic references.
+/// Returns the target of a full reference name; follows symbolic references.
 pub(super) fn target(repository: &git2::Repository, name: &str) -> Result<Option<Oid>> {
-    // Asking libgit2 for an invalid name, or one that no file can bear, is an error of its own; to us it is just
-    // not there.
+    // libgit2 fails for invalid names and for names that no file can have; here such references do not exist.
     let too_long = name
         .split('/')
         .any(|component| component.len() > LONGEST_FILE_NAME);
@@ -100,8 +100,8 @@ pub(super) fn target(repository: &git2::Repository, name: &str) -> Result<Option
     }
 }
 
-/// The references below a prefix such as `refs/heads/`: short name and target, by name. Names that are no UTF-8,
-/// and references that lead nowhere, are left out.
+/// Returns the references below a prefix such as `refs/heads/` as short name and target, ordered by name.
+/// Names that are not UTF-8, and dangling references, are omitted.
 pub(super) fn below(
     repository: &git2::Repository,
     prefix: &str,
@@ -127,7 +127,7 @@ pub(super) fn below(
 /// Creates a reference that must not exist.
 ///
 /// # Errors
-/// [`Error::ReferenceExists`], also when a directory of the name's would be a reference or the other way round.
+/// [`Error::ReferenceExists`], also if the name is a directory of an existing reference or the reverse.
 pub(super) fn create(repository: &git2::Repository, name: &str, to: Oid) -> Result<()> {
     if collides(repository, name)? {
         return Err(Error::ReferenceExists);
@@ -140,10 +140,10 @@ pub(super) fn create(repository: &git2::Repository, name: &str, to: Oid) -> Resu
     }
 }
 
-/// Moves a reference that must still point at `from`.
+/// Moves a reference that must still point to `from`.
 ///
 /// # Errors
-/// [`Error::StaleReference`] when it does not.
+/// [`Error::StaleReference`] if it does not.
 pub(super) fn advance(repository: &git2::Repository, name: &str, from: Oid, to: Oid) -> Result<()> {
     let result = unlocked(repository, name, || {
         match repository.reference_matching(name, to, true, from, "") {
@@ -154,10 +154,10 @@ pub(super) fn advance(repository: &git2::Repository, name: &str, from: Oid, to: 
     stale(result)
 }
 
-/// Deletes a reference that must still point at `from`.
+/// Deletes a reference that must still point to `from`.
 ///
 /// # Errors
-/// [`Error::StaleReference`] when it does not.
+/// [`Error::StaleReference`] if it does not.
 pub(super) fn delete(repository: &git2::Repository, name: &str, from: Oid) -> Result<()> {
     let result = unlocked(repository, name, || {
         let mut reference = repository.find_reference(name)?;
@@ -188,11 +188,11 @@ fn stale(result: Result<()>) -> Result<()> {
     }
 }
 
-/// Repeats a change to a reference while another process holds its lock file for a moment, and clears away a lock
-/// that a crash left behind. The caller has the write lock, so nobody else clears at the same time.
+/// Retries an update of a reference while another process has its lock file, and removes a lock left by a
+/// crash. The caller has the write lock, so no other writer removes it at the same time.
 ///
 /// # Errors
-/// [`Error::Locked`] when the lock file stays.
+/// [`Error::Locked`] if the lock file stays.
 pub(super) fn unlocked(
     repository: &git2::Repository,
     name: &str,
@@ -217,7 +217,8 @@ pub(super) fn unlocked(
     }
 }
 
-/// Removes a lock file that is too old for its maker to be alive; answers whether it did.
+/// Removes a lock file whose creator cannot be alive any more, judged by its age. Returns whether it was
+/// removed.
 fn clear_forgotten(path: &Path) -> Result<bool> {
     let modified = match std::fs::metadata(path).and_then(|metadata| metadata.modified()) {
         Ok(modified) => modified,
@@ -226,13 +227,13 @@ fn clear_forgotten(path: &Path) -> Result<bool> {
     };
     let is_forgotten = modified.elapsed().is_ok_and(|age| age > FORGOTTEN);
     if is_forgotten {
-        tracing::warn!(path = %path.display(), "removing a lock file that a crash left behind");
+        tracing::warn!(path = %path.display(), "removed a stale lock file");
         std::fs::remove_file(path)?;
     }
     Ok(is_forgotten)
 }
 
-/// Whether the name would be a directory of an existing reference, or lie below one.
+/// Returns whether the name is a directory of an existing reference, or below an existing reference.
 fn collides(repository: &git2::Repository, name: &str) -> Result<bool> {
     let start = "refs/heads/".len().min(name.len());
     let parents = name
@@ -247,7 +248,7 @@ fn collides(repository: &git2::Repository, name: &str) -> Result<bool> {
     Ok(repository.references_glob(&format!("{name}/*"))?.next().is_some())
 }
 
-/// Makes a deletion durable: the directory that held the file, or the nearest that is left of it.
+/// Makes a deletion durable: syncs the directory of the file, or its nearest remaining ancestor.
 fn sync_nearest_directory(root: &Path, name: &str) -> Result<()> {
     let path = root.join(name);
     for directory in path

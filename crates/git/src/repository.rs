@@ -1,4 +1,4 @@
-//! One repository: a cheap handle, the pool of open libgit2 handles behind it, and the way onto the blocking pool.
+//! Handle on one repository, with a pool of open libgit2 handles and access to the blocking pool.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -6,10 +6,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use super::store::{RepositoryId, Shared};
 use super::{Error, Result};
 
-/// How many idle libgit2 handles one repository keeps; each caches objects, so few.
+/// Maximum number of idle libgit2 handles of a repository; each has its own object cache, so few are kept.
 const IDLE_HANDLES: usize = 4;
 
-/// A handle on one repository of a [`super::Store`]. Cloning costs two reference counts.
+/// Handle on one repository of a [`super::Store`]. Cloning it copies two reference counts.
 #[derive(Clone)]
 pub struct Repository {
     shared: Arc<Shared>,
@@ -29,7 +29,7 @@ impl Repository {
         &self.id
     }
 
-    /// The repository's directory; it need not exist.
+    /// Returns the repository's directory, which may not exist.
     pub(super) fn path(&self) -> PathBuf {
         self.shared.path(&self.id)
     }
@@ -37,7 +37,7 @@ impl Repository {
     /// Runs blocking work on the open repository under a permit of the store.
     ///
     /// # Errors
-    /// [`Error::RepositoryMissing`] when its directory is not there, and whatever `work` answers.
+    /// [`Error::RepositoryMissing`] if its directory does not exist, and errors of `work`.
     pub(super) async fn blocking<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -47,7 +47,7 @@ impl Repository {
         self.shared.run(move |shared| work(&*shared.opened(&id)?)).await
     }
 
-    /// Runs blocking work that needs libgit2, on a pooled handle.
+    /// Runs blocking work with libgit2 on a pooled handle.
     ///
     /// # Errors
     /// As [`Self::blocking`].
@@ -60,7 +60,7 @@ impl Repository {
     }
 }
 
-/// The open handles of one repository, shared by all its [`Repository`] values.
+/// Open handles of one repository, shared by all its [`Repository`] values.
 pub(super) struct Opened {
     path: PathBuf,
     settings: PathBuf,
@@ -69,7 +69,7 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// `settings` is the file of settings that only libgit2 gets to see.
+    /// `settings` is the path of the settings that only libgit2 reads.
     pub(super) fn new(path: PathBuf, settings: PathBuf) -> Self {
         Self {
             path,
@@ -79,12 +79,12 @@ impl Opened {
         }
     }
 
-    /// The repository's directory.
+    /// Returns the repository's directory.
     pub(super) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Lends a libgit2 handle to `work`; libgit2 handles are `Send` but not `Sync`, hence the pool.
+    /// Lends a libgit2 handle to `work`. The handles are `Send` but not `Sync`, so they are pooled.
     pub(super) fn with_git2<T>(&self, work: impl FnOnce(&git2::Repository) -> Result<T>) -> Result<T> {
         let pooled = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let repository = match pooled {
@@ -104,7 +104,7 @@ impl Opened {
             git2::ErrorCode::NotFound => Error::RepositoryMissing,
             _ => Error::Git2(error),
         })?;
-        // Must come before the object database is first used, which is when libgit2 reads the setting.
+        // libgit2 reads the setting at the first use of the object database, so it must be added before.
         repository
             .config()?
             .add_file(&self.settings, git2::ConfigLevel::App, false)?;

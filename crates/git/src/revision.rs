@@ -1,25 +1,26 @@
-//! Which commit a revision means.
+//! Resolution of revisions to commits.
 //!
-//! The grammar is deliberately small: a branch, a tag, a full or short id, each with any number of `~n` and `^n`.
-//! Nothing here reads reflogs, searches messages or hands text to another program.
+//! The grammar is deliberately small: a branch, a tag, or a full or short ID, followed by any number of `~n`
+//! and `^n`. Reflogs and message searches are not supported, and no text is passed to another program.
 
 use super::{Error, Oid, Repository, Result, refs};
 
-/// The longest revision in bytes.
+/// Maximum length of a revision in bytes.
 const LONGEST_REVISION: usize = 1024;
 
-/// How many steps to parents `~n` and `^n` may ask for in all.
+/// Maximum total number of steps to parents by `~n` and `^n`.
 const MOST_STEPS: u32 = 10_000;
 
-/// The fewest hex digits that are tried as a short id, as in `git`.
+/// Minimum number of hex digits of a short ID, as in `git`.
 const FEWEST_DIGITS: usize = 4;
 
 impl Repository {
-    /// The commit that a revision names: a full id first (no branch may pose as one), then a branch, a tag, a
-    /// reference under `refs/heads/` or `refs/tags/` with more or less of its prefix, `HEAD`, a short id.
+    /// Resolves a revision to a commit. A full ID comes first, so that no branch can pose as one. Then follow
+    /// a branch, a tag, a reference under `refs/heads/` or `refs/tags/` with a full or partial prefix,
+    /// `HEAD`, and a short ID.
     ///
     /// # Errors
-    /// [`Error::RevisionNotFound`] when it names none, or several.
+    /// [`Error::RevisionNotFound`] if it matches no commit or several.
     pub async fn resolve_commit(&self, revision: &str) -> Result<Oid> {
         let revision = revision.to_owned();
         self.git2(move |repository| resolve(repository, &revision)).await
@@ -69,7 +70,7 @@ fn resolve_name(repository: &git2::Repository, name: &str) -> Result<Oid> {
     Err(Error::RevisionNotFound)
 }
 
-/// The full reference names that a name may stand for, the likeliest first.
+/// Returns the full reference names that a name may mean, in order of precedence.
 fn candidates(name: &str) -> Vec<String> {
     if name == "HEAD" {
         return vec!["HEAD".to_owned()];
@@ -83,7 +84,7 @@ fn candidates(name: &str) -> Vec<String> {
     names
 }
 
-/// Among several objects that share the digits, the only commit.
+/// Returns the only commit among several objects that share the digits.
 fn disambiguate(repository: &git2::Repository, digits: &str) -> Result<Oid> {
     match repository.find_commit_by_prefix(digits) {
         Ok(commit) => Ok(commit.id()),
@@ -98,7 +99,7 @@ fn peel(object: &git2::Object<'_>) -> Result<Oid> {
         .map_err(|_| Error::RevisionNotFound)
 }
 
-/// Follows `~n` (n first parents up) and `^n` (the nth parent; `^0` the commit itself).
+/// Follows `~n` (n times the first parent) and `^n` (the nth parent; `^0` is the commit itself).
 fn climb(repository: &git2::Repository, from: Oid, suffix: &str) -> Result<Oid> {
     let mut commit = repository.find_commit(from)?;
     let mut steps = 0;

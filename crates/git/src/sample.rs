@@ -1,4 +1,4 @@
-//! A repository to test against: a few hundred commits with merges, renames, mode changes and odd names.
+//! Test repository: a few hundred commits with merges, renames, mode changes and unusual names.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -7,10 +7,10 @@ use tempfile::TempDir;
 
 use super::{Oid, Repository, RepositoryId, Store};
 
-/// How many commits the history has before its merges.
+/// Number of commits in the history before its merges.
 const ROUNDS: usize = 120;
 
-/// Paths that come and go; one is not ASCII, one holds a space.
+/// Paths that are added and removed; one is not ASCII, one contains a space.
 pub(super) const PATHS: [&str; 9] = [
     "README.md",
     "src/main.rs",
@@ -23,7 +23,7 @@ pub(super) const PATHS: [&str; 9] = [
     "src/moved.rs",
 ];
 
-/// A store with one repository in a directory of its own, which goes away with it.
+/// A store with one repository in a temporary directory.
 pub(super) struct Sample {
     directory: TempDir,
     pub(super) store: Store,
@@ -31,7 +31,7 @@ pub(super) struct Sample {
 }
 
 impl Sample {
-    /// An empty repository whose `HEAD` is `main`.
+    /// Creates an empty repository whose `HEAD` is `main`.
     pub(super) fn empty() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::new(directory.path().join("repositories"), 4).unwrap();
@@ -46,14 +46,14 @@ impl Sample {
         sample
     }
 
-    /// A repository with history, in loose fashion: no commit-graph.
+    /// Creates a repository with history but without a commit-graph.
     pub(super) fn with_history() -> Self {
         let sample = Self::empty();
         sample.import(&history());
         sample
     }
 
-    /// A directory beside the repositories.
+    /// Returns a directory next to the repositories.
     pub(super) fn scratch(&self) -> PathBuf {
         self.directory.path().to_owned()
     }
@@ -63,7 +63,7 @@ impl Sample {
         self.git_with(&["fast-import", "--quiet", "--force"], stream);
     }
 
-    /// What the `git` program prints in the repository; it has to succeed.
+    /// Returns the output of a `git` command in the repository, which must succeed.
     pub(super) fn git(&self, arguments: &[&str]) -> String {
         String::from_utf8_lossy(&self.git_with(arguments, b"")).into_owned()
     }
@@ -82,7 +82,7 @@ impl Sample {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        // A program that fails before it has read everything says why below.
+        // A program that fails before it has read all input reports the reason below.
         let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), input);
         let output = child.wait_with_output().unwrap();
         assert!(
@@ -93,7 +93,7 @@ impl Sample {
         output.stdout
     }
 
-    /// The ids that a `git` command prints, one a line.
+    /// Returns the IDs that a `git` command prints, one on each line.
     pub(super) fn ids(&self, arguments: &[&str]) -> Vec<Oid> {
         self.git(arguments)
             .lines()
@@ -101,13 +101,13 @@ impl Sample {
             .collect()
     }
 
-    /// The commit a revision names.
+    /// Returns the commit of a revision.
     pub(super) fn id(&self, revision: &str) -> Oid {
         self.ids(&["rev-parse", "--verify", &format!("{revision}^{{commit}}")])[0]
     }
 }
 
-/// Numbers that look random and are the same every time.
+/// Deterministic pseudo-random numbers.
 struct Numbers(u64);
 
 impl Numbers {
@@ -120,7 +120,7 @@ impl Numbers {
     }
 }
 
-/// A history on `main` with side branches merged back, some dates equal and some going backwards.
+/// Returns a history on `main` with merged side branches, some equal dates and some decreasing dates.
 fn history() -> Vec<u8> {
     let mut numbers = Numbers(7);
     let mut stream = String::new();
@@ -149,7 +149,7 @@ fn history() -> Vec<u8> {
                 } else {
                     String::new()
                 };
-                // Some commits of a side branch are dated like those of the main line.
+                // Some commits of a side branch have dates of the main line.
                 let change = changes(&mut numbers, round + step);
                 let date = date + step as i64 * 100;
                 commit(
@@ -182,7 +182,7 @@ fn history() -> Vec<u8> {
             );
         }
     }
-    // Four parents need more room than a record of the commit-graph has.
+    // Four parents do not fit into a record of the commit-graph.
     let merged = [13, 33, 53]
         .map(|round| format!("merge refs/heads/side-{round}\n"))
         .concat();
@@ -237,7 +237,7 @@ fn commit(stream: &mut String, branch: &str, mark: usize, date: i64, message: &s
     ));
 }
 
-/// The file changes of one commit, as fast-import commands.
+/// Returns the file changes of one commit, as fast-import commands.
 fn changes(numbers: &mut Numbers, round: usize) -> String {
     let path = PATHS[numbers.below(PATHS.len() - 1)];
     let lines: String = (0..40)
@@ -245,7 +245,7 @@ fn changes(numbers: &mut Numbers, round: usize) -> String {
         .collect();
     let content = match path {
         "logo.bin" => format!("\0{lines}"),
-        // Its mode changes alone.
+        // Only its mode changes.
         "run.sh" => "#!/bin/sh\n".to_owned(),
         _ => lines,
     };
@@ -256,7 +256,7 @@ fn changes(numbers: &mut Numbers, round: usize) -> String {
     };
     let mut commands = format!("M {mode} inline {path}\ndata {}\n{content}\n", content.len());
     match round % 12 {
-        // These exist only after their own creation just above, so the commands never fail.
+        // These paths were created just above, so the commands never fail.
         4 => commands.push_str(&format!("C \"{path}\" src/moved.rs\nD {path}\n")),
         7 => commands.push_str(&format!("D {path}\n")),
         9 => commands.push_str("M 120000 inline link\ndata 9\nREADME.md\n"),

@@ -1,4 +1,4 @@
-//! Where repositories live on disk, and the shared limits and caches of all work on them.
+//! Repositories on disk, and the shared limits and caches of all operations on them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,26 +13,26 @@ use super::lock::Locks;
 use super::repository::{Opened, Repository};
 use super::{Error, Oid, Result, fork, layout};
 
-/// How many repositories keep open handles at once.
+/// Maximum number of repositories with open handles.
 const OPEN_REPOSITORIES: u64 = 128;
 
-/// How many bytes of small blobs are kept.
+/// Size of the cache of small blobs, in bytes.
 const REMEMBERED_CONTENT: u64 = 16 << 20;
 
-/// How many SHA-256 digests of file contents are remembered (about 100 bytes each).
+/// Number of cached SHA-256 digests of file contents (about 100 bytes each).
 const REMEMBERED_DIGESTS: u64 = 50_000;
 
-/// How many answers on ancestry are remembered (about 80 bytes each).
+/// Number of cached ancestry results (about 80 bytes each).
 const REMEMBERED_ANCESTRY: u64 = 50_000;
 
-/// The name of a repository on disk: the SHA-256 of its project's id, in hex.
+/// Name of a repository on disk: the SHA-256 of the project ID in hex.
 ///
-/// Never made of anything a caller chose, so it needs no escaping.
+/// It never contains client input, so it needs no escaping.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct RepositoryId(Arc<str>);
 
 impl RepositoryId {
-    /// The id of a project's repository.
+    /// Returns the ID of a project's repository.
     #[must_use]
     pub fn of_project(project_id: i64) -> Self {
         Self(hex::encode(Sha256::digest(project_id.to_string())).into())
@@ -51,29 +51,31 @@ pub struct Store {
     shared: Arc<Shared>,
 }
 
-/// What every [`Repository`] handle of one [`Store`] shares.
+/// State shared by all [`Repository`] handles of one [`Store`].
 pub(super) struct Shared {
     root: PathBuf,
-    /// Bounds the blocking threads that Git work may take at once.
+    /// Limits the number of blocking threads for Git work.
     pub(super) permits: Arc<Semaphore>,
-    /// The queues of writers, one a repository.
+    /// Queues of writers, one for each repository.
     pub(super) locks: Locks,
-    /// Small blobs; by repository, since a blob of one is not there for readers of another.
+    /// Small blobs. The key includes the repository, because readers of one repository must not read blobs of
+    /// another.
     pub(super) blobs: moka::sync::Cache<(RepositoryId, Oid), Bytes>,
     /// SHA-256 of file contents in hex, by blob id.
     pub(super) digests: moka::sync::Cache<Oid, Arc<str>>,
     /// Whether the first commit is an ancestor of the second.
     pub(super) ancestry: moka::sync::Cache<(Oid, Oid), bool>,
-    /// Whether the scripts of pushes were seen to run, where they stand now.
+    /// Whether the hook scripts were found to run at their current location.
     pub(super) hooks_run: AtomicBool,
     opened: moka::sync::Cache<RepositoryId, Arc<Opened>>,
 }
 
 impl Store {
-    /// A store below `root`, which is created when absent; at most `permits` blocking operations run at once.
+    /// Opens a store below `root`, which is created if absent. At most `permits` blocking operations run at
+    /// once.
     ///
     /// # Errors
-    /// When the directory cannot be created.
+    /// If the directory cannot be created.
     pub fn new(root: impl Into<PathBuf>, permits: usize) -> Result<Self> {
         let root = root.into();
         std::fs::create_dir_all(&root)?;
@@ -101,23 +103,23 @@ impl Store {
         })
     }
 
-    /// Whether the directory of the repositories can be reached.
+    /// Returns whether the directory of the repositories can be accessed.
     pub async fn is_reachable(&self) -> bool {
         tokio::fs::metadata(&self.shared.root)
             .await
             .is_ok_and(|found| found.is_dir())
     }
 
-    /// A handle on the repository; nothing is opened or checked yet.
+    /// Returns a handle on the repository without opening or checking it.
     #[must_use]
     pub fn repository(&self, id: &RepositoryId) -> Repository {
         Repository::new(Arc::clone(&self.shared), id.clone())
     }
 
-    /// Creates an empty bare repository whose HEAD names `default_branch`; it is durable when this returns.
+    /// Creates an empty bare repository whose `HEAD` names `default_branch`; it is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::RepositoryExists`], [`Error::InvalidReferenceName`], or what the file system says.
+    /// [`Error::RepositoryExists`], [`Error::InvalidReferenceName`], or an I/O error.
     pub async fn create(&self, id: &RepositoryId, default_branch: &str) -> Result<Repository> {
         super::check_branch_name(default_branch)?;
         let (id, branch) = (id.clone(), default_branch.to_owned());
@@ -128,15 +130,15 @@ impl Store {
         Ok(repository)
     }
 
-    /// Creates a repository with the objects, branches, tags and default branch of another one. Files of objects
-    /// are linked where the file system can do so, since Git never changes one: neither repository notices when
-    /// the other drops its own name of a file. It is durable when this returns.
+    /// Creates a repository with the objects, branches, tags and default branch of another one. Object files
+    /// are hard links where the file system supports them. Git never changes such a file, and removing one
+    /// name does not affect the other. The fork is durable when this returns.
     ///
     /// # Errors
-    /// [`Error::RepositoryExists`], [`Error::RepositoryMissing`] for the source, or what the file system says.
+    /// [`Error::RepositoryExists`], [`Error::RepositoryMissing`] for the source, or an I/O error.
     pub async fn fork(&self, source: &RepositoryId, id: &RepositoryId) -> Result<Repository> {
         let default_branch = self.repository(source).default_branch().await?;
-        // Before the objects: what these lead to stays there for as long as copying takes.
+        // References first: the objects they lead to remain until the copy is complete.
         let references = self.repository(source).packed_references().await?;
         let (source, id) = (source.clone(), id.clone());
         let fork = self.repository(&id);
@@ -149,11 +151,11 @@ impl Store {
         Ok(fork)
     }
 
-    /// Removes a repository with all it holds. An absent one is no error, so a caller that was killed halfway
-    /// just asks again.
+    /// Removes a repository and all its files. A missing repository is not an error, so an interrupted caller
+    /// can retry.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An I/O error.
     pub async fn remove(&self, id: &RepositoryId) -> Result<()> {
         let id = id.clone();
         self.shared
@@ -164,7 +166,7 @@ impl Store {
             .await
     }
 
-    /// Whether the repository is there.
+    /// Returns whether the repository exists.
     ///
     /// # Errors
     /// [`Error::Worker`] only.
@@ -175,10 +177,10 @@ impl Store {
             .await
     }
 
-    /// The repositories on disk, in no order; what else lies beside them is passed over.
+    /// Returns the repositories on disk in no particular order; other files are ignored.
     ///
     /// # Errors
-    /// What the file system says.
+    /// An I/O error.
     pub async fn stored(&self) -> Result<Vec<RepositoryId>> {
         self.shared
             .run(|shared| {
@@ -188,10 +190,10 @@ impl Store {
             .await
     }
 
-    /// The bytes that the repository's files take, without file-system overhead.
+    /// Returns the total size of the repository's files in bytes, without file-system overhead.
     ///
     /// # Errors
-    /// [`Error::RepositoryMissing`], or what the file system says.
+    /// [`Error::RepositoryMissing`], or an I/O error.
     pub async fn size(&self, id: &RepositoryId) -> Result<u64> {
         let id = id.clone();
         self.shared
@@ -220,7 +222,7 @@ impl Shared {
         .map_err(|_| Error::Worker)?
     }
 
-    /// The directory of a repository: `<root>/ab/cd/<id>.git`.
+    /// Returns the directory of a repository: `<root>/ab/cd/<id>.git`.
     pub(super) fn path(&self, id: &RepositoryId) -> PathBuf {
         let name = &id.0;
         self.root
@@ -229,12 +231,12 @@ impl Shared {
             .join(format!("{name}.git"))
     }
 
-    /// The open handles of a repository, if there are any; touches no disk.
+    /// Returns the open handles of a repository, if any, without disk access.
     pub(super) fn open_handles(&self, id: &RepositoryId) -> Option<Arc<Opened>> {
         self.opened.get(id)
     }
 
-    /// The open handles of a repository, made when absent.
+    /// Returns the open handles of a repository, creating them if absent.
     pub(super) fn opened(&self, id: &RepositoryId) -> Result<Arc<Opened>> {
         if let Some(opened) = self.opened.get(id) {
             return Ok(opened);
@@ -248,12 +250,12 @@ impl Shared {
         Ok(opened)
     }
 
-    /// Drops the open handles of a repository that goes away or changes below us.
+    /// Drops the open handles of a repository that is removed or replaced.
     pub(super) fn forget(&self, id: &RepositoryId) {
         self.opened.invalidate(id);
     }
 
-    /// The directory all repositories live in.
+    /// Returns the directory of all repositories.
     pub(super) fn root(&self) -> &Path {
         &self.root
     }

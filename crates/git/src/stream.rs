@@ -1,4 +1,4 @@
-//! What a program prints, and what it is fed, as streams: nothing is held that the other side has not taken.
+//! Input and output of programs as streams with backpressure.
 
 use std::io;
 use std::pin::{Pin, pin};
@@ -15,21 +15,21 @@ use tokio::sync::{Semaphore, mpsc};
 use super::process::{Program, Running};
 use super::{Error, Repository, Result};
 
-/// Programs that talk with clients, at most, at once. They wait for the network most of their time, so they
-/// do not take the permits of the store.
+/// Maximum number of concurrent programs that exchange data with clients. They mostly wait for the network,
+/// so they do not use the permits of the store.
 const TRANSFERS: usize = 64;
-/// How long a client waits for its turn.
+/// How long a client waits for a permit.
 const TURN: Duration = Duration::from_secs(30);
-/// How long a client may send nothing in the middle of its request, or take nothing of its answer.
+/// How long a client may pause while it sends a request or receives a response.
 const IDLE: Duration = Duration::from_secs(120);
-/// How much is read at once, in bytes.
+/// Size of one read, in bytes.
 const CHUNK: usize = 64 * 1024;
-/// How many chunks wait for a slow reader.
+/// Number of chunks buffered for a slow reader.
 const CHUNKS_AHEAD: usize = 4;
 
 static PERMITS: LazyLock<Arc<Semaphore>> = LazyLock::new(|| Arc::new(Semaphore::new(TRANSFERS)));
 
-/// Bytes as they come. The program behind them is killed when the stream is dropped before its end.
+/// Stream of bytes. If it is dropped before its end, the program is killed.
 pub struct ByteStream(mpsc::Receiver<io::Result<Bytes>>);
 
 impl Stream for ByteStream {
@@ -41,10 +41,10 @@ impl Stream for ByteStream {
 }
 
 impl ByteStream {
-    /// Gathers the whole stream.
+    /// Collects the whole stream.
     ///
     /// # Errors
-    /// [`Error::LimitExceeded`] beyond `limit` bytes, and what the stream itself carries.
+    /// [`Error::LimitExceeded`] above `limit` bytes, and errors of the stream.
     pub async fn collect(mut self, limit: usize) -> Result<Vec<u8>> {
         let mut bytes = Vec::new();
         while let Some(chunk) = self.0.recv().await {
@@ -57,18 +57,18 @@ impl ByteStream {
     }
 }
 
-/// How a program and a client exchange bytes.
+/// Exchange of data between a program and a client.
 pub(super) struct Exchange<R> {
-    /// What the program reads.
+    /// The input of the program.
     pub(super) body: R,
-    /// How many bytes it may read at most.
+    /// Maximum length of the input in bytes.
     pub(super) body_limit: u64,
-    /// Once the body is read whole, the program is let finish even if the client goes away.
+    /// Whether the program may finish after the whole body is read, even if the client disconnects.
     pub(super) durable: bool,
 }
 
 impl Repository {
-    /// Starts a program that talks with a client.
+    /// Starts a program that exchanges data with a client.
     pub(super) async fn start_transfer(&self, program: Program) -> Result<Running> {
         let starting = self.start_under(program, Arc::clone(&PERMITS));
         let waited = tokio::time::timeout(TURN, starting).await;
@@ -76,7 +76,8 @@ impl Repository {
     }
 }
 
-/// The output of a program behind `first`; ends in an error when the program fails or takes too long.
+/// Returns `first` and the output of a program; ends in an error if the program fails or exceeds its time
+/// limit.
 pub(super) fn output(mut running: Running, first: Bytes) -> ByteStream {
     let (sender, receiver) = mpsc::channel(CHUNKS_AHEAD);
     tokio::spawn(async move {
@@ -95,16 +96,17 @@ pub(super) fn output(mut running: Running, first: Bytes) -> ByteStream {
             Err(error) => Err(error),
         };
         if let Err(error) = result {
-            // The program dies here at the latest; whether anybody still listens does not matter.
+            // The program is killed here at the latest, even if the receiver is gone.
             let _ = sender.try_send(Err(io::Error::other(error)));
         }
     });
     ByteStream(receiver)
 }
 
-/// The output of a program that reads a client's body while it answers; `done` runs when it has ended.
+/// Returns the output of a program that reads a client's body at the same time; `done` runs when it ends.
 ///
-/// How the program ends is for `done` alone: what it wanted the client to know, it has written.
+/// Only `done` gets the result of the program, because the program has already written everything the client
+/// needs.
 pub(super) fn exchange<R, F>(running: Running, exchange: Exchange<R>, done: F) -> ByteStream
 where
     R: AsyncRead + Send + Unpin + 'static,
@@ -131,9 +133,10 @@ async fn converse<R: AsyncRead + Unpin>(
         let mut pumped = pin!(pump(exchange.body, exchange.body_limit, stdin));
         let mut forwarded = pin!(forward(stdout, sender, exchange.durable));
         tokio::select! {
-            // A push that is there whole is carried out, even if the client left in the same moment.
+            // A push that was received completely is executed, even if the client disconnects at the same
+            // moment.
             biased;
-            // The program has said all it will; a client is only ready to listen when it has sent all.
+            // The program finished its output; a client reads it only after it has sent its whole body.
             done = &mut forwarded => {
                 done?;
                 return tokio::select! {
@@ -181,7 +184,7 @@ async fn pump(mut body: impl AsyncRead + Unpin, limit: u64, mut stdin: Option<Ch
     Ok(())
 }
 
-/// Copies what a program prints to the stream; if `durable`, to the end even when nobody listens.
+/// Copies the output of a program to the stream; if `durable`, to the end even without a receiver.
 async fn forward(
     stdout: Option<ChildStdout>,
     sender: &mpsc::Sender<io::Result<Bytes>>,
@@ -203,7 +206,7 @@ async fn forward(
     }
 }
 
-/// Hands a chunk over; a client that takes none for long has gone away without saying so.
+/// Sends a chunk; a client that accepts none within the idle limit counts as disconnected.
 async fn send(sender: &mpsc::Sender<io::Result<Bytes>>, chunk: Bytes) -> Result<()> {
     let sent = tokio::time::timeout(IDLE, sender.send(Ok(chunk))).await;
     sent.map_err(|_| Error::Timeout)?.map_err(|_| gone())

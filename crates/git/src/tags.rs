@@ -8,46 +8,46 @@ use super::commit::{parse_id, parse_signature, split_headers};
 use super::refs::{self, NameFilter, Window};
 use super::{Error, Oid, Repository, Result, Signature, check_tag_name, commit, revision};
 
-/// The prefix of all tags.
+/// Prefix of all tag refs.
 const PREFIX: &str = "refs/tags/";
 
-/// How many tags of tags are followed.
+/// Maximum number of nested tags that are followed.
 const DEEPEST_TAG: usize = 16;
 
-/// One tag.
+/// A tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// The name, without `refs/tags/`.
     pub name: String,
-    /// What the reference points at: the tag object of an annotated tag, else the commit.
+    /// Target of the reference: the tag object of an annotated tag, else the commit.
     pub target: Oid,
-    /// The commit the tag leads to; none when it marks a tree or blob.
+    /// The commit of the tag; none if the tag points to a tree or blob.
     pub commit: Option<Oid>,
-    /// The message of an annotated tag, without its last line end.
+    /// The message of an annotated tag without its last line end.
     pub message: Option<String>,
-    /// Who made an annotated tag, when it says so.
+    /// The tagger of an annotated tag, if present.
     pub tagger: Option<Signature>,
 }
 
-/// The order of a list of tags.
+/// Order of a list of tags.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TagOrder {
     /// By name.
     Name,
-    /// By the time of the commit the tag leads to.
+    /// By the time of the tagged commit.
     Updated,
 }
 
-/// Which tags, in which order.
+/// Filter and order of a list of tags.
 #[derive(Debug, Clone)]
 pub struct TagQuery {
-    /// `^x` at the start of the name, `x$` at the end, else anywhere.
+    /// `^x` matches a prefix of the name, `x$` a suffix; other text matches anywhere.
     pub search: Option<String>,
-    /// What to order by; tags of the same time are ordered by name.
+    /// The order; tags with the same time are ordered by name.
     pub order: TagOrder,
-    /// Whether the last comes first.
+    /// Whether the order is descending.
     pub descending: bool,
-    /// The stretch to answer.
+    /// The section to return.
     pub window: Window,
 }
 
@@ -56,12 +56,12 @@ pub struct TagQuery {
 pub struct TagPage {
     /// The tags of the page.
     pub tags: Vec<Tag>,
-    /// How many tags all pages hold.
+    /// Number of tags on all pages.
     pub total: usize,
 }
 
 impl Repository {
-    /// The tags that a query asks for.
+    /// Returns the tags of a query.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`] and failures of the repository.
@@ -91,10 +91,10 @@ impl Repository {
         .await
     }
 
-    /// The tag of a name.
+    /// Returns a tag by name.
     ///
     /// # Errors
-    /// [`Error::TagNotFound`], also for a name that none can bear.
+    /// [`Error::TagNotFound`], also for an invalid name.
     pub async fn tag(&self, name: &str) -> Result<Tag> {
         let name = name.to_owned();
         self.git2(move |repository| {
@@ -104,7 +104,7 @@ impl Repository {
         .await
     }
 
-    /// The tag of a name as it is or was when it pointed at `target`; without a commit when that is gone.
+    /// Returns the tag of a name that points or pointed to `target`; without a commit if that is gone.
     ///
     /// # Errors
     /// [`Error::RepositoryMissing`] and failures of the repository.
@@ -113,7 +113,7 @@ impl Repository {
         self.git2(move |repository| read(repository, name, target)).await
     }
 
-    /// Creates a tag on the commit a revision names: an annotated one when there is a message and tagger.
+    /// Creates a tag on the commit of a revision; the tag is annotated if a message and a tagger are given.
     ///
     /// # Errors
     /// [`Error::InvalidReferenceName`], [`Error::RevisionNotFound`], [`Error::ReferenceExists`].
@@ -143,7 +143,7 @@ impl Repository {
         .await
     }
 
-    /// Deletes a tag and answers what it pointed at; with `expected`, only if it points there.
+    /// Deletes a tag and returns its target. If `expected` is given, the tag must point to it.
     ///
     /// # Errors
     /// [`Error::TagNotFound`], [`Error::StaleReference`].
@@ -258,7 +258,7 @@ mod tests {
             fixture.git(&["rev-parse", "v2/final^{commit}"]).trim(),
             commit.to_string()
         );
-        // The same object as `git mktag` makes of the same text.
+        // `git mktag` creates the same object from the same text.
         let text = fixture.git(&["cat-file", "tag", "v2/final"]);
         assert_eq!(
             fixture.git_stdin(&["mktag"], text.as_bytes()).trim(),

@@ -1,4 +1,4 @@
-//! Repositories for the tests of this module: real ones, filled and judged by the `git` program.
+//! Real repositories for the tests of this module, filled and checked by the `git` program.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -10,7 +10,7 @@ use chrono::DateTime;
 
 use super::{Oid, Repository, RepositoryId, Signature, Store};
 
-/// One empty repository in a store of its own.
+/// An empty repository in a separate store.
 pub(super) struct Fixture {
     pub(super) root: tempfile::TempDir,
     pub(super) store: Store,
@@ -36,22 +36,22 @@ impl Fixture {
         self.repository.path()
     }
 
-    /// A `git` command in the repository, untouched by the machine's configuration.
+    /// Returns a `git` command in the repository that ignores the machine's configuration.
     pub(super) fn command(&self, arguments: &[&str]) -> Command {
         command(&self.path(), arguments)
     }
 
-    /// Runs `git` and answers what it prints.
+    /// Runs `git` and returns its output.
     pub(super) fn git(&self, arguments: &[&str]) -> String {
         self.git_stdin(arguments, b"")
     }
 
-    /// Runs `git` with an input and answers what it prints.
+    /// Runs `git` with an input and returns its output.
     pub(super) fn git_stdin(&self, arguments: &[&str], input: &[u8]) -> String {
         run(self.command(arguments), input)
     }
 
-    /// Asserts that `git fsck` has nothing to say against the repository.
+    /// Asserts that `git fsck` reports no problem.
     pub(super) fn fsck(&self) {
         self.git(&["fsck", "--strict", "--no-dangling"]);
     }
@@ -93,7 +93,7 @@ pub(super) fn run(mut command: Command, input: &[u8]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// An identity at a fixed time, with an offset that is no whole hour.
+/// Returns an identity with a fixed time and an offset that is not a whole hour.
 pub(super) fn signature() -> Signature {
     let time = DateTime::parse_from_rfc3339("2024-05-06T07:08:09-03:30").unwrap();
     Signature {
@@ -103,7 +103,8 @@ pub(super) fn signature() -> Signature {
     }
 }
 
-/// Adds or replaces files on a branch, a second later each time; made by `git fast-import`, not by our own code.
+/// Adds or replaces files on a branch, one second later each time, with `git fast-import` instead of the code
+/// under test.
 pub(super) async fn commit(repository: &Repository, branch: &str, files: &[(&str, &str)]) -> Oid {
     static SECONDS: AtomicI64 = AtomicI64::new(1_600_000_000);
     commit_at(repository, branch, files, SECONDS.fetch_add(1, Ordering::SeqCst)).await

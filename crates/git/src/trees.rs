@@ -1,13 +1,13 @@
-//! Trees: what stands at a path, and listings.
+//! Trees: entries at a path, and listings.
 
 use super::blobs::blob_size;
 use super::refs::Window;
 use super::{Error, Oid, Repository, Result, path};
 
-/// How many entries a recursive listing may visit.
+/// Maximum number of entries that a recursive listing visits.
 const MOST_ENTRIES: usize = 1_000_000;
 
-/// What a tree entry is; the order is that of listings (facts, 5: trees, blobs, submodules).
+/// Kind of a tree entry; listings are in this order: trees, blobs, submodules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum EntryKind {
     /// A directory.
@@ -18,33 +18,33 @@ pub enum EntryKind {
     Commit,
 }
 
-/// One entry of a tree.
+/// An entry of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TreeEntry {
-    /// The id of the object.
+    /// The object ID.
     pub id: Oid,
     /// The file mode as Git stores it, such as `0o100644`.
     pub mode: u32,
-    /// What it is.
+    /// The kind of the entry.
     pub kind: EntryKind,
-    /// The path from the root of the tree; bytes that are no UTF-8 are replaced.
+    /// The path from the root of the tree; bytes that are not UTF-8 are replaced.
     pub path: String,
 }
 
 impl TreeEntry {
-    /// The last component of the path.
+    /// Returns the last component of the path.
     #[must_use]
     pub fn name(&self) -> &str {
         self.path.rsplit('/').next().unwrap_or(&self.path)
     }
 }
 
-/// What a path names in a commit.
+/// The entry at a path of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located {
-    /// What stands at the path; absent when nothing does.
+    /// The entry; none if the path does not exist.
     pub entry: Option<TreeEntry>,
-    /// The length of the content in bytes where that is a file, else 0.
+    /// The content length in bytes for a file, else 0.
     pub size: u64,
 }
 
@@ -53,15 +53,16 @@ pub struct Located {
 pub struct TreePage {
     /// The entries of the page.
     pub entries: Vec<TreeEntry>,
-    /// How many entries all pages hold.
+    /// Number of entries on all pages.
     pub total: usize,
 }
 
 impl Repository {
-    /// What stands at a path in a commit (the root itself for an empty path), and how long it is; kept.
+    /// Returns the entry at a path of a commit (the root for an empty path) and its size. The result is
+    /// cached.
     ///
     /// # Errors
-    /// [`Error::RevisionNotFound`] when the id is no commit's.
+    /// [`Error::RevisionNotFound`] if the ID is not a commit.
     pub async fn locate(&self, commit: Oid, path: &str) -> Result<Located> {
         let key = (commit, path.to_owned());
         if let Some(located) = self.remembered(|history| history.located.get(&key)) {
@@ -84,12 +85,12 @@ impl Repository {
         .await
     }
 
-    /// Lists the directory at `path` (the root when empty) in a commit: trees, then blobs, then submodules, each
-    /// by name, or by path when `recursive`. A path that names no directory lists nothing.
+    /// Lists the directory at `path` (the root if empty) in a commit: trees, then blobs, then submodules.
+    /// Each kind is ordered by name, or by path if `recursive`. A path that is not a directory lists nothing.
     ///
     /// # Errors
-    /// [`Error::RevisionNotFound`] when the id is no commit's, [`Error::LimitExceeded`] for a recursive listing
-    /// of more than a million entries.
+    /// [`Error::RevisionNotFound`] if the ID is not a commit, [`Error::LimitExceeded`] for a recursive
+    /// listing of more than a million entries.
     pub async fn tree(&self, commit: Oid, path: &str, recursive: bool, window: Window) -> Result<TreePage> {
         let path = path.to_owned();
         self.git2(move |repository| {
@@ -117,7 +118,7 @@ impl Repository {
     }
 }
 
-/// An entry found by [`list`], its path relative and raw.
+/// An entry found by [`list`], with its relative raw path.
 struct Found {
     kind: EntryKind,
     path: Vec<u8>,
@@ -144,7 +145,7 @@ impl Found {
 
 fn list(repository: &git2::Repository, tree: Oid, recursive: bool) -> Result<Vec<Found>> {
     let mut found = Vec::new();
-    // A stack of our own: a hostile tree can be deeper than a thread's.
+    // An explicit stack: a malicious tree can be deeper than the thread's stack allows.
     let mut pending = vec![(tree, Vec::new())];
     while let Some((tree, prefix)) = pending.pop() {
         for entry in repository.find_tree(tree)?.iter() {
@@ -171,7 +172,7 @@ fn list(repository: &git2::Repository, tree: Oid, recursive: bool) -> Result<Vec
     Ok(found)
 }
 
-/// The root tree of a commit.
+/// Returns the root tree of a commit.
 pub(super) fn root(repository: &git2::Repository, commit: Oid) -> Result<git2::Tree<'_>> {
     let commit = repository
         .find_commit(commit)
@@ -182,7 +183,7 @@ pub(super) fn root(repository: &git2::Repository, commit: Oid) -> Result<git2::T
     Ok(commit.tree()?)
 }
 
-/// What stands at a path below a tree; the tree itself for an empty path.
+/// Returns the entry at a path below a tree; the tree itself for an empty path.
 pub(super) fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<TreeEntry>> {
     let components: Vec<&str> = path::components(path).collect();
     if components.is_empty() {
@@ -194,7 +195,7 @@ pub(super) fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<TreeE
             path: String::new(),
         }));
     }
-    // libgit2 takes these for a fault of the caller; to us they are names that no tree holds.
+    // libgit2 fails for such paths; here they do not exist.
     if path.contains('\0') || components.contains(&"..") {
         return Ok(None);
     }
@@ -214,7 +215,7 @@ pub(super) fn entry_at(tree: &git2::Tree<'_>, path: &str) -> Result<Option<TreeE
     }
 }
 
-/// The kind of object behind a file mode.
+/// Returns the object kind of a file mode.
 pub(super) fn kind(mode: i32) -> EntryKind {
     match mode & 0o170_000 {
         0o040_000 => EntryKind::Tree,

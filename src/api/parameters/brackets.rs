@@ -1,20 +1,22 @@
-//! Query strings and urlencoded forms: percent-decoding, and the bracket rules for lists and hashes in names.
+//! Parser of query strings and URL-encoded forms: percent-decoding, and bracket rules for lists and hashes in
+//! names.
 //!
-//! `a[]=1&a[]=2` is a list, `a[b]=1` a hash, and `a[][b]=1&a[][c]=2&a[][b]=3` a list of hashes where a new hash
-//! begins when a name comes again. `a[0][b]` counts as a hash with the key `0`; the coercion turns it into a list.
+//! `a[]=1&a[]=2` is a list and `a[b]=1` a hash. `a[][b]=1&a[][c]=2&a[][b]=3` is a list of hashes; a repeated
+//! name starts a new hash. `a[0][b]` is parsed as a hash with the key `0`, which the coercion converts to a
+//! list.
 
 use percent_encoding::percent_decode;
 use serde_json::{Map, Value};
 
-/// Deepest nesting of brackets in one name.
+/// Maximum nesting of brackets in a name.
 const MAX_DEPTH: usize = 16;
-/// Most pairs in one query or form.
+/// Maximum number of pairs in a query or form.
 const MAX_PAIRS: usize = 20_000;
 
-/// Splits and decodes a query string or urlencoded body.
+/// Splits and decodes a query string or URL-encoded body.
 ///
 /// # Errors
-/// A text for the caller when the bytes are no UTF-8 after decoding, or when there are too many pairs.
+/// A text for the client if the decoded bytes are not UTF-8, or if there are too many pairs.
 pub fn pairs(text: &[u8]) -> Result<Vec<(String, String)>, String> {
     let mut pairs = Vec::new();
     for piece in text.split(|byte| *byte == b'&').filter(|piece| !piece.is_empty()) {
@@ -37,10 +39,10 @@ fn component(bytes: &[u8]) -> Result<String, String> {
         .map_err(|_| "the query or form holds bytes that are no UTF-8".to_owned())
 }
 
-/// Adds one pair to the parameters by the bracket rules; a scalar said twice keeps the last value.
+/// Adds a pair to the parameters by the bracket rules; the last value of a repeated scalar wins.
 ///
 /// # Errors
-/// A text for the caller when the name nests too deep or contradicts an earlier one.
+/// A text for the client if the name is nested too deeply or contradicts an earlier name.
 pub fn insert(parameters: &mut Map<String, Value>, name: &str, value: Value) -> Result<(), String> {
     let (base, keys) = split_name(name);
     if keys.len() > MAX_DEPTH {
@@ -51,7 +53,7 @@ pub fn insert(parameters: &mut Map<String, Value>, name: &str, value: Value) -> 
     place(slot, &keys, value).ok_or_else(fault)
 }
 
-/// `a[b][]` -> (`a`, [`b`, ``]); a name with odd brackets is taken as it stands.
+/// Splits a name: `a[b][]` -> (`a`, [`b`, ``]). A name with unbalanced brackets is not split.
 fn split_name(name: &str) -> (&str, Vec<&str>) {
     let Some(open) = name.find('[').filter(|open| *open > 0 && name.ends_with(']')) else {
         return (name, Vec::new());
@@ -91,7 +93,7 @@ fn place(slot: &mut Value, keys: &[&str], value: Value) -> Option<()> {
     Some(())
 }
 
-/// Whether a hash in a list already has the key, so that the next pair begins a new hash.
+/// Returns whether a hash in a list already has the key, so that the next pair starts a new hash.
 fn taken(last: &Value, key: &str, leaf: bool) -> bool {
     last.as_object().is_none_or(|hash| leaf && hash.contains_key(key))
 }

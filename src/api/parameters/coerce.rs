@@ -1,7 +1,8 @@
-//! Makes what a client sent fit the contract: `"5"` becomes 5, `"true"` true, and every fault is collected.
+//! Coerces input to the types of the contract: `"5"` becomes 5 and `"true"` becomes true. All faults are
+//! collected.
 //!
-//! The result is JSON that the generated type parses without further questions. The texts of the faults follow
-//! facts on the reference service, because clients show and match them.
+//! The generated type parses the resulting JSON without further checks. The fault texts equal those of the
+//! reference service, because clients display and compare them.
 
 use std::sync::{LazyLock, Mutex, PoisonError};
 
@@ -11,42 +12,42 @@ use serde_json::{Map, Value};
 
 use crate::api::operation::{Field, Shape};
 
-/// Most faults that one answer lists.
+/// Maximum number of faults in a response.
 const MAX_FAULTS: usize = 50;
 
-/// Collects faults in the order the parameters are declared.
+/// Collects faults in the declared order of the parameters.
 #[derive(Default)]
 pub struct Faults(Vec<String>);
 
 impl Faults {
-    /// Adds one, unless there are too many already.
+    /// Adds a fault, up to the maximum number.
     pub fn add(&mut self, text: impl Into<String>) {
         if self.0.len() < MAX_FAULTS {
             self.0.push(text.into());
         }
     }
 
-    /// All faults.
+    /// Returns all faults.
     pub fn into_vec(self) -> Vec<String> {
         self.0
     }
 }
 
-/// What is to be done with one named value: the rules around its shape.
+/// Rules for a named value, in addition to its type.
 pub struct Slot<'a> {
-    /// The full name, as faults show it.
+    /// The full name, as shown in faults.
     pub name: &'a str,
-    /// It must be there.
+    /// Whether the value is required.
     pub required: bool,
-    /// Null is a value of its own.
+    /// Whether null is distinct from absent.
     pub nullable: bool,
-    /// Default as JSON text.
+    /// The default as JSON text.
     pub default: Option<&'static str>,
-    /// What it may be.
+    /// The type.
     pub shape: &'static Shape,
 }
 
-/// Coerces one value; `None` means it is absent, also after a fault was noted.
+/// Coerces a value. Returns `None` if it is absent or has a fault.
 pub fn slot(slot: &Slot<'_>, value: Option<Value>, faults: &mut Faults) -> Option<Value> {
     let shape = plain(slot.shape);
     let value = match value {
@@ -77,12 +78,12 @@ fn missing(slot: &Slot<'_>, shape: &Shape, faults: &mut Faults) -> Option<Value>
     slot.default.and_then(|text| serde_json::from_str(text).ok())
 }
 
-/// An empty text is a value of these shapes; of the others it means that nothing was given.
+/// Returns whether an empty text is a value of the type; for other types it counts as absent.
 fn keeps_empty(shape: &Shape) -> bool {
     matches!(shape, Shape::Text { .. } | Shape::Choice(_) | Shape::Any)
 }
 
-/// Follows names to the shape itself.
+/// Resolves named types.
 fn plain(shape: &'static Shape) -> &'static Shape {
     let mut shape = shape;
     while let Shape::Named(inner) = shape {
@@ -91,7 +92,7 @@ fn plain(shape: &'static Shape) -> &'static Shape {
     shape
 }
 
-/// What is left of conditions, as a query has them, without those that say nothing.
+/// Removes blank filters of a query from an object.
 pub fn without_blanks(shape: &'static Shape, mut value: Value) -> Value {
     let blank = |value: &Value| value.as_str().is_some_and(|text| text.trim().is_empty());
     match (plain(shape), &mut value) {
@@ -165,7 +166,8 @@ fn text(value: Value, min: u64, max: Option<u64>, pattern: Option<&str>) -> Resu
         return Err(Fault::Empty);
     }
     if let Some(max) = max {
-        // Bytes bound characters from above, so counting is needed only when they exceed the limit.
+        // A text never has more characters than bytes, so characters are counted only if the bytes exceed the
+        // limit.
         if text.len() as u64 > max && text.chars().count() as u64 > max {
             return Err(Fault::TooLong(max));
         }
@@ -182,7 +184,7 @@ fn text(value: Value, min: u64, max: Option<u64>, pattern: Option<&str>) -> Resu
     Ok(Value::String(text))
 }
 
-/// Patterns come from the contract, so there are few; each is compiled once.
+/// Each pattern is compiled once; patterns come from the contract, so there are few.
 fn matches_pattern(pattern: &str, text: &str) -> bool {
     static COMPILED: LazyLock<Mutex<std::collections::HashMap<String, Option<Regex>>>> =
         LazyLock::new(Mutex::default);
@@ -242,7 +244,7 @@ fn boolean(value: &Value) -> Result<Value, Fault> {
 
 fn timestamp(value: &Value) -> Result<Value, Fault> {
     let text = value.as_str().map(str::trim).ok_or(Fault::Invalid)?;
-    // A `+` that was sent unencoded in a query arrives as a space.
+    // A `+` that is not encoded in a query arrives as a space.
     let text = text.replace(' ', if text.matches(':').count() > 2 { "+" } else { "T" });
     let zoned = DateTime::parse_from_rfc3339(&text)
         .or_else(|_| DateTime::parse_from_str(&text, "%Y-%m-%dT%H:%M:%S%.f%z"))
@@ -256,7 +258,7 @@ fn timestamp(value: &Value) -> Result<Value, Fault> {
             .map(utc)
     };
     let time = zoned.or_else(naive).or_else(day).ok_or(Fault::Invalid)?;
-    // A leap second is no instant that databases agree on: it is the one that follows.
+    // Databases differ on leap seconds, so they become the following second.
     let time = match time.nanosecond().checked_sub(1_000_000_000) {
         Some(beyond) => time
             .with_nanosecond(beyond)
@@ -271,7 +273,7 @@ fn timestamp(value: &Value) -> Result<Value, Fault> {
     Ok(Value::String(text))
 }
 
-/// Years of four digits: not every database keeps the others, and no format shows them.
+/// Returns whether the year has four digits: some databases cannot store others, and no format displays them.
 fn is_common_year(day: &NaiveDate) -> bool {
     (1..=9999).contains(&chrono::Datelike::year(day))
 }
@@ -323,7 +325,7 @@ fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) ->
         plain(inner),
         Shape::Object(_) | Shape::Map(_) | Shape::List { .. }
     );
-    // `ids[]=` is all that a form has for a list of nothing.
+    // `ids[]=` is the only way to send an empty list in a form.
     let given = |item: &Value| keeps_empty(plain(inner)) || item.as_str() != Some("");
     let items = items.into_iter().filter(given).enumerate();
     let coerced = items.filter_map(|(index, item)| {
@@ -337,7 +339,7 @@ fn list(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) ->
     Some(Value::Array(coerced.collect()))
 }
 
-/// A hash with the keys 0, 1, 2, ... in any order is a list.
+/// Converts a hash with the keys 0, 1, 2, ... in any order to a list.
 fn indexed(entries: Map<String, Value>) -> Option<Vec<Value>> {
     let mut items: Vec<(usize, Value)> = entries
         .into_iter()
@@ -360,7 +362,7 @@ fn object(fields: &'static [Field], value: Value, name: &str, faults: &mut Fault
     )))
 }
 
-/// Coerces the fields of an object out of `entries`; unknown entries are ignored.
+/// Coerces the fields of an object in `entries`; unknown entries are ignored.
 pub fn fields(
     fields: &'static [Field],
     entries: &mut Map<String, Value>,
@@ -390,7 +392,7 @@ fn map(inner: &'static Shape, value: Value, name: &str, faults: &mut Faults) -> 
         return None;
     };
     let coerced = entries.into_iter().filter_map(|(key, value)| {
-        // No database keeps the character, and PostgreSQL does not even take it.
+        // PostgreSQL rejects the character, and other databases do not preserve it.
         if key.contains('\0') {
             faults.add(format!("{name} is invalid"));
             return None;

@@ -1,14 +1,14 @@
-//! JSON bodies: parsed strictly, so that a key said twice is a fault instead of a silent loss.
+//! Strict parser of JSON bodies: a duplicate key is a fault and not silently dropped.
 
 use std::fmt;
 
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
-/// Parses a JSON text. Nesting is limited to 128 levels by the parser.
+/// Parses a JSON text. The parser limits nesting to 128 levels.
 ///
 /// # Errors
-/// A text for the caller that says where the JSON breaks.
+/// A text for the client with the position of the error.
 pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
     let value = Strict.deserialize(&mut deserializer).and_then(|value| {
@@ -18,7 +18,7 @@ pub fn parse(bytes: &[u8]) -> Result<Value, String> {
     value.map_err(|error| format!("the body is no valid JSON: {error}"))
 }
 
-/// Builds a [`Value`], refusing duplicate keys.
+/// Builds a [`Value`] and rejects duplicate keys.
 struct Strict;
 
 impl<'de> DeserializeSeed<'de> for Strict {

@@ -1,8 +1,8 @@
-//! The parameter layer: path, query, headers and body of a request become one checked value.
+//! Parameters: combines path, query, headers and body of a request into one validated value.
 //!
-//! The body may be JSON, urlencoded or multipart, and its attributes may be sent in the query as well
-//! (specification 4.0). A path placeholder beats a body attribute of the same name, the body beats the query.
-//! All faults of one request are reported together.
+//! The body may be JSON, URL-encoded or multipart, and its attributes may also be sent in the query. A path
+//! parameter overrides a body attribute of the same name, and the body overrides the query. All faults of a
+//! request are reported together.
 
 mod brackets;
 mod coerce;
@@ -20,17 +20,17 @@ use crate::services::group_transfers::RecordValidator;
 use crate::services::kernel::page::PageRequest;
 use coerce::{Faults, Slot};
 
-/// Entries per page when the caller names no number (specification 8).
+/// Default number of items per page.
 pub const DEFAULT_PAGE_SIZE: i64 = 20;
-/// Most entries per page (specification 8).
+/// Maximum number of items per page.
 pub const MAX_PAGE_SIZE: i64 = 100;
-/// Most parts of one multipart body.
+/// Maximum number of parts in a multipart body.
 pub(super) const MAX_PARTS: usize = 1_000;
 
-/// The decoded query of a request.
+/// Decodes the query of a request.
 ///
 /// # Errors
-/// [`Error::InvalidParameters`] when it is no UTF-8 or nests too deep.
+/// [`Error::InvalidParameters`] if it is not UTF-8 or nested too deeply.
 pub fn query(text: &str) -> Result<Map<String, Value>> {
     form(text.as_bytes())
 }
@@ -43,13 +43,13 @@ fn form(text: &[u8]) -> Result<Map<String, Value>> {
     Ok(parameters)
 }
 
-/// The attributes that a body carries, by its content type.
+/// Parses the attributes of a body by its content type.
 ///
 /// # Errors
-/// [`Error::InvalidParameters`] when the body is not what its type says.
+/// [`Error::InvalidParameters`] if the body does not match its type.
 pub async fn body(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Value>> {
     let essence = essence(request.headers());
-    // Clients send the JSON type with an empty body on GET and DELETE; that is no error.
+    // Clients send the JSON type with an empty body on GET and DELETE; that is valid.
     if bytes.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
@@ -103,17 +103,17 @@ async fn multipart(request: &Request, bytes: Vec<u8>) -> Result<Map<String, Valu
     Ok(parameters)
 }
 
-/// Puts a part of a form where its name says.
+/// Inserts a part of a form by its name.
 ///
 /// # Errors
-/// [`Error::InvalidParameters`] when the name nests too deep.
+/// [`Error::InvalidParameters`] if the name is nested too deeply.
 pub(super) fn insert(parameters: &mut Map<String, Value>, name: &str, text: String) -> Result<()> {
     brackets::insert(parameters, name, Value::String(text)).map_err(Error::parameter)
 }
 
-/// What a request brought, before the contract is asked.
+/// The input of a request before validation.
 pub struct Sent<'a> {
-    /// Decoded path placeholders, in the order of the template.
+    /// Decoded path parameters in the order of the template.
     pub path: &'a [(&'static str, String)],
     /// The decoded query.
     pub query: Map<String, Value>,
@@ -123,7 +123,7 @@ pub struct Sent<'a> {
     pub headers: &'a HeaderMap,
 }
 
-/// Checks the placeholders of the path alone, for those who look up what they name before anything else is read.
+/// Checks only the path parameters, for operations that look up their resource before they read other input.
 ///
 /// # Errors
 /// [`Error::InvalidParameters`] with every fault, in declared order.
@@ -141,7 +141,7 @@ pub fn check_path(operation: &Operation, path: &[(&'static str, String)]) -> Res
     }
 }
 
-/// What stands in the path for a parameter.
+/// Returns the value of a path parameter.
 fn placeholder(path: &[(&'static str, String)], parameter: &Parameter) -> Option<Value> {
     path.iter()
         .find(|(name, _)| *name == parameter.name)
@@ -158,8 +158,7 @@ fn rules(parameter: &'static Parameter) -> Slot<'static> {
     }
 }
 
-/// Checks the parameters of a request against the contract. Returns the value that the generated request type parses, and
-/// the requested page if the operation has pages.
+/// Checks the input against the contract and returns the value that the generated request type parses.
 ///
 /// # Errors
 /// [`Error::InvalidParameters`] with every fault, in declared order.
@@ -170,7 +169,7 @@ pub fn check(operation: &Operation, sent: Sent<'_>) -> Result<(Value, Option<Pag
         body,
         headers,
     } = sent;
-    // Query under body: either may carry any parameter.
+    // The body overrides the query: either may contain any parameter.
     let mut attributes = query;
     attributes.extend(body);
     let mut faults = Faults::default();
@@ -224,7 +223,7 @@ impl RecordValidator for ContractValidator {
     }
 }
 
-/// Of each list of alternatives exactly one must be sent.
+/// Checks that exactly one attribute of each list of alternatives is sent.
 fn alternatives(operation: &Operation, attributes: &Map<String, Value>, faults: &mut Faults) {
     for names in operation.one_of {
         let sent = names

@@ -1,7 +1,7 @@
-//! Files that are kept beside the repositories, by key: on the local file system, or wherever the address says.
+//! Object storage for files outside the repositories, on the local file system or in an S3 bucket.
 //!
-//! Keys are made by the server of numbers and random digits, never of a caller's text. A file is there as a whole or
-//! not at all.
+//! The server builds keys from IDs and random digits, never from text of a caller. Files are written
+//! atomically.
 
 mod s3;
 mod writing;
@@ -24,55 +24,55 @@ use tokio_util::io::{ReaderStream, StreamReader};
 
 pub use writing::Writer;
 
-/// The directory below the data directory where nothing else is said.
+/// Default directory, below the data directory.
 pub const DIRECTORY: &str = "objects";
-/// The directory below the data directory for what has not wholly arrived.
+/// Directory for incomplete files, below the data directory.
 const SPOOL: &str = "tmp";
-/// How much of a file is in memory at a time, in bytes; buckets take no smaller parts but the last.
+/// Bytes of a file that are buffered at a time. Buckets accept no smaller parts, except for the last.
 const PIECE: usize = 5 << 20;
-/// The same of a file that is written as it arrives, where the storage takes parts of any size.
+/// Bytes that are buffered while a file is written on arrival, for storage that accepts parts of any size.
 const SMALL_PIECE: usize = 1 << 20;
-/// How much of a file is read from a disk at a time, in bytes.
+/// Bytes that are read from a disk at a time.
 const READ: usize = 256 << 10;
 
-/// Why the storage does not answer.
+/// Error of the object storage.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address makes no sense.
+    /// The address is invalid.
     #[error("the address must be file:///PATH or s3://BUCKET/PREFIX")]
     Address,
     /// The storage failed.
     #[error(transparent)]
     Storage(#[from] object_store::Error),
-    /// A local file failed.
+    /// A local file operation failed.
     #[error(transparent)]
     File(#[from] std::io::Error),
 }
 
 impl Error {
-    /// Whether there is nothing under the key.
+    /// Returns whether the key does not exist.
     #[must_use]
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::Storage(object_store::Error::NotFound { .. }))
     }
 }
 
-/// The storage.
+/// Client of the object storage. Cloning is cheap.
 #[derive(Clone, Debug)]
 pub struct ObjectStorage {
     store: Arc<dyn ObjectStore>,
     spool: PathBuf,
-    /// Where the files lie, when that is a directory.
+    /// Directory of the files, if the storage is local.
     directory: Option<PathBuf>,
-    /// The size of the parts that a file is written in, in bytes.
+    /// Size in bytes of the parts that a file is written in.
     part: usize,
 }
 
 impl ObjectStorage {
-    /// Opens the storage at an address, or below the data directory.
+    /// Opens the storage at an address, or below the data directory by default.
     ///
     /// # Errors
-    /// When the address makes no sense or the directory cannot be made.
+    /// Returns an error if the address is invalid or the directory cannot be created.
     pub fn open(address: Option<&str>, data_dir: &Path) -> Result<Self, Error> {
         let spool = data_dir.join(SPOOL);
         std::fs::create_dir_all(&spool)?;
@@ -97,23 +97,24 @@ impl ObjectStorage {
         })
     }
 
-    /// A temporary file for what arrives. It has no name, so nothing is left of it whatever happens.
+    /// Creates a temporary file for incoming data. It has no name, so the operating system always removes it.
     ///
     /// # Errors
-    /// What the file system says.
+    /// Returns an error if a file operation fails.
     pub fn spool(&self) -> std::io::Result<std::fs::File> {
         tempfile::tempfile_in(&self.spool)
     }
 
-    /// Keeps the rest of a file under a key.
+    /// Stores the rest of a file under a key.
     ///
     /// # Errors
-    /// What the storage says; nothing is kept then.
+    /// Returns an error if the storage fails; nothing is stored then.
     pub async fn put(&self, key: &str, file: File) -> Result<(), Error> {
         self.keep(&Key::from(key), file).await
     }
 
-    /// Keeps what a source gives: a small one in one step, a larger one in parts that become a file only at the end.
+    /// Stores the content of a source: a small one in one request, a larger one in parts that become visible
+    /// only at the end.
     async fn keep(&self, key: &Key, mut source: impl AsyncRead + Unpin) -> Result<(), Error> {
         let first = piece(&mut source).await?;
         if first.len() < PIECE {
@@ -128,7 +129,7 @@ impl ObjectStorage {
         kept
     }
 
-    /// The bytes under a key, from `start` (inclusive) to `end` (exclusive).
+    /// Reads the bytes under a key from `start` (inclusive) to `end` (exclusive).
     #[must_use]
     pub fn read(&self, key: &str, start: u64, end: u64) -> BoxStream<'static, std::io::Result<Bytes>> {
         let (store, key) = (Arc::clone(&self.store), Key::from(key));
@@ -149,10 +150,10 @@ impl ObjectStorage {
         futures_util::stream::once(opened).try_flatten().boxed()
     }
 
-    /// The length of what is under a key, in bytes; nothing when there is none.
+    /// Returns the length in bytes of the file under a key, or `None` if the key does not exist.
     ///
     /// # Errors
-    /// What the storage says.
+    /// Returns an error if the storage fails.
     pub async fn size(&self, key: &str) -> Result<Option<u64>, Error> {
         match self.store.head(&Key::from(key)).await.map_err(Error::from) {
             Err(error) if error.is_not_found() => Ok(None),
@@ -160,10 +161,10 @@ impl ObjectStorage {
         }
     }
 
-    /// Removes what is under a key; what is not there is no error.
+    /// Deletes the file under a key. A missing key is not an error.
     ///
     /// # Errors
-    /// What the storage says.
+    /// Returns an error if the storage fails.
     pub async fn delete(&self, key: &str) -> Result<(), Error> {
         match self.store.delete(&Key::from(key)).await.map_err(Error::from) {
             Err(error) if error.is_not_found() => Ok(()),
@@ -171,10 +172,11 @@ impl ObjectStorage {
         }
     }
 
-    /// As [`Self::delete`], with what a server left that was killed while it wrote the object. Nobody may be writing it.
+    /// As [`Self::delete`], and removes the parts left by a server that was killed during the write. The key
+    /// must have no active writer.
     ///
     /// # Errors
-    /// What the storage says.
+    /// Returns an error if the storage fails.
     pub async fn discard(&self, key: &str) -> Result<(), Error> {
         if let Some(directory) = &self.directory {
             let path = directory.join(Key::from(key).as_ref());
@@ -185,14 +187,14 @@ impl ObjectStorage {
         self.delete(key).await
     }
 
-    /// Removes everything whose key begins with `folder` and a slash.
+    /// Deletes all files whose key starts with `folder` and a slash.
     ///
     /// # Errors
-    /// What the storage says.
+    /// Returns an error if the storage fails.
     pub async fn delete_below(&self, folder: &str) -> Result<(), Error> {
         let found = self.store.list(Some(&Key::from(folder)));
         let found: Vec<Key> = found.map_ok(|object| object.location).try_collect().await?;
-        // A bucket removes many with one request.
+        // A bucket deletes many objects with one request.
         let mut removed = self
             .store
             .delete_stream(futures_util::stream::iter(found).map(Ok).boxed());
@@ -205,10 +207,10 @@ impl ObjectStorage {
         Ok(())
     }
 
-    /// All keys, or those below a folder.
+    /// Returns all keys, or those below a folder.
     ///
     /// # Errors
-    /// What the storage says.
+    /// Returns an error if the storage fails.
     pub async fn keys(&self, folder: Option<&str>) -> Result<Vec<String>, Error> {
         let folder = folder.map(Key::from);
         let found = self.store.list(folder.as_ref());
@@ -218,10 +220,10 @@ impl ObjectStorage {
             .await?)
     }
 
-    /// Copies what is under a key into another storage.
+    /// Copies the file under a key to another storage.
     ///
     /// # Errors
-    /// What either storage says.
+    /// Returns an error if either storage fails.
     pub async fn copy_to(&self, key: &str, other: &Self) -> Result<(), Error> {
         let key = Key::from(key);
         let pieces = self.store.get(&key).await?.into_stream();
@@ -229,7 +231,7 @@ impl ObjectStorage {
     }
 }
 
-/// A directory as a storage, made where it is missing.
+/// Opens a directory as a storage, creating it if needed.
 fn directory(path: &Path) -> Result<Arc<dyn ObjectStore>, Error> {
     std::fs::create_dir_all(path)?;
     let store = LocalFileSystem::new_with_prefix(path)?
@@ -238,14 +240,14 @@ fn directory(path: &Path) -> Result<Arc<dyn ObjectStore>, Error> {
     Ok(Arc::new(store))
 }
 
-/// The next piece of a source; only the last is shorter than the others.
+/// Reads the next piece of a source. Only the last piece is shorter than the others.
 async fn piece(source: &mut (impl AsyncRead + Unpin)) -> std::io::Result<Vec<u8>> {
     let mut piece = Vec::new();
     source.take(PIECE as u64).read_to_end(&mut piece).await?;
     Ok(piece)
 }
 
-/// What was found, as a stream. Files of a directory are read in larger pieces than the library would.
+/// Streams the content of an object. Local files are read in larger pieces than the library uses.
 async fn stream(found: GetResult) -> std::io::Result<BoxStream<'static, std::io::Result<Bytes>>> {
     let range = found.range.clone();
     match found.payload {
@@ -259,7 +261,7 @@ async fn stream(found: GetResult) -> std::io::Result<BoxStream<'static, std::io:
     }
 }
 
-/// Removes the files beside this one that it was being written to; they have its name, `#` and a number.
+/// Removes the staging files of a path; they have its name, `#` and a number.
 fn remove_staged(path: &Path) -> std::io::Result<()> {
     let (Some(folder), Some(name)) = (path.parent(), path.file_name().and_then(|name| name.to_str())) else {
         return Ok(());
@@ -280,14 +282,14 @@ fn remove_staged(path: &Path) -> std::io::Result<()> {
                 .or_else(|error| if gone(&error) { Ok(()) } else { Err(error) })?;
         }
     }
-    // One that is empty now goes; the storage itself removes those that a file was in.
+    // Remove the folder if it is now empty. The storage itself removes folders only when it deletes a stored
+    // file.
     let _ = std::fs::remove_dir(folder);
     Ok(())
 }
 
-/// A file on its way into the storage in parts. Parts that never become a file would lie there for ever, so they are
-/// given up whatever happens to whoever sends them; those of a server that is killed are left to the bucket's own rules,
-/// or to [`ObjectStorage::discard`].
+/// A multipart upload. Parts that are never completed would remain forever, so dropping the upload aborts it.
+/// After a killed server, the rules of the bucket or [`ObjectStorage::discard`] remove the parts.
 struct Parts(Option<Box<dyn MultipartUpload>>);
 
 impl Parts {
@@ -295,7 +297,7 @@ impl Parts {
         Ok(Self(Some(store.put_multipart(key).await?)))
     }
 
-    /// Hands a part on; it is there when the answer is.
+    /// Uploads a part; it is stored when the future completes.
     fn put(&mut self, part: Vec<u8>) -> UploadPart {
         match &mut self.0 {
             Some(upload) => upload.put_part(part.into()),
@@ -312,7 +314,7 @@ impl Parts {
         self.complete().await
     }
 
-    /// Makes a file of the parts.
+    /// Completes the file from its parts.
     async fn complete(&mut self) -> Result<(), Error> {
         if let Some(upload) = &mut self.0 {
             upload.complete().await?;
@@ -325,7 +327,7 @@ impl Parts {
         if let Some(mut upload) = self.0.take()
             && let Err(error) = upload.abort().await
         {
-            tracing::warn!(%error, "parts of a file are left in the object storage");
+            tracing::warn!(%error, "failed to abort a multipart upload");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! Buckets that speak the protocol of S3.
+//! Buckets that support the S3 protocol.
 //!
-//! The address names the bucket and what all keys begin with; where it is and who asks are secrets or belong to the
-//! machine, so they come from the environment in the names that all tools for such buckets read.
+//! The address contains the bucket and the key prefix. The endpoint and the credentials are secrets or belong
+//! to the machine. They are read from the environment variables that other tools for such buckets use.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,21 +13,21 @@ use object_store::{ClientOptions, ObjectStore, RetryConfig};
 use super::Error;
 use crate::integrations::tls;
 
-/// How long a connection may take to be made.
+/// Time limit for opening a connection.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// How long a bucket may be silent, within an answer as well.
+/// Maximum time without data from the bucket, also within a response.
 const SILENCE: Duration = Duration::from_secs(20);
-/// How long a request that fails is tried again.
+/// Maximum time for retries of a failed request.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// How often it is tried again.
+/// Maximum number of retries.
 const RETRIES: usize = 3;
-/// The variables that say where a bucket is that lies elsewhere than with Amazon.
+/// Environment variables with the endpoint of a bucket outside AWS.
 const ENDPOINTS: [&str; 3] = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
 
-/// Opens `s3://BUCKET/PREFIX`; nothing is asked of it yet.
+/// Opens `s3://BUCKET/PREFIX`; no request is sent yet.
 ///
 /// # Errors
-/// When the address or the environment makes no sense.
+/// Returns an error if the address or the environment is invalid.
 pub(super) fn open(address: &str) -> Result<Arc<dyn ObjectStore>, Error> {
     let (bucket, prefix) = place(address).ok_or(Error::Address)?;
     tls::choose();
@@ -36,7 +36,7 @@ pub(super) fn open(address: &str) -> Result<Arc<dyn ObjectStore>, Error> {
     let options = ClientOptions::new()
         .with_connect_timeout(CONNECTING)
         .with_read_timeout(SILENCE)
-        // Whoever takes a file slowly takes it as long as they like.
+        // A slow client may take any time to receive a file.
         .with_timeout_disabled();
     let retry = RetryConfig {
         max_retries: RETRIES,
@@ -55,7 +55,7 @@ pub(super) fn open(address: &str) -> Result<Arc<dyn ObjectStore>, Error> {
     })
 }
 
-/// The bucket and the prefix of an address, when it is one.
+/// Splits an address into bucket and prefix, or returns `None` if it is invalid.
 fn place(address: &str) -> Option<(&str, &str)> {
     let rest = address.strip_prefix("s3://")?;
     let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));

@@ -1,4 +1,4 @@
-//! Objects that are written as they arrive, without a file in between.
+//! Objects that are written as data arrives, without an intermediate file.
 
 use bytes::Bytes;
 use object_store::ObjectStoreExt;
@@ -7,19 +7,19 @@ use tokio::task::JoinHandle;
 
 use super::{Error, ObjectStorage, Parts};
 
-/// An object on its way into the storage. It is there when [`Writer::finish`] says so, and not at all before; of one that is
-/// dropped nothing is left, unless the server is killed (see [`ObjectStorage::discard`]).
+/// An object that is being written. It becomes visible only when [`Writer::finish`] succeeds. Dropping the
+/// writer removes all parts, unless the server is killed (see [`ObjectStorage::discard`]).
 pub struct Writer {
     storage: ObjectStorage,
     key: Key,
     part: Vec<u8>,
     parts: Option<Parts>,
-    /// The last part that was handed on, so that the next is collected meanwhile.
+    /// Upload of the last part. It runs while the next part is collected.
     writing: Option<JoinHandle<object_store::Result<()>>>,
 }
 
 impl ObjectStorage {
-    /// Begins an object under a key.
+    /// Starts an object under a key.
     #[must_use]
     pub fn write(&self, key: &str) -> Writer {
         Writer {
@@ -33,10 +33,10 @@ impl ObjectStorage {
 }
 
 impl Writer {
-    /// Takes the next bytes. At most two parts of the storage's size are in memory.
+    /// Appends bytes. At most two parts of the storage's part size are in memory.
     ///
     /// # Errors
-    /// What the storage says; nothing is kept then.
+    /// Returns an error if the storage fails; nothing is stored then.
     pub async fn push(&mut self, mut bytes: Bytes) -> Result<(), Error> {
         let size = self.storage.part;
         while !bytes.is_empty() {
@@ -49,10 +49,10 @@ impl Writer {
         Ok(())
     }
 
-    /// Makes the object of what was taken, and waits until it will stay.
+    /// Completes the object and waits until it is durable.
     ///
     /// # Errors
-    /// What the storage says; nothing is kept then.
+    /// Returns an error if the storage fails; nothing is stored then.
     pub async fn finish(mut self) -> Result<(), Error> {
         if self.parts.is_none() {
             let whole = std::mem::take(&mut self.part);
@@ -135,7 +135,7 @@ mod tests {
         let part = Bytes::from(vec![1; storage.part]);
         writer.push(part).await.expect("writing");
         writer.written().await.expect("written");
-        // As if nobody had been there to clean up.
+        // Simulate a killed server, which runs no destructor.
         std::mem::forget(writer);
         let directory = folder.path().join(super::super::DIRECTORY).join("k");
         assert_eq!(std::fs::read_dir(&directory).expect("a folder").count(), 1);

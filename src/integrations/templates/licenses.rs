@@ -1,4 +1,4 @@
-//! Licences to choose from: their texts, what they mean in short, and the words in them that stand for others.
+//! License templates: texts, summaries and placeholders.
 
 use std::sync::LazyLock;
 
@@ -7,37 +7,37 @@ use spdx::text::LICENSE_TEXTS;
 
 use crate::integrations::licenses;
 
-/// How many words of a text are replaced.
+/// Maximum number of placeholders that are replaced in a text.
 const MOST_REPLACED: usize = 1_000;
 
-/// A licence to choose.
+/// A license template.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct License {
     /// The short name in lower case, such as `gpl-3.0`.
     pub key: String,
     /// The name.
     pub name: String,
-    /// What people call it, where that differs.
+    /// Common name, if different.
     pub nickname: Option<&'static str>,
-    /// Whether it is among those that most choose.
+    /// Whether it is one of the most popular licenses.
     pub popular: bool,
-    /// Where it is described.
+    /// Address of a description.
     pub html_url: Option<String>,
-    /// Where its authors keep the text.
+    /// Address of the original text.
     pub source_url: Option<&'static str>,
-    /// What it is about.
+    /// Short description.
     pub description: Option<&'static str>,
-    /// What whoever uses the work has to do.
+    /// Conditions for users of the work, such as `include-copyright`.
     pub conditions: &'static [&'static str],
-    /// What they may do.
+    /// Permitted uses.
     pub permissions: &'static [&'static str],
-    /// What they do not get.
+    /// Limitations, such as `liability`.
     pub limitations: &'static [&'static str],
-    /// The whole text.
+    /// The full text.
     pub content: String,
 }
 
-/// What there is to say of a licence beside its names and its text.
+/// Details of a license other than its names and text.
 struct Facts {
     id: &'static str,
     popular: bool,
@@ -65,14 +65,14 @@ const NO_WARRANTY: &str = "warranty";
 const NO_TRADEMARKS: &str = "trademark-use";
 const NO_PATENTS: &str = "patent-use";
 
-/// What nearly all licences permit.
+/// Permissions of nearly all licenses.
 const FREE: &[&str] = &[COMMERCE, CHANGES, SPREADING, PRIVACY];
-/// The same, with patents.
+/// The same permissions, with patent use.
 const FREE_WITH_PATENTS: &[&str] = &[COMMERCE, CHANGES, SPREADING, PATENTS, PRIVACY];
-/// What nearly all licences refuse.
+/// Limitations of nearly all licenses.
 const NO_PROMISES: &[&str] = &[NO_LIABILITY, NO_WARRANTY];
 
-/// By key.
+/// Details, ordered by key.
 const LICENSES: [Facts; 16] = [
     Facts {
         id: "AGPL-3.0-only",
@@ -214,7 +214,7 @@ const LICENSES: [Facts; 16] = [
 
 static ALL: LazyLock<Vec<License>> = LazyLock::new(|| LICENSES.iter().filter_map(license).collect());
 
-/// Words in brackets of any kind that stand for others.
+/// Matches placeholders in brackets of any kind.
 static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let years = "(?<year>year|yyyy)";
     let projects = r"(?<project>project|program|description|one\s+line\s[^<>{}\[\]]*does\.)";
@@ -224,13 +224,13 @@ static WORDS: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&brackets).ok()
 });
 
-/// All licences, by key.
+/// Returns all licenses, ordered by key.
 #[must_use]
 pub fn all() -> &'static [License] {
     &ALL
 }
 
-/// Under which other names the same texts are kept with the brackets around words that stand for others.
+/// Other IDs under which the same texts have brackets around their placeholders.
 const WITH_BRACKETS: [(&str, &str); 2] = [("GPL-2.0-only", "GPL-2.0+"), ("LGPL-2.1-only", "LGPL-2.1+")];
 
 fn license(facts: &Facts) -> Option<License> {
@@ -253,18 +253,18 @@ fn license(facts: &Facts) -> Option<License> {
     })
 }
 
-/// What the words in a text stand for; absent ones stay as they are.
+/// Values of the placeholders in a text; a placeholder without a value is unchanged.
 #[derive(Debug, Clone, Copy)]
 pub struct Meant<'a> {
     /// The current year.
     pub year: i32,
-    /// What the work is called.
+    /// The name of the project.
     pub project: Option<&'a str>,
-    /// Who has the rights.
+    /// The name of the copyright holder.
     pub full_name: Option<&'a str>,
 }
 
-/// A text with its words replaced. What is put in is not looked at again.
+/// Returns a text with its placeholders replaced. Inserted values are not scanned for placeholders.
 #[must_use]
 pub fn fill_in(text: &str, meant: Meant<'_>) -> String {
     let Some(words) = WORDS.as_ref() else {
@@ -388,7 +388,7 @@ mod tests {
             fill_in("[project] by [fullname]", circle),
             "[fullname] by <project>"
         );
-        // In none of our texts anything else is taken for such a word.
+        // No text contains other words that match as placeholders.
         for license in all() {
             let filled = fill_in(&license.content, nothing);
             let years = filled.matches("1843").count();

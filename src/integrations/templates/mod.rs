@@ -1,18 +1,18 @@
-//! Templates that every project has: Dockerfiles, files that name what Git is to leave out, files that say what jobs do,
-//! and licences.
+//! Templates that are available to every project: Dockerfiles, `.gitignore` files, CI/CD configurations and
+//! licenses.
 
 pub mod licenses;
 
-/// A template that is a file.
+/// A file template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct File {
-    /// What names it, which is its name as well.
+    /// The key, which is also the name.
     pub key: &'static str,
-    /// The whole text.
+    /// The full text.
     pub content: &'static str,
 }
 
-/// The files of a folder below `assets/templates`, by key.
+/// Embeds the files of a folder below `assets/templates`, ordered by key.
 macro_rules! files {
     ($folder:literal, $ending:literal, $($key:literal,)+) => {
         &[$(File {
@@ -22,7 +22,7 @@ macro_rules! files {
     };
 }
 
-/// Dockerfiles.
+/// Dockerfile templates.
 #[rustfmt::skip]
 pub const DOCKERFILES: &[File] = files![
     "dockerfiles", ".dockerfile",
@@ -40,7 +40,7 @@ pub const DOCKERFILES: &[File] = files![
     "Swift",
 ];
 
-/// What Git is to leave out.
+/// Templates of `.gitignore` files.
 #[rustfmt::skip]
 pub const GITIGNORES: &[File] = files![
     "gitignores", ".gitignore",
@@ -92,7 +92,7 @@ pub const GITIGNORES: &[File] = files![
     "macOS",
 ];
 
-/// What jobs do.
+/// CI/CD configuration templates.
 #[rustfmt::skip]
 pub const CI_FILES: &[File] = files![
     "ci", ".yml",
@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn jobs_have_scripts() {
-        /// What stands beside jobs.
+        /// Top-level keywords other than jobs.
         const GLOBAL: [&str; 8] = [
             "image",
             "services",

@@ -1,20 +1,20 @@
-//! Which addresses a webhook may be sent to. Whatever is not plainly a public address is refused: an address
-//! that is only a wrapping of another (mapped, translated, tunnelled) is judged by the one inside.
+//! Addresses that a webhook may be sent to. Every address that is not clearly public is refused. An address
+//! that embeds another (mapped, translated, tunneled) is judged by the embedded one.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Where an address leads.
+/// Network that an address belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
-    /// To the public network.
+    /// The public network.
     Public,
-    /// To this machine or the operator's network: loopback, private and shared ranges.
+    /// This machine or the operator's network: loopback, private and shared ranges.
     Local,
-    /// To nothing a webhook may ever be for: link-local, metadata services, groups, reserved ranges.
+    /// Never allowed for a webhook: link-local, metadata services, multicast, reserved ranges.
     Never,
 }
 
-/// Whether a webhook may be sent to this address; `local` lets it reach loopback and private ranges.
+/// Returns whether a webhook may be sent to this address; `local` also allows loopback and private ranges.
 #[must_use]
 pub fn is_allowed(address: IpAddr, local: bool) -> bool {
     let reach = match address {
@@ -28,7 +28,7 @@ pub fn is_allowed(address: IpAddr, local: bool) -> bool {
     }
 }
 
-/// Metadata services that stand in ranges which are otherwise private: those of two large clouds.
+/// Addresses of the metadata services of two large clouds, which are in otherwise private ranges.
 const METADATA_V4: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);
 const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0x0ec2, 0, 0, 0, 0, 0, 0x0254);
 
@@ -38,8 +38,8 @@ fn reach_of_v4(address: Ipv4Addr) -> Reach {
     }
     match address.octets() {
         [127 | 10, ..] | [172, 16..=31, ..] | [192, 168, ..] | [100, 64..=127, ..] => Reach::Local,
-        // This network, link-local (with the metadata address), protocol assignments, documentation, the relays
-        // of 6to4, benchmarks, groups, reserved and broadcast.
+        // This network, link-local (with the metadata address), protocol assignments, documentation, 6to4
+        // relays, benchmarks, multicast, reserved and broadcast.
         [0 | 224..=255, ..]
         | [169, 254, ..]
         | [192, 0, 0 | 2, _]
@@ -71,7 +71,7 @@ fn reach_of_v6(address: Ipv6Addr) -> Reach {
         [0x2002, high, low, ..] => inner(high, low),
         // Protocol assignments with Teredo, documentation.
         [0x2001, 0..=0x01ff, ..] | [0x2001, 0x0db8, ..] | [0x3fff, 0..=0x0fff, ..] => Reach::Never,
-        // What is handed out for the public network; link-local, site-local, groups and all else are not.
+        // Ranges allocated for the public network, without link-local, site-local and multicast.
         [0x2000..=0x3fff, ..] => Reach::Public,
         _ => Reach::Never,
     }

@@ -1,7 +1,8 @@
-//! Sending webhooks: one bounded POST to an address that a user chose, which therefore may be hostile.
+//! Webhook client. It sends one bounded POST to an address that a user chose and that may be hostile.
 //!
-//! Every address is judged where the connection is made, whether it stood in the URL, came from a name or from a
-//! redirect (ADR 15). Time and size are bounded: ten seconds for all of it, and a few kilobytes of the answer.
+//! Every address is checked when the connection is opened: literal addresses, resolved names and redirects
+//! (ADR 15). The total time is limited to ten seconds, and only a few kilobytes of the response
+//! are read.
 
 mod address;
 mod resolver;
@@ -24,87 +25,88 @@ pub use target::{HIDDEN, Refused, Target};
 
 use resolver::Resolver;
 
-/// The longest time for a request with all its redirects.
+/// Time limit of a request including its redirects.
 const TIME_LIMIT: Duration = Duration::from_secs(10);
-/// Redirects that are followed.
+/// Maximum number of redirects.
 const REDIRECTS: usize = 3;
-/// How much of an answer is read and kept, in bytes.
+/// Bytes of a response that are read and stored.
 const EXCERPT: usize = 8 * 1024;
-/// How long the body of an answer is read, once the answer has begun.
+/// Time limit for the body of a response, from its start.
 const BODY_TIME: Duration = Duration::from_secs(2);
-/// How many requests at a time callers of the interface may wait for.
+/// Maximum number of concurrent requests that API callers wait for.
 const WAITED_FOR: usize = 16;
-/// How many headers of an answer are kept, and how much of each.
+/// Number of response headers that are stored.
 const KEPT_HEADERS: usize = 50;
 const KEPT_HEADER: usize = 1024;
 
-/// One request.
+/// A request.
 #[derive(Debug)]
 pub struct Request {
-    /// The address as [`Target::parse`] shows it.
+    /// The address, as displayed by [`Target::parse`].
     pub url: String,
-    /// The password that the shown address hides.
+    /// The password that the displayed address hides.
     pub password: Option<Secret<String>>,
-    /// Headers that tell what is sent.
+    /// Headers that describe the payload.
     pub headers: Vec<(&'static str, String)>,
-    /// Headers that prove who sends; a redirect to another origin does not get them.
+    /// Headers that authenticate the sender; a redirect to another origin does not get them.
     pub secrets: Vec<(&'static str, Secret<String>)>,
-    /// The body, JSON.
+    /// The JSON body.
     pub body: String,
     /// Whether the certificate must be valid.
     pub verify: bool,
-    /// Whether loopback and private addresses may be reached.
+    /// Whether loopback and private addresses are allowed.
     pub local: bool,
 }
 
-/// What a receiver answered.
+/// The response of a receiver.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// The headers, cut.
+    /// The headers, truncated.
     pub headers: Vec<(String, String)>,
-    /// The beginning of the body.
+    /// The start of the body.
     pub body: String,
 }
 
-/// How a request went.
+/// The result of a request.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The answer, or in words for the hook's owner why there is none.
+    /// The response, or the reason for its absence, worded for the owner of the webhook.
     pub answer: Result<Answer, &'static str>,
-    /// How long it took.
+    /// Duration of the request.
     pub duration: Duration,
 }
 
 /// Sends webhooks. Cloning is cheap.
 #[derive(Debug, Clone)]
 pub struct Client {
-    /// For public addresses only.
+    /// Client for public addresses only.
     public: Pair,
-    /// For local ones as well.
+    /// Client that also reaches local addresses.
     everywhere: Pair,
     local: bool,
     waited_for: Arc<Semaphore>,
 }
 
-/// Two clients that reach the same addresses.
+/// Two clients that reach the same addresses, with and without verification of certificates.
 #[derive(Debug, Clone)]
 struct Pair {
     verifying: reqwest::Client,
     trusting: reqwest::Client,
 }
 
-/// The client cannot be made.
+/// The client cannot be created.
 #[derive(Debug, thiserror::Error)]
 #[error("webhook client: {0}")]
 pub struct Unavailable(#[from] reqwest::Error);
 
 impl Client {
-    /// A client; `local` lets every request reach loopback and private addresses, and not only those that say so.
+    /// Creates a client. If `local` is true, every request may reach loopback and private addresses.
+    /// Otherwise only requests with their own flag may.
     ///
     /// # Errors
-    /// When TLS cannot be set up.
+    /// Returns an error if TLS cannot be initialized.
     pub fn new(local: bool) -> Result<Self, Unavailable> {
         tls::choose();
         Ok(Self {
@@ -115,13 +117,13 @@ impl Client {
         })
     }
 
-    /// Whether every request may reach loopback and private addresses.
+    /// Returns whether every request may reach loopback and private addresses.
     #[must_use]
     pub fn is_local_allowed(&self) -> bool {
         self.local
     }
 
-    /// Sends a request and reads the beginning of the answer, in ten seconds at most.
+    /// Sends a request and reads the start of the response, in ten seconds at most.
     pub async fn send(&self, request: Request) -> Outcome {
         let begun = Instant::now();
         let answer = match tokio::time::timeout(TIME_LIMIT, self.exchange(request)).await {
@@ -134,7 +136,7 @@ impl Client {
         }
     }
 
-    /// As [`Self::send`], for a caller who waits; none when too many do so already.
+    /// As [`Self::send`], for an API caller who waits. Returns `None` if too many callers wait already.
     pub async fn send_now(&self, request: Request) -> Option<Outcome> {
         let _permit = self.waited_for.try_acquire().ok()?;
         Some(self.send(request).await)
@@ -211,22 +213,23 @@ impl Pair {
     }
 }
 
-/// Where a redirect leads that asks for the same request again. The old 301 and 302 are taken so too: a webhook
-/// that becomes a GET would arrive as nothing.
+/// Returns the target of a redirect that asks for the same request again. Status 301 and 302 count as well,
+/// because a webhook that becomes a GET would lose its body.
 fn next(from: &Url, response: &reqwest::Response) -> Option<Url> {
     if !matches!(response.status().as_u16(), 301 | 302 | 307 | 308) {
         return None;
     }
     let location = response.headers().get(LOCATION)?.to_str().ok()?;
     let mut url = from.join(location).ok()?;
-    // Credentials in a redirect are not ours to send. An address that cannot have any is refused as it is.
+    // Credentials in a redirect are removed. An address that cannot have credentials is unchanged here and
+    // refused later.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     Some(url)
 }
 
-/// The status, the headers and the beginning of the body. A body that breaks off or hangs is kept as far as it came:
-/// the receiver had answered.
+/// Reads the status, the headers and the start of the body. If the body breaks off or stalls, the part
+/// received so far is kept, because the receiver has responded.
 async fn read(mut response: reqwest::Response) -> Answer {
     let status = response.status().as_u16();
     let cut = |text: &str| text.chars().take(KEPT_HEADER).collect();
@@ -244,7 +247,7 @@ async fn read(mut response: reqwest::Response) -> Answer {
             body.extend_from_slice(&chunk);
         }
     };
-    // What has come by then will do.
+    // The part received until then is sufficient.
     let _ = tokio::time::timeout(BODY_TIME, reading).await;
     body.truncate(EXCERPT);
     Answer {
@@ -255,7 +258,8 @@ async fn read(mut response: reqwest::Response) -> Answer {
     }
 }
 
-/// Values that no header can carry are left out; what is stored was checked.
+/// Builds the header map and omits values that are not valid in a header. Stored values were validated
+/// before.
 fn headers<'a>(pairs: impl Iterator<Item = (&'static str, &'a str)>) -> HeaderMap {
     let parsed = pairs.filter_map(|(name, value)| {
         let name = HeaderName::from_bytes(name.as_bytes()).ok()?;
@@ -264,7 +268,8 @@ fn headers<'a>(pairs: impl Iterator<Item = (&'static str, &'a str)>) -> HeaderMa
     parsed.collect()
 }
 
-/// Why there is no answer, in words that tell the hook's owner what to mend and nothing of the network here.
+/// Returns why there was no response, worded so that the owner can fix it without learning details of this
+/// network.
 fn reason(error: &reqwest::Error) -> &'static str {
     let mut cause = error.source();
     while let Some(inner) = cause {
@@ -285,7 +290,7 @@ fn reason(error: &reqwest::Error) -> &'static str {
     }
 }
 
-/// Whether an error is one of TLS, however often it was wrapped as one of input and output.
+/// Returns whether an error is a TLS error, also if it is wrapped in I/O errors.
 fn is_of_tls(error: &(dyn std::error::Error + 'static)) -> bool {
     let wrapped = error
         .downcast_ref::<std::io::Error>()

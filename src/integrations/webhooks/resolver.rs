@@ -1,7 +1,8 @@
-//! Looking up names so that a webhook only ever connects to an address that was judged.
+//! Name resolution that returns only addresses a webhook may connect to.
 //!
-//! The client connects to exactly what the resolver answers, so a name that leads elsewhere on the second look
-//! gains nothing: every look is judged. One forbidden address among several makes the whole name forbidden.
+//! The client connects to exactly the addresses that the resolver returns. A name that resolves differently
+//! the second time (DNS rebinding) gains nothing, since every lookup is checked. A name with several
+//! addresses is forbidden if one of them is.
 
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
@@ -12,24 +13,24 @@ use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 
 use super::address::is_allowed;
 
-/// What answers where a name leads.
+/// Function that resolves a name.
 pub(super) type LookUp =
     Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = std::io::Result<Vec<IpAddr>>> + Send>> + Send + Sync>;
 
-/// Looks names up and refuses those that lead where webhooks may not go.
+/// Resolves names and refuses those with an address that webhooks may not use.
 #[derive(Clone)]
 pub(super) struct Resolver {
     look_up: LookUp,
     local: bool,
 }
 
-/// The name leads to an address that may not be called, or nowhere.
+/// The name has a forbidden address or none at all.
 #[derive(Debug, thiserror::Error)]
 #[error("the host has no address that may be called")]
 pub(super) struct Unreachable;
 
 impl Resolver {
-    /// Asks the system.
+    /// Creates a resolver that uses the system.
     pub fn system(local: bool) -> Self {
         let look_up: LookUp = Arc::new(|name| {
             Box::pin(async move {
@@ -40,7 +41,7 @@ impl Resolver {
         Self::with(look_up, local)
     }
 
-    /// Asks somebody else.
+    /// Creates a resolver that uses the given function.
     pub fn with(look_up: LookUp, local: bool) -> Self {
         Self { look_up, local }
     }

@@ -1,4 +1,4 @@
-//! The address that a webhook is sent to, split so that its password is never shown.
+//! Address of a webhook. The password is stored separately, so that it is never displayed.
 
 use std::net::IpAddr;
 
@@ -8,32 +8,32 @@ use url::{Host, Url};
 use super::address::is_allowed;
 use crate::secrets::Secret;
 
-/// Longest address in bytes.
+/// Maximum length of an address, in bytes.
 const LONGEST: usize = 2048;
 
-/// What stands for a password in an address that is shown.
+/// Replacement for a password in a displayed address.
 pub const HIDDEN: &str = "*****";
 
-/// An address that may be a webhook's.
+/// A valid address for a webhook.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The address as it may be shown: a password is replaced by [`HIDDEN`].
+    /// The address for display: a password is replaced by [`HIDDEN`].
     pub shown: String,
-    /// The password, percent-encoded as it stood.
+    /// The password, percent-encoded as received.
     pub password: Option<Secret<String>>,
 }
 
-/// The address is not http or https with a host, or names a host that may not be called.
+/// The address is not http or https with a host, or its host is forbidden.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("not an address that a webhook may be sent to")]
 pub struct Refused;
 
 impl Target {
-    /// Reads an address that a user gives. Names of hosts are not looked up here: what they lead to is judged
-    /// when they are called. `local` allows loopback and private hosts.
+    /// Parses the address that a user entered. Host names are not resolved here; their addresses are checked
+    /// when a connection is opened. `local` allows loopback and private hosts.
     ///
     /// # Errors
-    /// [`Refused`].
+    /// Returns [`Refused`] if the address is not http or https with a permitted host.
     pub fn parse(text: &str, local: bool) -> Result<Self, Refused> {
         if text.len() > LONGEST || text.contains(|c: char| c.is_control() || c.is_whitespace()) {
             return Err(Refused);
@@ -54,15 +54,15 @@ impl Target {
     }
 }
 
-/// What a request is sent to, and as whom.
+/// URL and credentials of a request.
 pub(super) struct Destination {
-    /// The address without user and password.
+    /// The URL without user and password.
     pub url: Url,
     /// User and password, decoded.
     pub credentials: Option<(String, Option<String>)>,
 }
 
-/// Takes a shown address apart again.
+/// Restores the URL and credentials from a displayed address and its password.
 pub(super) fn destination(shown: &str, password: Option<&Secret<String>>) -> Result<Destination, Refused> {
     let mut url = Url::parse(shown).map_err(|_| Refused)?;
     let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
@@ -77,8 +77,8 @@ pub(super) fn destination(shown: &str, password: Option<&Secret<String>>) -> Res
     Ok(Destination { url, credentials })
 }
 
-/// Whether an address has a scheme and host that may be called; a literal address is judged here, since a client
-/// looks up names only.
+/// Checks that an address has a permitted scheme and host. Literal IP addresses are checked here, since a
+/// client resolves only names.
 pub(super) fn check(url: &Url, local: bool) -> Result<(), Refused> {
     if !matches!(url.scheme(), "http" | "https") || url.port_or_known_default() == Some(0) {
         return Err(Refused);

@@ -1,4 +1,4 @@
-//! The repositories of the demo: commits by several people, on several branches, and tags.
+//! Repositories of the demo: commits by several users, on several branches, and tags.
 
 use poem::{Endpoint, Response};
 use serde_json::{Value, json};
@@ -7,7 +7,8 @@ use super::Api;
 use super::places::Places;
 use crate::server::Error;
 
-/// One commit of the lighthouse: who, on which branch, from which, the message, and the files: action, path and content.
+/// A commit of the lighthouse project: author, branch, start branch, message, and files with action, path and
+/// content.
 type Commit = (
     &'static str,
     &'static str,
@@ -209,12 +210,12 @@ where
     .await
 }
 
-/// Whose a commit is.
+/// Users of a commit.
 #[derive(Debug, Clone, Copy)]
 struct By<'a> {
-    /// Who brings it: Reporters push nothing, and only Maintainers push to a protected branch.
+    /// The user who pushes: Reporters cannot push, and only Maintainers push to a protected branch.
     pusher: &'a str,
-    /// Who wrote it.
+    /// The author.
     author: &'a str,
 }
 

@@ -1,5 +1,5 @@
-//! What `holdfast demo` shows: an instance full of believable people, groups, projects, issues, merge requests and notes, all of
-//! it made through the API, as a client would make it.
+//! Data of `holdfast demo`: users, groups, projects, issues, merge requests and notes. All of it is created
+//! through the API, as a client would.
 
 mod code;
 mod places;
@@ -18,17 +18,17 @@ use crate::config::Settings;
 use crate::secrets::Secret;
 use crate::services::Backend;
 
-/// The names of those who do things in the demo, beside the administrator.
+/// User names in the demo, except the administrator.
 pub const PEOPLE: [&str; 4] = ["ada", "ben", "cleo", "dana"];
 
-/// The project that most of it happens in.
+/// The main project.
 pub const PROJECT: &str = "harbour/lighthouse";
 
-/// Fills an instance that has nobody but the administrator `root`, whose token this is, with scope `api` and `sudo`; everybody
-/// that is made gets the password.
+/// Fills an instance whose only user is the administrator `root`. `token` is root's token with the scopes
+/// `api` and `sudo`; all created users get `password`.
 ///
 /// # Errors
-/// When the API refuses anything, as it does where things of these names are there already.
+/// If the API rejects a request, for example because a name is already taken.
 pub async fn fill(
     backend: &Backend,
     settings: &Settings,
@@ -44,19 +44,19 @@ pub async fn fill(
     planning::make(&api, &places).await
 }
 
-/// The API, without a network between.
+/// The API without a network.
 struct Api<'a, E> {
     endpoint: E,
     token: &'a str,
 }
 
 impl<E: Endpoint<Output = Response>> Api<'_, E> {
-    /// Makes something as this user; answers it.
+    /// Creates a resource as this user and returns it.
     async fn post(&self, user: &str, path: &str, body: Value) -> Result<Value, Error> {
         self.send(user, Method::POST, path, body).await
     }
 
-    /// Changes something as this user; answers it.
+    /// Updates a resource as this user and returns it.
     async fn put(&self, user: &str, path: &str, body: Value) -> Result<Value, Error> {
         self.send(user, Method::PUT, path, body).await
     }
@@ -72,7 +72,7 @@ impl<E: Endpoint<Output = Response>> Api<'_, E> {
             .body(())
             .map_err(|error| failed(error.to_string()))?;
         let (parts, ()) = head.into_parts();
-        // As the network would hand it over, but that there is none.
+        // The endpoint expects a request with network addresses.
         let from = (parts, LocalAddr::default(), RemoteAddr::default(), Scheme::HTTP);
         let request = Request::from_parts(from.into(), body.to_string().into());
         let response = self.endpoint.get_response(request).await;
@@ -86,19 +86,19 @@ impl<E: Endpoint<Output = Response>> Api<'_, E> {
     }
 }
 
-/// A number that an answer names.
+/// Returns an integer field of a response.
 fn number(answer: &Value, field: &str) -> Result<i64, Error> {
     let number = answer[field].as_i64();
     number.ok_or_else(|| Error::Demo(format!("an answer has no {field}: {answer}")))
 }
 
-/// The day so many days from now.
+/// Returns the date in `days` days.
 fn in_days(days: u64) -> String {
     let day = Utc::now().date_naive().checked_add_days(Days::new(days));
     day.unwrap_or_default().to_string()
 }
 
-/// The time so many days ago.
+/// Returns the time `days` days ago.
 fn days_ago(days: u64) -> String {
     let time = Utc::now().checked_sub_days(Days::new(days));
     time.unwrap_or_default().to_rfc3339()

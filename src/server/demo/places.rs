@@ -1,4 +1,4 @@
-//! The people of the demo, their groups, and the projects in these.
+//! Users of the demo, their groups and projects.
 
 use poem::{Endpoint, Response};
 use serde_json::json;
@@ -6,21 +6,21 @@ use serde_json::json;
 use super::{Api, number};
 use crate::server::Error;
 
-/// Where things are to be made, by their numbers.
+/// IDs of the created resources.
 pub(super) struct Places {
     /// The group.
     pub group: i64,
-    /// The project of the group that most happens in.
+    /// The main project of the group.
     pub lighthouse: i64,
-    /// A project of the group below.
+    /// A project of the subgroup.
     pub buoy: i64,
     /// A personal project.
     pub notebook: i64,
-    /// The numbers of [`super::PEOPLE`].
+    /// IDs of [`super::PEOPLE`].
     pub people: Vec<i64>,
 }
 
-/// Name in paths, name, what they do, and role in the group.
+/// User name, name, job title, and access level in the group.
 const PEOPLE: [(&str, &str, &str, i64); 4] = [
     ("ada", "Ada Lindqvist", "Harbour master", 50),
     ("ben", "Ben Okafor", "Maintainer of the lamp", 40),
@@ -28,7 +28,7 @@ const PEOPLE: [(&str, &str, &str, i64); 4] = [
     ("dana", "Dana Petrov", "Keeper and tester", 20),
 ];
 
-/// Makes the people, the groups and the projects.
+/// Creates the users, groups and projects.
 pub(super) async fn make<E>(api: &Api<'_, E>, password: &str) -> Result<Places, Error>
 where
     E: Endpoint<Output = Response>,

@@ -1,4 +1,4 @@
-//! What the people of the demo plan and discuss: labels, milestones, issues, merge requests, an epic, a board, snippets, notes.
+//! Planning data of the demo: labels, milestones, issues, merge requests, an epic, a board, snippets and notes.
 
 use poem::{Endpoint, Response};
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::places::Places;
 use super::{Api, days_ago, in_days, number};
 use crate::server::Error;
 
-/// Makes all that is planned.
+/// Creates all planning data.
 pub(super) async fn make<E>(api: &Api<'_, E>, places: &Places) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,
@@ -22,7 +22,7 @@ where
     beside(api, group, &project, &issues).await
 }
 
-/// Labels, milestones and a board; the number of the milestone that is next.
+/// Creates labels, milestones and a board; returns the ID of the next milestone.
 async fn frame<E>(api: &Api<'_, E>, group: i64, project: &str) -> Result<i64, Error>
 where
     E: Endpoint<Output = Response>,
@@ -66,7 +66,7 @@ where
     )
 }
 
-/// The issues with their discussions; their ids.
+/// Creates the issues with their notes; returns their IDs.
 async fn issues<E>(
     api: &Api<'_, E>,
     places: &Places,
@@ -170,7 +170,7 @@ where
     Ok(ids)
 }
 
-/// The merge requests: one open that closes an issue, one merged, a draft, and one that was closed.
+/// Creates the merge requests: an open one that closes an issue, a merged one, a draft, and a closed one.
 async fn merge_requests<E>(
     api: &Api<'_, E>,
     places: &Places,
@@ -238,7 +238,7 @@ where
     Ok(())
 }
 
-/// An epic over issues of both projects, snippets, and a comment on a commit.
+/// Creates an epic with issues of both projects, snippets, and a comment on a commit.
 async fn beside<E>(api: &Api<'_, E>, group: i64, project: &str, issues: &[i64]) -> Result<(), Error>
 where
     E: Endpoint<Output = Response>,

@@ -1,4 +1,4 @@
-//! Awarding emoji, and taking them back.
+//! Adds and removes award emoji.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{
@@ -17,11 +17,12 @@ use crate::services::places::Place;
 use crate::services::preconditions;
 use crate::services::todos;
 
-/// Awards an emoji to something.
+/// Adds an award emoji to a noteable or a note.
 ///
 /// # Errors
-/// 404, also for a name that no emoji has, for one that the caller awarded already, for a vote for or against what the caller
-/// made, and for a note that nobody wrote; 403 for others than members where the discussion is locked.
+/// Returns `Error::NotFound` if the target is not visible, the emoji name is unknown or the caller already
+/// awarded it. The same applies to a vote on the caller's own noteable and for a system note. Returns
+/// `Error::Forbidden` if the discussion is locked and the caller is not a member.
 pub async fn create(backend: &Backend, place: &Place, key: Key, name: &str) -> Result<Award> {
     let user = place.caller.signed_in()?;
     backend
@@ -38,10 +39,10 @@ pub async fn create(backend: &Backend, place: &Place, key: Key, name: &str) -> R
         .await
 }
 
-/// Enters an award to something that the caller holds the lock of.
+/// Inserts an award emoji on a target that the caller has locked.
 ///
 /// # Errors
-/// 404 for one that the user awarded already, and for a note that nobody wrote.
+/// Returns `Error::NotFound` if the user already awarded the emoji, or the target is a system note.
 pub(in crate::services) async fn enter(
     transaction: &DatabaseTransaction,
     user: &users::Model,
@@ -77,10 +78,11 @@ pub(in crate::services) async fn enter(
     })
 }
 
-/// Takes an award back.
+/// Removes an award emoji.
 ///
 /// # Errors
-/// 404, 401 for others than who awarded it and administrators, 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if it does not exist. Returns `Error::Unauthorized` if the caller is neither its
+/// owner nor an administrator. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     place: &Place,
@@ -108,7 +110,7 @@ fn refused(why: &str) -> Error {
     Error::not_found(format!("Award Emoji {why}"))
 }
 
-/// Brings the votes that a thing shows up to date, where it shows any and this emoji is one.
+/// Updates the vote counts of the target, if it has any and this emoji is a vote.
 async fn count_votes(transaction: &DatabaseTransaction, to: &Awardable, name: &str) -> Result<()> {
     let Awardable::Noteable(on) = to else {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Emoji that users award to what notes stand on, and to the notes themselves.
+//! Award emoji on noteables and notes.
 
 mod changes;
 mod names;
@@ -25,37 +25,37 @@ use crate::services::notes::system::Parent;
 use crate::services::notes::{self as notes_service, Noteable};
 use crate::services::places::Place;
 
-/// Which thing of a project or group, as a path names it.
+/// Key of a noteable, or of one of its notes, as a path names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Key {
-    /// What can have notes.
+    /// Key of the noteable.
     pub on: notes_service::Key,
-    /// The id of one of its notes, when it is about that.
+    /// ID of the note, if the key names one.
     pub note: Option<i64>,
 }
 
-/// Something that emoji are awarded to, as far as the caller may see it.
+/// A noteable or note that is visible to the caller.
 #[derive(Debug, Clone)]
 pub enum Awardable {
-    /// What notes stand on.
+    /// A noteable.
     Noteable(Noteable),
-    /// A note, and what it stands on.
+    /// A note and its noteable.
     Note(Box<notes::Model>, Noteable),
 }
 
-/// An emoji that was awarded, with who did so.
+/// An award emoji with its user.
 #[derive(Debug, Clone)]
 pub struct Award {
-    /// The award.
+    /// The award emoji.
     pub award: Model,
-    /// Who awarded it.
+    /// The user who awarded it.
     pub user: users::Model,
 }
 
-/// A page of the emoji that were awarded to something, in the order they were.
+/// Returns a page of award emoji in order of creation.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `Error::NotFound` if the target does not exist or the caller cannot see it.
 pub async fn list(backend: &Backend, place: &Place, key: Key, page: &PageRequest) -> Result<Page<Award>> {
     let db = backend.database.read();
     let to = Awardable::find(db, place, key).await?;
@@ -66,7 +66,7 @@ pub async fn list(backend: &Backend, place: &Place, key: Key, page: &PageRequest
         .all(db)
         .await?;
     let people: HashMap<i64, users::Model> = people.into_iter().map(|user| (user.id, user)).collect();
-    // Who was removed since the page was read takes the award along.
+    // A user removed since the page was read took their award emoji along.
     let items = found.items.into_iter().filter_map(|award| {
         let user = people.get(&award.user_id)?.clone();
         Some(Award { award, user })
@@ -77,10 +77,10 @@ pub async fn list(backend: &Backend, place: &Place, key: Key, page: &PageRequest
     })
 }
 
-/// One emoji that was awarded to something.
+/// Returns one award emoji.
 ///
 /// # Errors
-/// 404, also for one that was awarded to something else.
+/// Returns `Error::NotFound` if it does not exist or belongs to another target.
 pub async fn read(backend: &Backend, place: &Place, key: Key, id: i64) -> Result<Award> {
     let db = backend.database.read();
     let to = Awardable::find(db, place, key).await?;
@@ -100,20 +100,20 @@ async fn find(db: &impl ConnectionTrait, to: &Awardable, id: i64) -> Result<Mode
 }
 
 impl Awardable {
-    /// Finds what a key names.
+    /// Finds the target of a key.
     ///
     /// # Errors
-    /// 404, also where the caller may not see it.
+    /// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
     async fn find(db: &impl ConnectionTrait, place: &Place, key: Key) -> Result<Self> {
         let on = Noteable::find(db, place, key.on).await?;
         Self::within(db, place, on, key.note).await
     }
 
-    /// As [`Self::find`], for whoever is about to change something on it: what it stands on is locked until the
-    /// transaction ends, so that awards come one after another.
+    /// Like [`Self::find`], for a change: locks the noteable until the transaction ends, so that changes to
+    /// its award emoji are serialized.
     ///
     /// # Errors
-    /// 404, also where it went away since.
+    /// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
     async fn lock(transaction: &DatabaseTransaction, place: &Place, key: Key) -> Result<Self> {
         let on = Noteable::lock(transaction, place, key.on).await?;
         Self::within(transaction, place, on, key.note).await
@@ -134,14 +134,14 @@ impl Awardable {
         }
     }
 
-    /// What it is, or stands on.
+    /// Returns the noteable.
     fn on(&self) -> &Noteable {
         match self {
             Self::Noteable(on) | Self::Note(_, on) => on,
         }
     }
 
-    /// Who made or wrote it; nobody where the user is gone.
+    /// Returns the ID of the author, or `None` if the user was deleted.
     fn author_id(&self) -> Option<i64> {
         match self {
             Self::Noteable(on) => on.author_id(),
@@ -149,7 +149,7 @@ impl Awardable {
         }
     }
 
-    /// The awards that belong to it.
+    /// Returns the condition for award emoji of this target.
     fn holds(&self) -> Expr {
         match self {
             Self::Note(note, _) => Column::NoteId.eq(note.id),
@@ -162,7 +162,7 @@ impl Awardable {
         }
     }
 
-    /// A row that belongs to it, and says nothing yet.
+    /// Returns a new row with only the target set.
     fn row(&self) -> ActiveModel {
         use sea_orm::ActiveValue::Set;
 

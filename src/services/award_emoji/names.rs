@@ -1,11 +1,11 @@
 //! Names of emoji.
 
-/// The name of the vote for something.
+/// Name of the upvote.
 pub(super) const THUMBS_UP: &str = "thumbsup";
-/// The name of the vote against something.
+/// Name of the downvote.
 pub(super) const THUMBS_DOWN: &str = "thumbsdown";
 
-/// The name by which an emoji is kept, given one of its names; none where no emoji has it.
+/// Returns the name under which an emoji is stored, or `None` if the name is unknown.
 pub(super) fn known(name: &str) -> Option<&str> {
     match name {
         "+1" => Some(THUMBS_UP),
@@ -14,7 +14,7 @@ pub(super) fn known(name: &str) -> Option<&str> {
     }
 }
 
-/// The emoji of a text that is nothing but its name in colons; white space may follow.
+/// Returns the emoji of a text that is only an emoji name in colons, with optional trailing whitespace.
 pub(in crate::services) fn alone(text: &str) -> Option<&str> {
     let name = text.trim_end().strip_prefix(':')?.strip_suffix(':')?;
     known(name)

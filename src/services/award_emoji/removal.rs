@@ -1,4 +1,4 @@
-//! What a user awarded, when the user goes.
+//! Removal of the award emoji of a deleted user.
 
 use sea_orm::sea_query::{Asterisk, Expr, ExprTrait, Func, Query, SubQueryStatement};
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter};
@@ -9,20 +9,20 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::notes::lock_all;
 
-/// What shows its votes: the table, and the column of the awards that belong to it.
+/// Tables with vote counts, and the award column that references them.
 const VOTED: [(&str, Column); 3] = [
     ("issues", Column::IssueId),
     ("merge_requests", Column::MergeRequestId),
     ("epics", Column::EpicId),
 ];
 
-/// How many things one statement names at most.
+/// Maximum rows in one statement.
 const AT_ONCE: usize = 1000;
 
-/// Takes back what a user awarded, with the votes among it.
+/// Removes all award emoji of a user and corrects the vote counts.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
     backend
         .database
@@ -36,7 +36,7 @@ pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
                     .and_where(Column::Name.is_in([THUMBS_UP, THUMBS_DOWN]))
                     .and_where(column.is_not_null())
                     .take();
-                // As for every award, what it belongs to is locked first.
+                // As for every change, the targets are locked first.
                 concerned.push((table, column, lock_all(transaction, table, voted).await?));
             }
             Entity::delete_many()
@@ -59,7 +59,7 @@ pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
         .await
 }
 
-/// How many votes of a kind a thing has, looked at row by row.
+/// Returns a subquery that counts the votes of one kind for a row.
 fn votes(table: &'static str, column: Column, name: &str) -> Expr {
     let all = Query::select()
         .expr(Func::count(Expr::col(Asterisk)))

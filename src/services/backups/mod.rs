@@ -1,9 +1,10 @@
-//! Backup and restore (design 8): the database, then the repositories, the uploaded files and the key, then a
-//! manifest that makes the copy complete.
+//! Backup and restore of the database, the repositories, the uploaded files and the key. A manifest is
+//! written last and marks the backup as complete.
 //!
-//! The database is copied first and as of one instant: SQLite by `VACUUM INTO`, PostgreSQL by `COPY` of every
-//! table in one snapshot, which needs no program besides. Repositories are copied by Git afterwards, so each row
-//! of the copy finds its repository, with at least what it had at that instant. The server may go on meanwhile.
+//! The database is copied first, as a snapshot: SQLite by `VACUUM INTO`, PostgreSQL by `COPY` of every table
+//! in one transaction, without external programs. Git copies the repositories afterwards. Each row of the
+//! snapshot therefore finds its repository, with at least the content of that instant. The server may run
+//! during a backup.
 
 mod postgresql;
 
@@ -27,30 +28,30 @@ use crate::error::{Error, Result};
 use crate::integrations::object_storage::{self, ObjectStorage};
 use crate::services::Backend;
 
-/// The layout of backups; another would be told apart by it.
+/// Version of the layout.
 const FORMAT: u32 = 1;
 const MANIFEST: &str = "manifest.json";
 const KEY: &str = "secret.key";
 const REPOSITORIES: &str = "repositories";
 const OBJECTS: &str = object_storage::DIRECTORY;
 const SQLITE: &str = "holdfast.db";
-/// How many projects are read at a time.
+/// Projects read per statement.
 const BATCH: u64 = 200;
 
-/// What a backup holds.
+/// Description of a backup.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Manifest {
     format: u32,
-    /// The version that made it.
+    /// Version of the server that wrote it.
     pub version: String,
-    /// When it was finished.
+    /// Time at which it was completed.
     pub created_at: DateTime<Utc>,
-    /// How many repositories it has.
+    /// Number of repositories.
     pub repositories: usize,
     database: Contents,
 }
 
-/// How the database lies in a backup.
+/// Format of the database copy.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Contents {
@@ -58,11 +59,11 @@ enum Contents {
     Postgresql(postgresql::Dump),
 }
 
-/// Writes a backup into a directory that is empty or not there yet.
+/// Writes a backup into an empty or new directory.
 ///
 /// # Errors
-/// 400 for a directory that is not empty, and whatever the database or a disk reports. What was written by then
-/// has no manifest and is refused by [`restore`].
+/// Returns `Error::Refused` if the directory is not empty. Returns an error if the database or a disk fails.
+/// An incomplete backup has no manifest and [`restore`] rejects it.
 pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result<Manifest> {
     claim_empty(target)?;
     let database = match backend.database.backend() {
@@ -87,10 +88,11 @@ pub async fn backup(backend: &Backend, data_dir: &Path, target: &Path) -> Result
     Ok(manifest)
 }
 
-/// Brings a backup into a data directory that is empty or not there yet, and an empty database of the same kind.
+/// Restores a backup into an empty or new data directory and an empty database of the same kind.
 ///
 /// # Errors
-/// 400 when there is no complete backup or the target is not empty, and whatever a disk or the database reports.
+/// Returns `Error::Refused` if the backup is incomplete or the target is not empty. Returns an error if the
+/// database or a disk fails.
 pub async fn restore(
     source: &Path,
     data_dir: &Path,
@@ -116,7 +118,7 @@ pub async fn restore(
     let (from, to) = (source.join(REPOSITORIES), data_dir.join(REPOSITORIES));
     let copied = tokio::task::spawn_blocking(move || copy_tree(&from, &to)).await;
     copied.map_err(Error::internal)?.map_err(Error::internal)?;
-    // Backups of earlier versions have none.
+    // Backups of earlier versions have no objects.
     if source.join(OBJECTS).is_dir() {
         let kept = ObjectStorage::open(None, source)?;
         let storage = ObjectStorage::open(object_store_url, data_dir)?;
@@ -131,7 +133,7 @@ fn refused(text: String) -> Error {
     Error::Refused(text.into())
 }
 
-/// Makes sure that a directory is there, ours alone, and empty.
+/// Creates a directory that only its owner can access, or checks that an existing one is empty.
 fn claim_empty(directory: &Path) -> Result<()> {
     let made = || -> io::Result<bool> {
         fs::create_dir_all(directory)?;
@@ -149,7 +151,7 @@ async fn copy_sqlite(database: &Database, target: &Path) -> Result<()> {
     let path = target
         .to_str()
         .ok_or_else(|| refused("the path of the backup must be UTF-8".to_owned()))?;
-    // Made before, so that it is never readable by others.
+    // Created beforehand with private permissions, so that it is never readable by others.
     write_private(target, b"").map_err(Error::internal)?;
     let statement =
         sea_orm::Statement::from_sql_and_values(DatabaseBackend::Sqlite, "VACUUM INTO ?", [path.into()]);
@@ -175,7 +177,8 @@ fn restore_sqlite(source: &Path, database_url: &str) -> Result<()> {
     copy_private(&source.join(SQLITE), target).map_err(Error::internal)
 }
 
-/// Copies the repository of every project through Git, which reads it whole whatever else goes on in it.
+/// Copies the repository of every project through Git, which reads a consistent state during concurrent
+/// writes.
 async fn copy_repositories(backend: &Backend, target: &Path) -> Result<usize> {
     let target = target.to_owned();
     let opened = tokio::task::spawn_blocking(move || Store::new(target, 2)).await;
@@ -195,8 +198,8 @@ async fn copy_repositories(backend: &Backend, target: &Path) -> Result<usize> {
         after = *last;
         for id in ids {
             match copy_repository(backend, &copies, &RepositoryId::of_project(id)).await {
-                // Removed meanwhile, or never made; `doctor` tells the difference.
-                Err(git::Error::RepositoryMissing) => tracing::warn!(project = id, "there is no repository"),
+                // Removed meanwhile, or never created; `doctor` reports which.
+                Err(git::Error::RepositoryMissing) => tracing::warn!(project = id, "found no repository"),
                 outcome => {
                     outcome?;
                     count += 1;
@@ -207,7 +210,8 @@ async fn copy_repositories(backend: &Backend, target: &Path) -> Result<usize> {
     Ok(count)
 }
 
-/// Copies the uploaded files. One that is removed meanwhile is in no answer of the copy either way.
+/// Copies the uploaded files. A file removed meanwhile may be missing; a restored instance returns 404 for
+/// it.
 async fn copy_objects(storage: &ObjectStorage, target: &Path) -> Result<()> {
     let copies = ObjectStorage::open(None, target)?;
     for key in storage.keys(None).await? {
@@ -226,7 +230,7 @@ async fn copy_repository(backend: &Backend, copies: &Store, id: &RepositoryId) -
     copy.copy_from(&source).await
 }
 
-/// Copies a file that only its owner may read.
+/// Copies a file so that only its owner can read it.
 fn copy_private(from: &Path, to: &Path) -> io::Result<()> {
     let mut source = File::open(from)?;
     let mut target = private(to)?;
@@ -245,7 +249,7 @@ fn private(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Copies a directory with all below it; links are none of a backup's and are passed over.
+/// Copies a directory recursively. Backups contain no links, so links are skipped.
 fn copy_tree(from: &Path, to: &Path) -> io::Result<()> {
     let mut pending: Vec<(PathBuf, PathBuf)> = vec![(from.to_owned(), to.to_owned())];
     while let Some((from, to)) = pending.pop() {

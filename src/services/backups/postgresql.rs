@@ -1,4 +1,4 @@
-//! PostgreSQL's part of a backup: one file a table, in the text form of `COPY`.
+//! PostgreSQL's part of a backup: one file per table, in the text format of `COPY`.
 
 use std::path::Path;
 
@@ -10,15 +10,15 @@ use tokio::io::AsyncWriteExt;
 
 use crate::error::{Error, Result};
 
-/// The table in which migrations are noted; the schema is made by migrating, not by the backup.
+/// The table of applied migrations. Migrations create the schema; the backup does not contain it.
 const MIGRATIONS: &str = "seaql_migrations";
 
-/// What was copied.
+/// Contents of a dump.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct Dump {
-    /// The migrations that had run.
+    /// The applied migrations.
     migrations: Vec<String>,
-    /// The tables, those first that others refer to.
+    /// The tables, each after the tables it references.
     tables: Vec<Table>,
 }
 
@@ -33,7 +33,7 @@ impl Table {
         format!("{}.copy", self.name)
     }
 
-    /// The table and its columns, quoted.
+    /// Returns the quoted table name and columns.
     fn quoted(&self) -> String {
         let columns: Vec<String> = self.columns.iter().map(|column| quote(column)).collect();
         format!("{} ({})", quote(&self.name), columns.join(", "))
@@ -44,7 +44,7 @@ fn quote(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// Copies every table as of one instant.
+/// Copies every table in one snapshot.
 pub(super) async fn dump(database: &Database, target: &Path) -> Result<Dump> {
     let pool = database.read().get_postgres_connection_pool();
     let mut transaction = pool.begin().await.map_err(Error::internal)?;
@@ -75,7 +75,7 @@ pub(super) async fn dump(database: &Database, target: &Path) -> Result<Dump> {
     Ok(dump)
 }
 
-/// Makes the schema in an empty database and copies every table into it, in one transaction.
+/// Creates the schema in an empty database and copies every table into it, in one transaction.
 pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> Result<()> {
     if !database_url.starts_with("postgres") {
         let text = "the backup is of PostgreSQL, the database URL is not";
@@ -96,7 +96,7 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
     }
     let known = tables(&mut transaction).await?;
     for table in &dump.tables {
-        // Names come from a file, and nothing but the schema's own may reach a statement.
+        // The names come from a file. Only names of the schema itself may reach a statement.
         let known = known.iter().find(|known| known.name == table.name);
         let has_columns = |known: &&Table| table.columns.iter().all(|column| known.columns.contains(column));
         if known.filter(has_columns).is_none() {
@@ -121,7 +121,7 @@ pub(super) async fn restore(dump: &Dump, source: &Path, database_url: &str) -> R
     Ok(())
 }
 
-/// Lets new ids begin after those that were copied.
+/// Sets the ID sequence of a table to continue after the copied rows.
 async fn continue_ids(connection: &mut PgConnection, table: &Table) -> Result<()> {
     if !table.columns.iter().any(|column| column == "id") {
         return Ok(());
@@ -151,8 +151,8 @@ async fn migrations(connection: &mut PgConnection) -> Result<Vec<String>> {
         .map_err(Error::internal)
 }
 
-/// The tables of the schema, each after those it refers to; references to itself do not count, for they are
-/// checked when a whole table has been copied.
+/// Returns the tables of the schema, each after the tables it references. References of a table to itself are
+/// ignored, because they are checked after the whole table is copied.
 async fn tables(connection: &mut PgConnection) -> Result<Vec<Table>> {
     let rows = sqlx::query(
         "SELECT t.relname::text, \

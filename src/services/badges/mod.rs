@@ -1,4 +1,4 @@
-//! Badges of projects and groups, with the addresses as they are written and as they are [`rendering`] for a project.
+//! Badges of projects and groups. [`rendering`] fills in the placeholders of their URLs.
 
 mod rendering;
 
@@ -19,35 +19,35 @@ use crate::services::listing::page_of;
 use crate::services::places::Place;
 use crate::services::{Backend, links, preconditions};
 
-/// How many badges a project or group may have.
+/// Maximum badges of a project or group.
 pub(in crate::services) const MOST: u64 = 100;
 
-/// A badge and what its addresses are where it is shown.
+/// A badge and its rendered URLs.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The badge.
     pub badge: Model,
-    /// Where it leads to.
+    /// Rendered URL of the link.
     pub link_url: String,
-    /// Where the picture is.
+    /// Rendered URL of the image.
     pub image_url: String,
 }
 
-/// What a caller says of a badge; what is absent stays.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// What it is called.
+    /// Name of the badge.
     pub name: Patch<String>,
-    /// Where it leads to.
+    /// URL of the link.
     pub link_url: Option<String>,
-    /// Where the picture is.
+    /// URL of the image.
     pub image_url: Option<String>,
 }
 
-/// A page of the badges that a place shows, in the order they were made; only those of a name where one is given.
+/// Returns a page of the badges of a project or group in order of creation, optionally filtered by name.
 ///
 /// # Errors
-/// Whatever the database or the repository reports.
+/// Returns an error if the database or the repository fails.
 pub async fn list(
     backend: &Backend,
     place: &Place,
@@ -67,19 +67,19 @@ pub async fn list(
     Ok(page.map(|badge| render(&rendering, badge)))
 }
 
-/// One badge that a place shows.
+/// Returns one badge that is shown in a project or group.
 ///
 /// # Errors
-/// 404.
+/// Returns `Error::NotFound` if no such badge is shown there.
 pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
     let badge = find(backend.database.read(), place, id).await?;
     rendered(backend, place, badge).await
 }
 
-/// What the addresses of a badge would be where it is shown.
+/// Returns the URLs of a badge as they would be rendered.
 ///
 /// # Errors
-/// 400 for what is no address.
+/// Returns `Error::InvalidAttributes` if a URL is invalid.
 pub async fn preview(
     backend: &Backend,
     place: &Place,
@@ -92,10 +92,11 @@ pub async fn preview(
     Ok([link_url, image_url].map(|url| rendering.render(url)))
 }
 
-/// Adds a badge.
+/// Creates a badge.
 ///
 /// # Errors
-/// 400 for what is no address, and for more badges than there may be.
+/// Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::Refused` if there are `MOST`
+/// badges already.
 pub async fn create(
     backend: &Backend,
     place: &Place,
@@ -112,10 +113,10 @@ pub async fn create(
     rendered(backend, place, made).await
 }
 
-/// The row of a badge that does.
+/// Returns the row of a valid badge.
 ///
 /// # Errors
-/// 400 for what is no address.
+/// Returns `Error::InvalidAttributes` if a URL is invalid.
 pub(in crate::services) fn checked(
     scope: Scope,
     name: Option<String>,
@@ -137,7 +138,7 @@ pub(in crate::services) fn checked(
     })
 }
 
-/// Makes sure that there is room for one more; others who add one wait.
+/// Checks that one more badge is allowed. The lock serializes concurrent inserts.
 async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<()> {
     let there = match &place.project {
         Some(project) => projects::lock(transaction, project.id).await?.is_some(),
@@ -156,10 +157,12 @@ async fn make_room(transaction: &DatabaseTransaction, place: &Place) -> Result<(
     Ok(())
 }
 
-/// Changes a badge of the place itself.
+/// Updates a badge of the project or group itself.
 ///
 /// # Errors
-/// 404, 403 for a badge of a group above, and 400 for what is no address and when nothing is to change.
+/// Returns `Error::NotFound` if the badge does not exist. Returns `Error::Forbidden` if it belongs to an
+/// ancestor group. Returns `Error::InvalidAttributes` if a URL is invalid. Returns `Error::InvalidParameters`
+/// if no attribute is given.
 pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
     if change.name.is_keep() && change.link_url.is_none() && change.image_url.is_none() {
         return Err(Error::nothing_sent(&["link_url", "image_url", "name"]));
@@ -186,10 +189,11 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
     rendered(backend, place, changed).await
 }
 
-/// Removes a badge of the place itself.
+/// Deletes a badge of the project or group itself.
 ///
 /// # Errors
-/// 404, 403 for a badge of a group above, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the badge does not exist. Returns `Error::Forbidden` if it belongs to an
+/// ancestor group. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since: Option<&str>) -> Result<()> {
     backend
         .database
@@ -207,7 +211,7 @@ async fn find(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model
     shown.one(db).await?.ok_or_else(missing)
 }
 
-/// A badge that the place shows and that is its own, locked until the transaction ends.
+/// Locks a badge of the project or group itself until the transaction ends.
 async fn lock_own(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
     let shown = badges::shown(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
     let badge = shown.lock_exclusive().one(db).await?.ok_or_else(missing)?;
@@ -224,10 +228,10 @@ fn missing() -> Error {
     Error::not_found("Badge")
 }
 
-/// Why a row was not written.
+/// Maps a database error of an insert.
 fn refused(error: DbErr) -> Error {
     match Violation::of(&error) {
-        // The place went away in the meantime.
+        // The project or group was deleted meanwhile.
         Some(Violation::ForeignKey(_)) => Error::not_found(""),
         _ => error.into(),
     }

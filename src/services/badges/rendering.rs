@@ -1,4 +1,4 @@
-//! Placeholders in the addresses of badges.
+//! Placeholders in badge URLs.
 
 use git::RepositoryId;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::services::Backend;
 use crate::services::places::Place;
 
-/// The placeholder that is looked up in the repository.
+/// The placeholder whose value is read from the repository.
 const COMMIT: &str = "%{commit_sha}";
 
-/// What a value holds as it is: unreserved characters and slashes.
+/// Characters that are not percent-encoded: unreserved characters and slashes.
 const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'/')
     .remove(b'-')
@@ -18,16 +18,16 @@ const PLAIN: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'_')
     .remove(b'~');
 
-/// What the placeholders stand for.
+/// Values of the placeholders.
 #[derive(Debug, Clone)]
 pub struct Rendering(Vec<(&'static str, String)>);
 
 impl Rendering {
-    /// What placeholders stand for in a place, as far as these addresses have them. In a group, and where the caller may
-    /// not know it, they stand for nothing and stay.
+    /// Loads the values of the placeholders that occur in `texts`. Placeholders stay unrendered in a group
+    /// and where the caller may not know the value.
     ///
     /// # Errors
-    /// Whatever the repository reports.
+    /// Returns an error if the repository fails.
     pub async fn new<'a>(
         backend: &Backend,
         place: &Place,
@@ -59,14 +59,14 @@ impl Rendering {
         Ok(Self(known))
     }
 
-    /// An address with its placeholders filled in.
+    /// Returns a URL with its placeholders replaced.
     #[must_use]
     pub fn render(&self, url: &str) -> String {
         fill(url, &self.0)
     }
 }
 
-/// Each placeholder is filled in where it stands in the address; what is filled in is not looked at again.
+/// Replaces each placeholder once; the values themselves are not scanned.
 fn fill(url: &str, known: &[(&'static str, String)]) -> String {
     let mut filled = String::with_capacity(url.len());
     let mut rest = url;

@@ -1,4 +1,4 @@
-//! Boards made, changed and deleted.
+//! Creates, updates and deletes boards.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
@@ -15,43 +15,44 @@ use crate::services::labels::named;
 use crate::services::places::Place;
 use crate::services::{Backend, preconditions};
 
-/// How many boards a project or group may have.
+/// Maximum boards of a project or group.
 pub(in crate::services) const MOST: u64 = 100;
 
-/// How many labels a board may ask for.
+/// Maximum labels of a board.
 pub(in crate::services) const MOST_LABELS: usize = 100;
 
-/// What is to change of a board; what is absent stays.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// What it is called.
+    /// Name of the board.
     pub name: Option<String>,
-    /// Whether open issues that are on no list are left out.
+    /// Whether open issues that are on no list are hidden.
     pub hide_backlog_list: Option<bool>,
-    /// Whether closed issues are left out.
+    /// Whether closed issues are hidden.
     pub hide_closed_list: Option<bool>,
-    /// The milestone that its issues belong to.
+    /// The milestone by which its issues are filtered.
     pub milestone_id: Patch<i64>,
-    /// The user that its issues are assigned to.
+    /// The assignee by which its issues are filtered.
     pub assignee_id: Patch<i64>,
-    /// Titles of the labels that its issues carry, separated by commas.
+    /// Comma-separated titles of the labels by which its issues are filtered.
     pub labels: Option<String>,
-    /// The weight that its issues have.
+    /// The weight by which its issues are filtered.
     pub weight: Patch<i64>,
 }
 
 impl Change {
-    /// Whether the issues of the board are narrowed otherwise than before.
+    /// Returns whether the filter of the board changes.
     fn narrows(&self) -> bool {
         !(self.milestone_id.is_keep() && self.assignee_id.is_keep() && self.weight.is_keep())
             || self.labels.is_some()
     }
 }
 
-/// Makes a board without lists.
+/// Creates a board without lists.
 ///
 /// # Errors
-/// 403 where there are no issues for the caller, and 400 for a blank name and for more boards than there may be.
+/// Returns `Error::Forbidden` if issues are not available to the caller. Returns `Error::InvalidAttributes`
+/// if the name is blank. Returns `Error::Refused` if there are `MOST` boards already.
 pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row> {
     place.admit_to_issues()?;
     let scope = place.scope();
@@ -59,7 +60,7 @@ pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row>
     backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             let there = match &place.project {
                 Some(project) => projects::lock(transaction, project.id).await?.is_some(),
                 None => namespaces::lock(transaction, place.namespace.id).await?.is_some(),
@@ -76,10 +77,10 @@ pub async fn create(backend: &Backend, place: &Place, name: &str) -> Result<Row>
         .await
 }
 
-/// The row of a board that does, which is narrowed by nothing.
+/// Returns the row of a valid board without filters.
 ///
 /// # Errors
-/// 400 for a blank name.
+/// Returns `Error::InvalidAttributes` if the name is blank.
 pub(in crate::services) fn checked(scope: Scope, name: &str) -> Result<ActiveModel> {
     let at = now();
     Ok(ActiveModel {
@@ -94,11 +95,12 @@ pub(in crate::services) fn checked(scope: Scope, name: &str) -> Result<ActiveMod
     })
 }
 
-/// Changes a board.
+/// Updates a board.
 ///
 /// # Errors
-/// 404, 403 where there are no issues for the caller or the plan does not have it, 400 for what the board cannot have and
-/// when nothing is to change.
+/// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
+/// available to the caller or the plan lacks the feature. Returns `Error::InvalidAttributes` or
+/// `Error::Refused` for invalid values. Returns `Error::InvalidParameters` if no attribute is given.
 pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
     place.admit_to_issues()?;
     let plain =
@@ -159,7 +161,8 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
 /// Deletes a board with its lists.
 ///
 /// # Errors
-/// 404, 403 where there are no issues for the caller, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
+/// available to the caller. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since: Option<&str>) -> Result<()> {
     place.admit_to_issues()?;
     backend
@@ -181,7 +184,7 @@ fn check_name(name: &str) -> Result<String> {
     Ok(name.to_owned())
 }
 
-/// Gives a board other labels than before, of those that things of the place may carry.
+/// Replaces the labels of a board by labels available in the project or group.
 async fn set_labels(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -220,7 +223,7 @@ async fn set_labels(
     Ok(())
 }
 
-/// Refuses a milestone that things of the place cannot have.
+/// Rejects a milestone that is not available in the project or group.
 pub(super) async fn check_milestone(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -235,7 +238,7 @@ pub(super) async fn check_milestone(
     }
 }
 
-/// Refuses a user who has no role in the place.
+/// Rejects a user without a role in the project or group.
 pub(in crate::services) async fn check_member(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -255,10 +258,10 @@ pub(in crate::services) async fn check_member(
     }
 }
 
-/// Why a row was not written.
+/// Maps a database error of an insert or update.
 pub(super) fn refused(error: DbErr) -> Error {
     match Violation::of(&error) {
-        // What it names went away in the meantime.
+        // A referenced row was deleted meanwhile.
         Some(Violation::ForeignKey(_)) => Error::not_found(""),
         _ => error.into(),
     }

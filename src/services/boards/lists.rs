@@ -1,4 +1,4 @@
-//! Lists of boards. Whoever changes them holds the lock of their board, so that each has a place of its own.
+//! Lists of boards. Changes lock the board, so that each list has its own position.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, ConnectionTrait, DatabaseTransaction, EntityTrait,
@@ -14,17 +14,17 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::places::Place;
 use crate::services::{Backend, preconditions};
 
-/// How many lists a board may have.
+/// Maximum lists of a board.
 pub(in crate::services) const MOST: usize = 100;
 
-/// What a list is of.
+/// Subject of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
-    /// The label with this id.
+    /// The label with this ID.
     Label(i64),
-    /// The milestone with this id.
+    /// The milestone with this ID.
     Milestone(i64),
-    /// The user with this id.
+    /// The user with this ID.
     Assignee(i64),
 }
 
@@ -36,31 +36,34 @@ impl Subject {
     }
 }
 
-/// A page of the lists of a board, by position.
+/// Returns a page of the lists of a board, by position.
 ///
 /// # Errors
-/// 403 where there are no issues for the caller, and 404.
+/// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
+/// available to the caller.
 pub async fn list(backend: &Backend, place: &Place, board_id: i64, page: &PageRequest) -> Result<Page<List>> {
-    // There are never many.
+    // A board has at most `MOST` lists, so all of them are loaded.
     let board = read_board(backend, place, board_id).await?;
     Ok(Page::of(page, board.lists))
 }
 
-/// One list of a board.
+/// Returns one list of a board.
 ///
 /// # Errors
-/// 403 where there are no issues for the caller, and 404.
+/// Returns `Error::NotFound` if the board or list does not exist. Returns `Error::Forbidden` if issues are
+/// not available to the caller.
 pub async fn read(backend: &Backend, place: &Place, board_id: i64, id: i64) -> Result<List> {
     let board = read_board(backend, place, board_id).await?;
     let found = board.lists.into_iter().find(|list| list.id == id);
     found.ok_or_else(missing)
 }
 
-/// Adds a list behind the others.
+/// Appends a list to a board.
 ///
 /// # Errors
-/// 404, 403 where there are no issues for the caller or the plan does not have it, and 400 for what the board cannot have
-/// or has already, and for more lists than there may be.
+/// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
+/// available to the caller or the plan lacks the feature. Returns `Error::Refused` if the subject is invalid,
+/// already has a list, or there are `MOST` lists already.
 pub async fn create(backend: &Backend, place: &Place, board_id: i64, subject: Subject) -> Result<List> {
     place.admit_to_issues()?;
     backend
@@ -104,10 +107,11 @@ pub async fn create(backend: &Backend, place: &Place, board_id: i64, subject: Su
         .await
 }
 
-/// Puts a list in another place; behind the last one is the last one.
+/// Moves a list to another position. Positions past the end mean the last one.
 ///
 /// # Errors
-/// 404, and 403 where there are no issues for the caller.
+/// Returns `Error::NotFound` if the board or list does not exist. Returns `Error::Forbidden` if issues are
+/// not available to the caller.
 pub async fn shift(backend: &Backend, place: &Place, board_id: i64, id: i64, position: i64) -> Result<List> {
     place.admit_to_issues()?;
     backend
@@ -134,10 +138,11 @@ pub async fn shift(backend: &Backend, place: &Place, board_id: i64, id: i64, pos
         .await
 }
 
-/// Takes a list off a board; the others close the gap.
+/// Deletes a list of a board and closes the gap.
 ///
 /// # Errors
-/// 404, 403 where there are no issues for the caller, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the board or list does not exist. Returns `Error::Forbidden` if issues are
+/// not available to the caller. Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     place: &Place,
@@ -163,7 +168,7 @@ fn missing() -> Error {
     Error::not_found("List")
 }
 
-/// Refuses what a board of the place cannot have a list of, and what the plan does not have.
+/// Rejects subjects that are not available in the project or group or not included in the plan.
 async fn check(
     backend: &Backend,
     transaction: &DatabaseTransaction,

@@ -1,4 +1,4 @@
-//! Boards of projects and groups: what is read here, what is changed in [`changes`], and their [`lists`].
+//! Boards of projects and groups, with their [`changes`] and [`lists`].
 
 mod changes;
 pub mod lists;
@@ -19,24 +19,24 @@ use crate::services::listing::page_of;
 use crate::services::places::Place;
 use crate::services::{Backend, milestones as of_milestones};
 
-/// A board with everything that is told of it.
+/// A board with all data of its representation.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The board.
     pub board: Model,
-    /// Where it belongs, and the full path of that.
+    /// The project or group that owns it.
     pub home: Home,
-    /// The milestone that its issues belong to.
+    /// The milestone by which its issues are filtered.
     pub milestone: Option<of_milestones::Row>,
-    /// The user that its issues are assigned to.
+    /// The assignee by which its issues are filtered.
     pub assignee: Option<users::Model>,
-    /// The labels that its issues carry, by title.
+    /// The labels by which its issues are filtered, sorted by title.
     pub labels: Vec<labels::Model>,
-    /// Its lists, in their order.
+    /// Its lists, by position.
     pub lists: Vec<List>,
 }
 
-/// Where a board belongs.
+/// Owner of a board.
 #[derive(Debug, Clone)]
 pub enum Home {
     /// A project, and its full path.
@@ -48,22 +48,22 @@ pub enum Home {
 /// A list of a board.
 #[derive(Debug, Clone)]
 pub struct List {
-    /// The id.
+    /// ID of the list.
     pub id: i64,
-    /// Where it stands, counted from 0.
+    /// Position, counted from 0.
     pub position: usize,
-    /// The label, if it is of one.
+    /// The label, if the list is of a label.
     pub label: Option<labels::Model>,
-    /// The milestone, if it is of one.
+    /// The milestone, if the list is of a milestone.
     pub milestone: Option<of_milestones::Row>,
-    /// The user, if it is of one.
+    /// The user, if the list is of an assignee.
     pub assignee: Option<users::Model>,
 }
 
-/// A page of the boards of a place, in the order they were made.
+/// Returns a page of the boards of a project or group in order of creation.
 ///
 /// # Errors
-/// 403 where there are no issues for the caller.
+/// Returns `Error::Forbidden` if issues are not available to the caller.
 pub async fn list(backend: &Backend, place: &Place, page: &PageRequest) -> Result<Page<Row>> {
     place.admit_to_issues()?;
     let db = backend.database.read();
@@ -73,10 +73,11 @@ pub async fn list(backend: &Backend, place: &Place, page: &PageRequest) -> Resul
     Ok(Page { items, rest })
 }
 
-/// One board of a place.
+/// Returns one board of a project or group.
 ///
 /// # Errors
-/// 403 where there are no issues for the caller, and 404.
+/// Returns `Error::NotFound` if the board does not exist. Returns `Error::Forbidden` if issues are not
+/// available to the caller.
 pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
     place.admit_to_issues()?;
     let db = backend.database.read();
@@ -85,7 +86,7 @@ pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
     row(db, place, board).await
 }
 
-/// A board of the place, locked until the transaction ends: its lists are changed under this lock.
+/// Locks a board until the transaction ends. Changes of its lists need this lock.
 async fn lock(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
     let own = boards::within(place.scope()).filter(Column::Id.eq(id));
     own.lock_exclusive().one(db).await?.ok_or_else(missing)
@@ -95,7 +96,7 @@ fn missing() -> Error {
     Error::not_found("Board")
 }
 
-/// Refuses what only higher plans have.
+/// Rejects features that require the premium plan.
 fn admit_to_premium(backend: &Backend) -> Result<()> {
     if backend.instance.plan < Tier::Premium {
         return Err(Error::forbidden_because(
@@ -110,7 +111,7 @@ async fn row(db: &impl ConnectionTrait, place: &Place, board: Model) -> Result<R
     rows.pop().ok_or_else(missing)
 }
 
-/// Boards of a place with everything that is told of them, in few statements.
+/// Loads the data of boards in few statements.
 async fn decorate(db: &impl ConnectionTrait, place: &Place, boards: Vec<Model>) -> Result<Vec<Row>> {
     let ids: Vec<i64> = boards.iter().map(|board| board.id).collect();
     let lists = board_lists::of(ids.iter().copied())
@@ -143,7 +144,7 @@ async fn decorate(db: &impl ConnectionTrait, place: &Place, boards: Vec<Model>) 
     let mut listed: HashMap<i64, Vec<List>> = HashMap::new();
     for (list, label) in lists {
         let on_board = listed.entry(list.board_id).or_default();
-        // Positions have no gaps, also where something that a list was of has gone away.
+        // Positions are counted here, so a list whose subject was deleted leaves no gap.
         on_board.push(named.list(&list, label, on_board.len()));
     }
     let rows = boards.into_iter().map(|board| Row {
@@ -160,7 +161,7 @@ async fn decorate(db: &impl ConnectionTrait, place: &Place, boards: Vec<Model>) 
     Ok(rows.collect())
 }
 
-/// The milestones and users that boards and lists name.
+/// The milestones and users that boards and lists reference.
 struct Named {
     milestones: HashMap<i64, of_milestones::Row>,
     users: HashMap<i64, users::Model>,

@@ -1,4 +1,4 @@
-//! Comments on commits and on the lines they change (specification 4.2).
+//! Comments on commits and on the lines they change.
 
 use git::{LineSide, Oid, Repository};
 use sea_orm::{
@@ -17,26 +17,26 @@ use crate::services::access::ProjectAccess;
 use crate::services::events::{self, Action, NewEvent, Target, TargetType, Told};
 use crate::services::listing::bounded_count;
 
-/// A comment and who wrote it; nobody when the user is gone.
+/// A comment and its author, unless deleted.
 pub type Written = (commit_comments::Model, Option<users::Model>);
 
-/// A comment that a caller makes.
+/// Attributes of a new comment.
 #[derive(Debug, Clone)]
 pub struct NewComment {
-    /// What it says.
+    /// Text of the comment.
     pub note: String,
-    /// The file it is about.
+    /// Path of the file.
     pub path: Option<String>,
-    /// The line it is about.
+    /// Line number.
     pub line: Option<i64>,
-    /// The side of the change; the new one when absent.
+    /// Side of the change; the new side if absent.
     pub side: Option<LineType>,
 }
 
-/// One page of the comments on a commit, oldest first.
+/// Returns a page of the comments on a commit, oldest first.
 ///
 /// # Errors
-/// 404 when there is no such commit.
+/// Returns `Error::NotFound` if the commit does not exist.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -58,11 +58,11 @@ pub async fn list(
     Ok(Page::new(page, rows, counted))
 }
 
-/// Comments on a commit. A path or line that the commit does not change makes it a comment on the commit as a
-/// whole.
+/// Creates a comment on a commit. A path or line that the commit does not change is ignored.
 ///
 /// # Errors
-/// 403 when the caller may not read the code, 404 when there is no such commit, 400 when the note is blank.
+/// Returns `Error::Forbidden` if the caller may not read the code. Returns `Error::NotFound` if the commit
+/// does not exist. Returns `Error::InvalidAttributes` if the note is blank.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -119,7 +119,7 @@ pub async fn create(
     Ok((comment, Some(author.clone())))
 }
 
-/// The number of a commented line; none when the commit does not change it.
+/// Returns the line number to store, or `None` if the commit does not change the line.
 async fn line_of(
     repository: &Repository,
     commit: Oid,

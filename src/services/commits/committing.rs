@@ -1,4 +1,4 @@
-//! What all commits made through the interface share: who signs them, how the branch moves, what refusals say.
+//! Shared parts of commits created through the API: signatures, branch updates and error messages.
 
 use git::{CommitRequest, CommitResult, PreparedCommit, Repository, Signature};
 use storage::entities::ref_updates::Kind;
@@ -9,26 +9,26 @@ use crate::services::access::ProjectAccess;
 use crate::services::push_rules;
 use crate::services::references::{Moved, Mover, moving_prepared};
 
-/// What a caller who may not push to the branch is told.
+/// Error if the caller may not push to the branch.
 pub const NOT_ALLOWED: &str = "You are not allowed to push into this branch";
 
-/// What a caller is told whose commit was overtaken by a push.
+/// Error if a push updated the branch first.
 pub(in crate::services) const OVERTAKEN: &str =
     "The branch was updated by another push meanwhile. Please try again.";
 
-/// Who a commit shall say made the change, where that is not the caller. Blank parts are as good as none.
+/// Author of a commit if it is not the caller. Blank parts are ignored.
 #[derive(Debug, Clone, Default)]
 pub struct AuthorOverride {
     /// The name.
     pub name: Option<String>,
-    /// The address.
+    /// The email address.
     pub email: Option<String>,
 }
 
-/// The signatures of a commit that the caller makes now: author and committer.
+/// Returns the author and committer signatures of a new commit of the caller.
 ///
 /// # Errors
-/// 401 when nobody is signed in.
+/// Returns `Error::Unauthorized` if no user is signed in.
 pub fn signatures(access: &ProjectAccess, author: AuthorOverride) -> Result<(Signature, Signature)> {
     let user = access.caller.signed_in()?;
     let committer = Signature::now(&user.name, &user.email);
@@ -41,15 +41,15 @@ pub fn signatures(access: &ProjectAccess, author: AuthorOverride) -> Result<(Sig
     Ok((author, committer))
 }
 
-/// Whether the caller may push to the branch.
+/// Returns whether the caller may push to the branch.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn may_push(backend: &Backend, access: &ProjectAccess, branch: &str) -> Result<bool> {
     Ok(push_rules::rules(backend, access).await?.may_push(branch))
 }
 
-/// Who moves the references of the project.
+/// Returns the update context for refs of the project.
 pub(in crate::services) fn mover(access: &ProjectAccess) -> Mover {
     Mover {
         project_id: access.project.id,
@@ -58,11 +58,11 @@ pub(in crate::services) fn mover(access: &ProjectAccess) -> Mover {
     }
 }
 
-/// Makes a commit out of actions and moves its branch; `refusal` says what the caller is told when Git refuses. What
-/// `look` finds about the commit is found while its consequences are recorded.
+/// Creates a commit from actions and updates its branch. `refusal` maps errors of Git. `look` reads the new
+/// commit while its effects are recorded.
 ///
 /// # Errors
-/// What `refusal` makes of it, what `look` answers, and failures of the database.
+/// Returns the errors of `refusal` and `look`, or an error if the database fails.
 pub async fn commit<T, F>(
     backend: &Backend,
     access: &ProjectAccess,
@@ -94,7 +94,7 @@ where
     found.await.map_err(Error::internal)?
 }
 
-/// What a caller is told when a commit of actions to `branch` is refused (facts, 1 and 2).
+/// Maps the error of a rejected commit to `branch`.
 #[must_use]
 pub fn refusal(error: git::Error, branch: &str) -> Error {
     use git::Error as Git;

@@ -1,4 +1,4 @@
-//! The content of a file as a caller sends it: text as it stands, or Base64.
+//! File content in a request: plain text or Base64.
 
 use base64::Engine as _;
 use base64::alphabet;
@@ -7,17 +7,17 @@ use bytes::Bytes;
 
 use crate::error::{Error, Result};
 
-/// Base64 that may lack its padding; encoders of mail leave it off or break lines, and both lose nothing.
+/// Base64 with optional padding, because some encoders omit it.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
     &alphabet::STANDARD,
     GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// The bytes that `text` stands for. In Base64 white space is skipped and padding may be absent; anything else
-/// outside the alphabet is refused rather than skipped, for what was sent broken must not be stored.
+/// Decodes `text`. Base64 may contain whitespace and lack padding. Other characters outside the alphabet are
+/// rejected, so that corrupted content is never stored.
 ///
 /// # Errors
-/// 400 when it is no Base64.
+/// Returns `Error::Refused` if it is not valid Base64.
 pub fn decode(text: String, base64: bool) -> Result<Bytes> {
     if !base64 {
         return Ok(text.into());

@@ -1,4 +1,4 @@
-//! One commit out of many actions (specification 4.2, "Create-commit body").
+//! Commits with several file actions.
 
 use bytes::Bytes;
 use git::{Action, CommitRequest, CommitResult};
@@ -9,37 +9,37 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
-/// A commit that a caller asks for.
+/// Attributes of a new commit.
 #[derive(Debug, Clone)]
 pub struct NewCommit {
-    /// The branch it goes to.
+    /// Branch that the commit is added to.
     pub branch: String,
-    /// The message.
+    /// Commit message.
     pub message: String,
-    /// Where it starts from.
+    /// Start point.
     pub start: StartPoint,
-    /// Whether an existing branch may be moved to another start point.
+    /// Whether an existing branch is reset to another start point.
     pub force: bool,
-    /// The author, when not the caller.
+    /// Author, if not the caller.
     pub author: AuthorOverride,
-    /// The changes, in order.
+    /// File actions, in order.
     pub actions: Vec<NewAction>,
-    /// Whether the answer shall tell the changed lines.
+    /// Whether the response includes line statistics.
     pub with_stats: bool,
 }
 
-/// Where a caller wants a commit to start; empty texts are as good as none.
+/// Start point of a commit. Empty texts are ignored.
 #[derive(Debug, Clone, Default)]
 pub struct StartPoint {
     /// A branch.
     pub branch: Option<String>,
-    /// A full id.
+    /// A full commit ID.
     pub sha: Option<String>,
-    /// The project both are looked for in, by id or path.
+    /// ID or path of the project that contains them.
     pub project: Option<String>,
 }
 
-/// What an action does.
+/// Kind of a file action.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ActionKind {
     /// Adds a file.
@@ -54,28 +54,29 @@ pub enum ActionKind {
     Chmod,
 }
 
-/// One action as it was sent; what must be there depends on its kind.
+/// A file action as sent. Required fields depend on its kind.
 #[derive(Debug, Clone)]
 pub struct NewAction {
-    /// What it does.
+    /// The kind.
     pub kind: ActionKind,
     /// The path.
     pub path: String,
-    /// The path before, for a move.
+    /// Previous path, for a move.
     pub previous_path: Option<String>,
-    /// The content, decoded.
+    /// Decoded content.
     pub content: Option<Bytes>,
-    /// The last commit known to have touched the file.
+    /// ID of the last known commit that changed the file.
     pub last_commit_id: Option<String>,
-    /// The execute bit, for chmod.
+    /// Execute bit, for `Chmod`.
     pub executable: Option<bool>,
 }
 
-/// Makes the commit.
+/// Creates a commit.
 ///
 /// # Errors
-/// 403 when the caller may not push to the branch or the start project is no relative, 404 when that project is
-/// not there, 400 for everything that keeps the commit from being made.
+/// Returns `Error::Forbidden` if the caller may not push to the branch or the start project is not in the
+/// fork network. Returns `Error::NotFound` if the start project does not exist. Returns `Error::Refused` or
+/// `Error::InvalidParameters` if the commit is invalid.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -> Result<listing::Listed> {
     let repository = super::repository(backend, access)?;
     let actions = checked(new.actions)?;
@@ -92,7 +93,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -
         branch: new.branch,
         start,
         force: new.force,
-        // No action at all is a wish for an empty commit; actions that change nothing are a mistake.
+        // A request without actions asks for an empty commit. Actions without an effect are an error.
         allow_empty: actions.is_empty(),
         message: new.message,
         author,
@@ -104,7 +105,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewCommit) -
     committing::commit(backend, access, &repository, request, committing::refusal, look).await
 }
 
-/// The actions with what their kinds need.
+/// Checks that each action has the fields that its kind requires.
 fn checked(actions: Vec<NewAction>) -> Result<Vec<Action>> {
     let mut faults = Vec::new();
     let mut contentless = false;

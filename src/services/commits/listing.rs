@@ -1,4 +1,4 @@
-//! Reading history: lists of commits, single ones, what they change, and which branches and tags have them.
+//! Lists of commits, single commits, their diffs, and the branches and tags that contain them.
 
 use chrono::{DateTime, Utc};
 
@@ -10,37 +10,37 @@ use git::{Commit, DiffEntry, ListCommits, Oid, Repository, Selection, Stats};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
-/// A commit, with its changed lines where they were asked for.
+/// A commit, with line statistics if requested.
 #[derive(Debug, Clone)]
 pub struct Listed {
     /// The commit.
     pub commit: Commit,
-    /// How many lines it changes.
+    /// Added and deleted lines.
     pub stats: Option<Stats>,
 }
 
-/// Which commits to list.
+/// Filter of commits.
 #[derive(Debug, Clone, Default)]
 pub struct Query {
-    /// A branch, a tag, a commit, or a range of them; the default branch when absent or empty.
+    /// A branch, tag, commit or range; the default branch if absent or empty.
     pub revision: Option<String>,
     /// The earliest time, inclusive.
     pub since: Option<DateTime<Utc>>,
     /// The latest time, inclusive.
     pub until: Option<DateTime<Utc>>,
-    /// A literal path.
+    /// Path that the commits change, taken literally.
     pub path: Option<String>,
-    /// Whatever any reference leads to.
+    /// Whether commits reachable from any ref are included.
     pub all: bool,
-    /// Only first parents of merges.
+    /// Whether only first parents of merges are followed.
     pub first_parent: bool,
-    /// The order.
+    /// Sort order.
     pub order: Order,
-    /// With the changed lines of each.
+    /// Whether line statistics are included.
     pub with_stats: bool,
 }
 
-/// Which references to tell.
+/// Kind of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RefKind {
     /// Branches.
@@ -49,10 +49,10 @@ pub enum RefKind {
     Tag,
 }
 
-/// One page of history. What cannot be found has no history, so its list is empty (facts, "GET list").
+/// Returns a page of commits. The page is empty if the revision does not exist.
 ///
 /// # Errors
-/// 404 when the project has no repository for this caller.
+/// Returns `Error::NotFound` if the repository is not available to the caller.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -66,7 +66,7 @@ pub async fn list(
     let selection = Selection {
         tips,
         hidden,
-        // Git's times are whole seconds: an inclusive bound within a second leaves its beginning out.
+        // Git stores whole seconds, so an inclusive lower bound within a second excludes that second.
         since: query
             .since
             .map(|since| since.timestamp() + i64::from(since.timestamp_subsec_nanos() > 0)),
@@ -78,10 +78,10 @@ pub async fn list(
     page_of(&repository, selection, query.with_stats, page).await
 }
 
-/// One page of a selection of commits.
+/// Returns a page of a selection of commits.
 ///
 /// # Errors
-/// Failures of the repository.
+/// Returns an error if the repository fails.
 pub(in crate::services) async fn page_of(
     repository: &Repository,
     selection: Selection,
@@ -119,7 +119,7 @@ pub(in crate::services) async fn page_of(
     })
 }
 
-/// The commits to start from and those to leave out; none when a name leads nowhere.
+/// Returns the commits to start from and those to exclude, or `None` if a name does not resolve.
 async fn ends(
     repository: &Repository,
     access: &ProjectAccess,
@@ -132,7 +132,7 @@ async fn ends(
     let or_default = |text| if str::is_empty(text) { default } else { text };
     let revision = query.revision.as_deref().unwrap_or_default();
     let resolved = async {
-        // A reference's name holds no `..`, so there is no doubt about what is a range.
+        // A ref name cannot contain `..`, so a range is unambiguous.
         if let Some((one, other)) = revision.split_once("...") {
             let one = repository.resolve_commit(or_default(one)).await?;
             let other = repository.resolve_commit(or_default(other)).await?;
@@ -156,10 +156,10 @@ async fn ends(
     }
 }
 
-/// The commit that a revision names.
+/// Returns the commit of a revision.
 ///
 /// # Errors
-/// 404 when there is none.
+/// Returns `Error::NotFound` if the commit does not exist.
 pub async fn get(
     backend: &Backend,
     access: &ProjectAccess,
@@ -171,7 +171,7 @@ pub async fn get(
     one(&repository, id, with_stats).await
 }
 
-/// The commit of an id.
+/// Returns the commit with an ID.
 pub(super) async fn one(repository: &Repository, id: Oid, with_stats: bool) -> Result<Listed> {
     let stats = if with_stats {
         repository.stats(&[id]).await?.pop()
@@ -182,10 +182,10 @@ pub(super) async fn one(repository: &Repository, id: Oid, with_stats: bool) -> R
     Ok(Listed { commit, stats })
 }
 
-/// The branches and then the tags that have a commit, each by name; `only` leaves one kind.
+/// Returns the branches and then the tags that contain a commit, by name. `only` selects one kind.
 ///
 /// # Errors
-/// 404 when there is no such commit.
+/// Returns `Error::NotFound` if the commit does not exist.
 pub async fn refs(
     backend: &Backend,
     access: &ProjectAccess,
@@ -207,10 +207,10 @@ pub async fn refs(
     Ok(Page::of(page, wanted.collect()))
 }
 
-/// The files that a commit changed.
+/// Returns a page of the files that a commit changed.
 ///
 /// # Errors
-/// 404 when there is no such commit.
+/// Returns `Error::NotFound` if the commit does not exist.
 pub async fn diff(
     backend: &Backend,
     access: &ProjectAccess,
@@ -220,7 +220,7 @@ pub async fn diff(
     let repository = super::repository(backend, access)?;
     let id = repository.resolve_commit(revision).await?;
     let diff = repository.diff_commit(id).await?;
-    // Beyond so many files they are not even listed: how many there are is not known then.
+    // A truncated diff does not list the remaining files, so their number is unknown.
     let of = if diff.truncated {
         Page::of_beginning
     } else {

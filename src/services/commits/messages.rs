@@ -1,5 +1,5 @@
-//! What the messages of pushed commits say: each issue and merge request that one names gets a note that tells which commit,
-//! and issues that one says it closes are closed when it comes to the default branch.
+//! Processes the messages of pushed commits. Each mentioned issue and merge request gets a system note. A
+//! closing keyword closes the issue once the commit is in the default branch.
 
 use std::collections::BTreeSet;
 
@@ -17,13 +17,13 @@ use crate::services::saying::{self, is_silent, meant};
 use crate::services::texts::references::closed_issues;
 use crate::services::{Backend, issues as issues_service};
 
-/// How many commits of a push are read, the newest.
+/// Maximum commits of a push that are processed, newest first.
 const MOST: usize = 100;
 
-/// Reads the messages of commits that came to a branch, with the rights of who pushed them. To read them twice does no harm.
+/// Processes the messages of pushed commits with the rights of the pusher. Idempotent.
 ///
 /// # Errors
-/// Whatever the database or the repository reports.
+/// Returns an error if the database or the repository fails.
 pub async fn read(backend: &Backend, project_id: i64, user_id: i64, unread: &Unread) -> Result<()> {
     let db = backend.database.read();
     let Some(user) = users::Entity::find_by_id(user_id).one(db).await? else {
@@ -36,7 +36,7 @@ pub async fn read(backend: &Backend, project_id: i64, user_id: i64, unread: &Unr
         Some(tip) => between(unread.base.as_deref().and_then(oid), tip),
         None => return Ok(()),
     };
-    // The oldest first, as they were written.
+    // Oldest first, in the order they were written.
     for (id, message) in messages(backend, &access, selection).await?.into_iter().rev() {
         if is_silent(&message) {
             continue;
@@ -47,7 +47,7 @@ pub async fn read(backend: &Backend, project_id: i64, user_id: i64, unread: &Unr
     Ok(())
 }
 
-/// Ids and messages of commits, the newest first; none where they are gone again.
+/// Returns the IDs and messages of commits, newest first. The list is empty if they do not exist any more.
 async fn messages(
     backend: &Backend,
     access: &ProjectAccess,
@@ -73,7 +73,8 @@ async fn messages(
     }
 }
 
-/// Closes the issues that a message says it closes, and gives their ids. Merging a merge request closes issues by itself.
+/// Closes the issues that a message closes and returns their IDs. A merged merge request closes its issues
+/// separately.
 async fn close(
     backend: &Backend,
     access: &ProjectAccess,

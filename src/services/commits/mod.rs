@@ -1,4 +1,4 @@
-//! The history of a repository: reading it, adding to it, and talking about it (specification 4.2).
+//! Commits of a repository: lists, creation and comments.
 
 pub mod comments;
 pub mod committing;
@@ -16,13 +16,14 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
-/// Whether the project's code is there for the caller at all: the feature may be off, or for members only.
+/// Returns whether the project's code is available to the caller. The feature may be disabled or limited to
+/// members.
 #[must_use]
 pub fn has_repository(access: &ProjectAccess) -> bool {
     access.standing().has(access.project.repository_access_level)
 }
 
-/// Whether the caller may read the code.
+/// Returns whether the caller may read the code.
 #[must_use]
 pub fn may_read_code(access: &ProjectAccess) -> bool {
     let project = &access.project;
@@ -31,10 +32,10 @@ pub fn may_read_code(access: &ProjectAccess) -> bool {
         .reads_code(project.repository_access_level, project.visibility)
 }
 
-/// The repository of a project.
+/// Returns the repository of a project.
 ///
 /// # Errors
-/// 404 when the project has none for this caller.
+/// Returns `Error::NotFound` if the repository is not available to the caller.
 pub fn repository(backend: &Backend, access: &ProjectAccess) -> Result<git::Repository> {
     if !has_repository(access) {
         return Err(Error::not_found("Repository"));
@@ -42,13 +43,13 @@ pub fn repository(backend: &Backend, access: &ProjectAccess) -> Result<git::Repo
     Ok(open(backend, access))
 }
 
-/// The repository of a project, whatever its settings.
+/// Returns the repository of a project, regardless of its settings.
 pub(in crate::services) fn open(backend: &Backend, access: &ProjectAccess) -> git::Repository {
     let id = RepositoryId::of_project(access.project.id);
     backend.repositories.repository(&id)
 }
 
-/// What the default branch of a project stands at; nothing where there is no such branch.
+/// Returns the head of a project's default branch, or `None` if the branch does not exist.
 pub(in crate::services) async fn tip(
     repository: &git::Repository,
     project: &projects::Model,

@@ -1,4 +1,4 @@
-//! Where a commit starts from: a branch or commit of this project, or of another in its fork network.
+//! Start points of commits: a branch or commit of this project or of another one in its fork network.
 
 use git::{Oid, Repository, RepositoryId, Start};
 use sea_orm::{EntityTrait, QuerySelect};
@@ -9,13 +9,13 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
-/// How many forks of forks are followed to their origin.
+/// Maximum length of a fork chain that is followed.
 const LONGEST_ANCESTRY: usize = 100;
 
-/// Refuses a start point that is named twice.
+/// Rejects a start point with both a branch and a commit.
 ///
 /// # Errors
-/// 400 then.
+/// Returns `Error::InvalidParameters` if both are given.
 pub(super) fn check_exclusive(start: &StartPoint) -> Result<()> {
     match (given(start.branch.as_deref()), given(start.sha.as_deref())) {
         (Some(_), Some(_)) => Err(Error::parameter("start_branch, start_sha are mutually exclusive")),
@@ -23,11 +23,11 @@ pub(super) fn check_exclusive(start: &StartPoint) -> Result<()> {
     }
 }
 
-/// Finds the start of a commit to `branch`; commits of another project are copied into `repository`.
+/// Finds the start point of a commit to `branch`. Commits of another project are copied into `repository`.
 ///
 /// # Errors
-/// 404 when the other project is not there for the caller, 403 when it is no relative, 400 when it has no such
-/// commit or branch.
+/// Returns `Error::NotFound` if the caller cannot see the other project. Returns `Error::Forbidden` if it is
+/// not in the fork network. Returns `Error::Refused` if it has no such commit or branch.
 pub(super) async fn find(
     backend: &Backend,
     access: &ProjectAccess,
@@ -47,7 +47,7 @@ pub(super) async fn find(
     }
     match (from_branch, from_sha) {
         (_, Some(sha)) => Ok(Start::Sha(commit_of(repository, sha).await?)),
-        // In a repository without branches any branch is the first, whatever it was to start from.
+        // In a repository without branches, any branch is the first one and the start point is ignored.
         (Some(name), None) if name != branch && access.project.default_branch.is_some() => {
             Ok(Start::Branch(name.to_owned()))
         }
@@ -94,7 +94,7 @@ fn repository_of(backend: &Backend, project_id: i64) -> Repository {
         .repository(&RepositoryId::of_project(project_id))
 }
 
-/// The commit of a full id.
+/// Returns the commit of a full ID.
 async fn commit_of(repository: &Repository, sha: &str) -> Result<Oid> {
     let full = sha.len() == 40 && sha.bytes().all(|byte| byte.is_ascii_hexdigit());
     let id = Oid::from_str(sha).ok().filter(|_| full);
@@ -108,7 +108,7 @@ async fn commit_of(repository: &Repository, sha: &str) -> Result<Oid> {
     }
 }
 
-/// The project that a project's line of forks begins with.
+/// Returns the project at the root of a project's fork chain.
 async fn origin(backend: &Backend, project: &projects::Model) -> Result<i64> {
     let (mut id, mut parent) = (project.id, project.forked_from_id);
     for _ in 0..LONGEST_ANCESTRY {

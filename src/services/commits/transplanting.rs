@@ -1,4 +1,4 @@
-//! Applying the change of a commit to a branch once more, or undoing it there (specification 4.2).
+//! Cherry-picks and reverts of commits.
 
 use git::Repository;
 
@@ -9,20 +9,21 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::references::{Moved, moving};
 
-/// Which way a change is carried over.
+/// Kind of the operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Direction {
-    /// It is made again.
+    /// Applies the change again.
     CherryPick,
-    /// It is undone.
+    /// Reverts the change.
     Revert,
 }
 
-/// Carries the change of a commit over to a branch and answers the new commit.
+/// Cherry-picks or reverts a commit on a branch and returns the new commit.
 ///
 /// # Errors
-/// 403 when the caller may not push to the branch, 404 when commit or branch are not there, 400 with a code when
-/// the change conflicts or is there already.
+/// Returns `Error::Forbidden` if the caller may not push to the branch. Returns `Error::NotFound` if the
+/// commit or branch does not exist. Returns `Error::NotApplicable` if the change conflicts or is already
+/// present. Returns `Error::Conflict` if the branch moves meanwhile.
 pub async fn transplant(
     backend: &Backend,
     access: &ProjectAccess,
@@ -35,7 +36,7 @@ pub async fn transplant(
         return Err(Error::forbidden_because(committing::NOT_ALLOWED));
     }
     let change = repository.resolve_commit(revision).await?;
-    // Looked up before anything is announced, for a missing branch is the caller's mistake.
+    // Checked before the write-ahead intent, because a missing branch is an error of the caller.
     repository
         .branch(branch)
         .await

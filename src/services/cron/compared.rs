@@ -1,11 +1,11 @@
-//! Another implementation, croniter, of which `compared.tsv` is what it says of times. `tests/clients/python/cron.py` tells what
-//! the table is, makes it, and holds it to croniter.
+//! Comparison with another implementation, croniter. `compared.tsv` contains its results.
+//! `tests/clients/python/cron.py` describes the table, generates it and checks it against croniter.
 
 use super::*;
 
 const TABLE: &str = include_str!("compared.tsv");
 
-/// Every time after one instant and up to another, found by going forward.
+/// Returns all times after one instant and up to another, searching forward.
 fn forward(recurrence: &Recurrence, since: DateTime<Utc>, until: DateTime<Utc>) -> Vec<DateTime<Utc>> {
     let next = |time: &DateTime<Utc>| recurrence.next_after(*time);
     std::iter::successors(next(&since), next)
@@ -13,7 +13,7 @@ fn forward(recurrence: &Recurrence, since: DateTime<Utc>, until: DateTime<Utc>) 
         .collect()
 }
 
-/// The same times, found by going back.
+/// Returns the same times, searching backward.
 fn backward(recurrence: &Recurrence, since: DateTime<Utc>, until: DateTime<Utc>) -> Vec<DateTime<Utc>> {
     let previous = |time: &DateTime<Utc>| recurrence.last_until(*time - chrono::TimeDelta::seconds(1));
     let mut times: Vec<_> = std::iter::successors(recurrence.last_until(until), previous)
@@ -28,7 +28,7 @@ fn a_year_of_times_is_what_another_implementation_says() {
     let mut lines = 0;
     for line in TABLE.lines() {
         let [zone, expression, since, until, count, sum] = line.split('\t').collect::<Vec<_>>()[..] else {
-            panic!("{line:?} is no line of the table");
+            panic!("{line:?} is not a line of the table");
         };
         let number = |text: &str| text.parse::<i64>().expect("a number");
         let [since, until] = [since, until].map(|text| clock(number(text)).expect("an instant"));
@@ -43,7 +43,7 @@ fn a_year_of_times_is_what_another_implementation_says() {
     assert!(lines > 500, "{lines}");
 }
 
-/// Where croniter does not do as crontab(5) says; see there for what it says.
+/// Cases in which croniter deviates from crontab(5).
 #[test]
 fn what_another_implementation_says_otherwise_is_as_the_rules_are() {
     for (expression, zone, since, next) in [

@@ -1,5 +1,5 @@
-//! Thousands of expressions and names of zones: sound ones that are written anew and say the same, and others with a letter
-//! changed, which are refused or sound. The seed is fixed, so that what fails once fails again.
+//! Thousands of generated expressions and zone names. Valid expressions are rewritten in an equivalent form.
+//! Mutated ones are rejected or still valid. The seed is fixed, so that failures are reproducible.
 
 use rand::rngs::StdRng;
 use rand::{RngExt, SeedableRng};
@@ -8,7 +8,7 @@ use super::*;
 
 const SEED: u64 = 0x5eed_c205;
 
-/// The fields, with their lowest and highest numbers and their names, which count from the lowest.
+/// The fields, with their minimum, maximum and names. Names are numbered from the minimum.
 const FIELDS: [(u16, u16, &[&str]); 5] = [
     (0, 59, &[]),
     (0, 23, &[]),
@@ -23,7 +23,7 @@ const FIELDS: [(u16, u16, &[&str]); 5] = [
     (0, 7, &["sun", "mon", "tue", "wed", "thu", "fri", "sat"]),
 ];
 
-/// A value of a field, as a number or a name in letters of any size.
+/// Returns a value of a field, as a number or as a name in random case.
 fn value(random: &mut StdRng, number: u16, (low, _, names): (u16, u16, &[&str])) -> String {
     let name = names.get(usize::from(number - low));
     match name.filter(|_| random.random_range(0..3) == 0) {
@@ -66,7 +66,8 @@ fn expression(random: &mut StdRng) -> String {
     fields.join([" ", "  ", "\t"][random.random_range(0..3)])
 }
 
-/// What was read, written as numbers and ranges of them; days keep their `*`, which says more than all numbers.
+/// Writes a parsed expression as numbers and ranges. Day fields retain their `*`, because it differs in
+/// meaning from all numbers.
 fn written(expression: &Expression) -> String {
     let pattern = &expression.pattern.pattern;
     let listed = |numbers: Vec<u16>| {
@@ -89,14 +90,15 @@ fn written(expression: &Expression) -> String {
     )
 }
 
-/// The next times after a moment, each after the one before, to the minute, and found again from the other side.
+/// Returns the next times after a moment. Checks that they ascend, are whole minutes, and are found in both
+/// directions.
 fn times(recurrence: &Recurrence, after: DateTime<Utc>, text: &str) -> Vec<DateTime<Utc>> {
     let mut times = vec![after];
     for _ in 0..4 {
         let last = times[times.len() - 1];
         let next = recurrence
             .next_after(last)
-            .unwrap_or_else(|| panic!("{text:?} comes no more after {last}"));
+            .unwrap_or_else(|| panic!("{text:?} has no occurrence after {last}"));
         assert!(next > last, "{text:?}: {next} is not after {last}");
         assert_eq!(next.timestamp() % 60, 0, "{text:?}: {next}");
         assert_eq!(recurrence.last_until(next), Some(next), "{text:?}");
@@ -106,7 +108,7 @@ fn times(recurrence: &Recurrence, after: DateTime<Utc>, text: &str) -> Vec<DateT
 }
 
 fn moment(random: &mut StdRng) -> DateTime<Utc> {
-    // From 2020 to 2037, and as often as not near a time when clocks change somewhere.
+    // From 2020 to 2037, and half of the time near a clock change in some zone.
     let near = [1_774_745_000, 1_793_000_000, 1_772_900_000, 1_775_300_000];
     let seconds = match random.random_range(0..2) {
         0 => near[random.random_range(0..near.len())] + random.random_range(0..600_000),
@@ -216,7 +218,7 @@ fn what_is_no_zone_is_refused_whatever_it_looks_like() {
         }
         let text: String = text.into_iter().collect();
         if let Some(found) = zone(&text) {
-            // What was changed has the name of another zone, or of a city.
+            // The mutation produced the name of another zone or of a city.
             let own = found.iana_name().expect("a name");
             assert!(own.ends_with(&text.replace(' ', "_")), "{text:?} is {own}");
             sound += 1;

@@ -1,8 +1,8 @@
-//! Times that come again: cron expressions, read on the clocks of a time zone.
+//! Recurring times: cron expressions in a time zone.
 //!
-//! What an expression says is the time on the wall. Times that come twice, where the clocks go back, count twice. Times that
-//! are left out, where they go forward, are made up for by the moment the clocks move, once; but what comes every hour comes
-//! again in the next one.
+//! Expressions refer to local time. A local time that occurs twice, because clocks go back, matches twice. A
+//! local time that is skipped, because clocks go forward, matches once at the moment of the change. An
+//! expression that matches every hour matches again in the next hour instead.
 
 mod zones;
 
@@ -18,14 +18,14 @@ use regex::Regex;
 
 pub use zones::zone;
 
-/// The longest expression that is read, in bytes.
+/// Maximum length of an expression, in bytes.
 const LONGEST: usize = 255;
 
-/// The instant from which an expression is asked whether it ever comes; any would do.
+/// Instant used to check whether an expression ever matches. Its value is arbitrary.
 const SAMPLE: i64 = 1_767_225_600;
 
-/// Five fields of numbers, or names where there are names, as ranges, steps and lists. The parser alone takes more: names in
-/// any field, years, the last days of months.
+/// Five fields of numbers or names, as ranges, steps and lists. The parser alone accepts more: names in any
+/// field, years, and the last days of months.
 static GRAMMAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let field = |names: &str| {
         let value = format!(r"(?:[0-9]{{1,2}}{names})");
@@ -38,15 +38,15 @@ static GRAMMAR: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&format!("^(?i:{})$", fields.join(r"[ \t]+"))).ok()
 });
 
-/// A cron expression: minute, hour, day of the month, month and day of the week. Where both days are restricted, either
-/// will do.
+/// A cron expression: minute, hour, day of the month, month and day of the week. If both day fields are
+/// restricted, either one matches.
 #[derive(Debug, Clone)]
 pub struct Expression {
     pattern: Cron,
     every_hour: bool,
 }
 
-/// An expression and the zone whose clocks it is read on.
+/// An expression and its time zone.
 #[derive(Debug, Clone)]
 pub struct Recurrence {
     expression: Expression,
@@ -54,7 +54,8 @@ pub struct Recurrence {
 }
 
 impl Expression {
-    /// Reads an expression. None for what is no expression of five fields, and for what never comes, as the 31st of February.
+    /// Parses an expression. Returns `None` if it does not have five valid fields, or never matches, such as
+    /// February 31.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
@@ -68,39 +69,39 @@ impl Expression {
         let parser = CronParser::builder()
             .seconds(Seconds::Disallowed)
             .year(Year::Disallowed)
-            // `5/15` is `5-59/15`, as everywhere else.
+            // `5/15` means `5-59/15`, as in other implementations.
             .sloppy_ranges(true)
             .build();
         let pattern = parser.parse(&fields.join(" ")).ok()?;
-        // Asked where the days of the week say nothing: the search below goes through all calendars that there are.
+        // Checked only if the day of the week is unrestricted. The search below would go through all years.
         if pattern.pattern.is_dow_wildcard() && !has_a_day(&pattern) {
             return None;
         }
-        // However that is said: `0-23` and `*/1` are every hour, too.
+        // Independent of the notation: `0-23` and `*/1` are every hour, too.
         let every_hour = pattern.pattern.hours.values().len() == 24;
         let read = Self { pattern, every_hour };
         read.next(SAMPLE, true).map(|_| read)
     }
 
-    /// The first time on the wall after another, or from it on.
+    /// Returns the first matching local time after another, or from it if `inclusive`.
     fn next(&self, wall: i64, inclusive: bool) -> Option<i64> {
         reached(self.pattern.find_next_occurrence(&clock(wall)?, inclusive))
     }
 
-    /// The last time on the wall up to another.
+    /// Returns the last matching local time up to another.
     fn previous(&self, wall: i64) -> Option<i64> {
         reached(self.pattern.find_previous_occurrence(&clock(wall)?, true))
     }
 }
 
-/// Whether one of the months has one of the days.
+/// Returns whether one of the months has one of the days.
 fn has_a_day(pattern: &Cron) -> bool {
     let first = pattern.pattern.days.values().into_iter().min();
     let months = pattern.pattern.months.values();
     first.is_some_and(|day| months.iter().any(|month| day <= days_of(*month)))
 }
 
-/// How many days a month has at most.
+/// Returns the maximum number of days in a month.
 fn days_of(month: u16) -> u16 {
     match month {
         2 => 29,
@@ -110,23 +111,23 @@ fn days_of(month: u16) -> u16 {
 }
 
 impl Recurrence {
-    /// When an expression comes on the clocks of a zone.
+    /// Combines an expression and a time zone.
     #[must_use]
     pub fn new(expression: Expression, zone: TimeZone) -> Self {
         Self { expression, zone }
     }
 
-    /// What was stored as an expression and the name of a zone. None where one of the two is not what it should be.
+    /// Parses a stored expression and zone name. Returns `None` if one of them is invalid.
     #[must_use]
     pub fn read(expression: &str, zone_name: &str) -> Option<Self> {
         Some(Self::new(Expression::parse(expression)?, zone(zone_name)?))
     }
 
-    /// The first time after an instant. None when it is beyond what calendars reach.
+    /// Returns the first time after an instant, or `None` beyond the range of the calendar.
     #[must_use]
     pub fn next_after(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let (mut from, mut inclusive) = (instant.timestamp(), false);
-        // Each round is a stretch in which the clocks run evenly.
+        // Each round covers a period with one UTC offset.
         loop {
             let since = Timestamp::from_second(from).ok()?;
             let offset = self.offset(since);
@@ -145,7 +146,7 @@ impl Recurrence {
         }
     }
 
-    /// The last time up to an instant, which may be the instant itself. None when it is before what calendars reach.
+    /// Returns the last time up to and including an instant, or `None` before the range of the calendar.
     #[must_use]
     pub fn last_until(&self, instant: DateTime<Utc>) -> Option<DateTime<Utc>> {
         let mut until = instant.timestamp();
@@ -169,13 +170,13 @@ impl Recurrence {
         }
     }
 
-    /// How far the clocks are ahead of UTC, in seconds.
+    /// Returns the UTC offset in seconds.
     fn offset(&self, instant: Timestamp) -> i64 {
         i64::from(self.zone.to_offset(instant).seconds())
     }
 }
 
-/// A field that allows everything, in one way of saying so.
+/// Normalizes a field that allows every value.
 fn plain(field: &str) -> String {
     match field.split(',').any(|item| matches!(item, "*" | "*/1")) {
         true => "*".to_owned(),
@@ -183,8 +184,8 @@ fn plain(field: &str) -> String {
     }
 }
 
-/// Days of the week in which steps without an end go on to Saturday, as those of `*` do. The parser takes the other name of
-/// Sunday for the end of the week, and `1/3` for Monday, Thursday and Sunday.
+/// Limits steps without an end to Saturday, as for `*`. The parser counts Sunday again as day 7, so it reads
+/// `1/3` as Monday, Thursday and Sunday.
 fn within_the_week(field: &str) -> String {
     let items = field.split(',').map(|item| match item.split_once('/') {
         Some((day, step)) if !day.contains(['*', '-']) => {
@@ -196,7 +197,7 @@ fn within_the_week(field: &str) -> String {
     items.collect::<Vec<_>>().join(",")
 }
 
-/// An instant, or a time on the wall as if it were one in a zone whose clocks never move.
+/// Returns an instant. Local times use the same type, as if their zone had no offset.
 fn clock(seconds: i64) -> Option<DateTime<Utc>> {
     DateTime::from_timestamp(seconds, 0)
 }

@@ -1,5 +1,4 @@
-//! Clocks that go forward and back, and what is an expression and what is not. The times were found by another
-//! implementation.
+//! Clock changes and the validity of expressions. The expected times come from another implementation.
 
 use super::*;
 
@@ -11,7 +10,7 @@ fn recurrence(expression: &str, zone: &str) -> Recurrence {
     Recurrence::read(expression, zone).unwrap_or_else(|| panic!("{expression} in {zone}"))
 }
 
-/// Each time is the next after the one before it, and the last until the next.
+/// Checks that each time follows the previous one, and is the last until the next one.
 fn follows(expression: &str, zone: &str, from: &str, times: &[&str]) {
     let recurrence = recurrence(expression, zone);
     let times: Vec<_> = times.iter().map(|time| instant(time)).collect();
@@ -70,7 +69,7 @@ fn a_time_that_is_left_out_is_made_up_for_once_when_the_clocks_move() {
         "2026-09-04T12:00:00-04:00",
         &midnight,
     );
-    // Half an hour is left out.
+    // Half an hour is skipped.
     let half = ["2026-10-04T02:30:00+11:00", "2026-10-05T02:15:00+11:00"];
     follows(
         "15 2 * * *",
@@ -257,14 +256,14 @@ fn expressions_have_five_fields() {
     assert!(Expression::parse(&format!("{}1 * * * *", "1,".repeat(200))).is_none());
 }
 
-/// It is a matter of the months alone: to look for it through all years takes most of a second.
+/// Decided by the months alone: a search through all years takes most of a second.
 #[test]
 fn what_never_comes_is_not_looked_for() {
     let pattern = |text: &str| text.parse::<Cron>().expect("a pattern");
     for never in ["0 0 31 2 *", "0 0 31 4,6,9,11 *", "0 0 30,31 2 *"] {
         assert!(!has_a_day(&pattern(never)), "{never}");
     }
-    // Days of the week that are restricted come whatever the months are.
+    // A restricted day of the week matches in any month.
     assert!(Expression::parse("0 0 31 9 */5").is_some());
     for there in ["0 0 29 2 *", "0 0 31 4,5 *", "0 0 * * *", "0 0 30,1 2 *"] {
         assert!(has_a_day(&pattern(there)), "{there}");
@@ -349,7 +348,7 @@ fn whatever_is_written_is_refused_or_comes_at_whole_minutes() {
     let start = instant("2026-03-08T00:00:00Z");
     let mut sound = 0;
     for round in 0..20_000 {
-        // Half of them are expressions with a letter changed.
+        // Half of them are expressions with one character changed.
         let mut text: Vec<char> = match round % 2 {
             0 => "5,10 */2 1-15 * 1-5".chars().collect(),
             _ => (0..random(16)).map(|_| letters[random(letters.len())]).collect(),
@@ -362,7 +361,7 @@ fn whatever_is_written_is_refused_or_comes_at_whole_minutes() {
         if let Some(recurrence) = Recurrence::read(&text, "America/New_York") {
             let next = recurrence
                 .next_after(start)
-                .unwrap_or_else(|| panic!("{text:?} never comes"));
+                .unwrap_or_else(|| panic!("{text:?} never matches"));
             assert_eq!(next.timestamp() % 60, 0, "{text:?}");
             assert!(text.split_ascii_whitespace().count() == 5, "{text:?}");
             sound += 1;

@@ -1,8 +1,8 @@
-//! Names of time zones.
+//! Time zone names.
 
 use jiff::tz::{TimeZone, TimeZoneDatabase};
 
-/// The parts of the world that names of the database begin with.
+/// Regions of the tz database.
 const REGIONS: [&str; 8] = [
     "Africa",
     "America",
@@ -14,7 +14,7 @@ const REGIONS: [&str; 8] = [
     "Pacific",
 ];
 
-/// Names that people use for zones and that are not the name of the zone's city.
+/// Common zone names that are not the name of the zone's city.
 pub(super) const COMMON: [(&str, &str); 48] = [
     ("Abu Dhabi", "Asia/Muscat"),
     ("Alaska", "America/Juneau"),
@@ -66,11 +66,11 @@ pub(super) const COMMON: [(&str, &str); 48] = [
     ("West Central Africa", "Africa/Algiers"),
 ];
 
-/// The zone of a name: one of the tz database, letter by letter (`Europe/Istanbul`), the city in it alone (`Istanbul`,
-/// `Hong Kong`), or a name in common use (`Pacific Time (US & Canada)`). None for any other.
+/// Returns the zone of a name. Accepts exact names of the tz database (`Europe/Istanbul`), their city alone
+/// (`Istanbul`, `Hong Kong`) and common names (`Pacific Time (US & Canada)`).
 #[must_use]
 pub fn zone(name: &str) -> Option<TimeZone> {
-    // The database that is compiled in: every node knows the same zones.
+    // The database is compiled in, so that every node knows the same zones.
     let database = TimeZoneDatabase::bundled();
     if let Some((_, common)) = COMMON.iter().find(|(common, _)| *common == name) {
         return database.get(common).ok();

@@ -1,4 +1,4 @@
-//! Deployments made and changed.
+//! Creates and updates deployments.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,30 +18,31 @@ use crate::services::pipelines::refuse_maker;
 use crate::services::projects;
 use crate::services::{Backend, commits, environments, variables};
 
-/// The fewest letters of an id by which a commit is named.
+/// Minimum length of an abbreviated commit ID.
 const SHORTEST_ID: usize = 7;
 
-/// A deployment that is to be made.
+/// Attributes of a new deployment.
 #[derive(Debug, Clone)]
 pub struct NewDeployment {
-    /// The name of the environment.
+    /// Name of the environment.
     pub environment: String,
-    /// The id of the commit.
+    /// ID of the commit, full or abbreviated.
     pub sha: String,
-    /// What leads to it.
+    /// Name of the branch or tag.
     pub ref_name: String,
-    /// Whether that is a tag.
+    /// Whether the ref is a tag.
     pub tag: bool,
-    /// What has become of it, unless a job tells.
+    /// Status of the deployment. The status of its job takes precedence.
     pub status: Status,
-    /// The job that deploys.
+    /// ID of the job that deploys.
     pub job_id: Option<i64>,
 }
 
-/// Records that a commit is deployed to an environment, which is made where there is none.
+/// Records a deployment of a commit to an environment, which is created if needed.
 ///
 /// # Errors
-/// 400 under each attribute that breaks a rule or names nothing, and 403 as [`refuse_maker`].
+/// Returns `Error::InvalidAttributes` if an attribute is invalid or references a missing resource. Fails like
+/// [`refuse_maker`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeployment) -> Result<Row> {
     refuse_maker(access)?;
     let sha = check(backend, access, &new).await?;
@@ -81,10 +82,11 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewDeploymen
     one(backend, access, made).await
 }
 
-/// Gives a deployment another status, whichever it has.
+/// Updates the status of a deployment.
 ///
 /// # Errors
-/// 404, and 403 for that of a job and as [`refuse_maker`].
+/// Returns `Error::NotFound` if the deployment does not exist. Returns `Error::Forbidden` if it belongs to a
+/// job. Fails like [`refuse_maker`].
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, status: Status) -> Result<Row> {
     refuse_maker(access)?;
     let project_id = access.project.id;
@@ -104,10 +106,10 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, status: 
     one(backend, access, changed).await
 }
 
-/// Gives a deployment, which is locked, another status; one that it has already changes nothing.
+/// Sets the status of a locked deployment, if it differs.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn become_now(
     transaction: &DatabaseTransaction,
     deployment: Model,
@@ -126,7 +128,7 @@ pub(super) async fn become_now(
     Ok(after)
 }
 
-/// Refuses what breaks a rule or names nothing, all at once; gives the whole id of the commit.
+/// Checks all rules and reports all violations. Returns the full commit ID.
 async fn check(backend: &Backend, access: &ProjectAccess, new: &NewDeployment) -> Result<String> {
     let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     let texts = variables::faults_of_environment(&new.environment);
@@ -150,7 +152,7 @@ async fn check(backend: &Backend, access: &ProjectAccess, new: &NewDeployment) -
     }
 }
 
-/// The commit that a revision leads to, if it does.
+/// Returns the commit of a revision, if it exists.
 async fn commit_of(backend: &Backend, access: &ProjectAccess, revision: &str) -> Result<Option<git::Oid>> {
     match commits::open(backend, access).resolve_commit(revision).await {
         Ok(commit) => Ok(Some(commit)),
@@ -159,7 +161,7 @@ async fn commit_of(backend: &Backend, access: &ProjectAccess, revision: &str) ->
     }
 }
 
-/// A job of the project for a commit, of which there is no deployment yet; the project is held.
+/// Returns a job of the project for a commit that has no deployment yet. The caller has locked the project.
 async fn job(
     transaction: &DatabaseTransaction,
     project_id: i64,

@@ -1,4 +1,4 @@
-//! Deployments of jobs, which are what these are.
+//! Deployments of jobs, whose status follows the job.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
@@ -9,10 +9,11 @@ use storage::entities::pipelines::Status as JobStatus;
 use super::changes::become_now;
 use crate::error::Result;
 
-/// Brings the deployment of a job in step with it, in the transaction that changes the job; the project is held.
+/// Updates the deployment of a job in the transaction that changes the job. The caller has locked the
+/// project.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn follow(
     transaction: &DatabaseTransaction,
     job: &ci_jobs::Model,
@@ -27,10 +28,10 @@ pub(in crate::services) async fn follow(
     Ok(())
 }
 
-/// Lets the deployment of a job follow the one that took the place of the job. What was deployed stays so.
+/// Moves the deployment of a job to the job that replaces it. A successful deployment stays.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn pass_on(
     transaction: &DatabaseTransaction,
     old_job: i64,
@@ -45,7 +46,7 @@ pub(in crate::services) async fn pass_on(
     Ok(())
 }
 
-/// What a deployment is whose job is this.
+/// Returns the status of the deployment of a job.
 pub(super) fn status_of(job: &ci_jobs::Model) -> Status {
     match job.status {
         JobStatus::Created

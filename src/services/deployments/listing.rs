@@ -13,43 +13,44 @@ use crate::services::listing::{no_later, page_of};
 use crate::services::pipelines::refuse_reader;
 use crate::services::{Backend, environments};
 
-/// What deployments are ordered by; where that is the same, by their ids.
+/// Sort order of deployments. Ties are sorted by ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Their ids.
+    /// By ID.
     #[default]
     Id,
-    /// Their numbers within the project.
+    /// By IID.
     Iid,
-    /// When they were made.
+    /// By time of creation.
     CreatedAt,
-    /// When they changed.
+    /// By time of the last change.
     UpdatedAt,
-    /// Branches and tags by name.
+    /// By name of the branch or tag.
     Ref,
 }
 
-/// Which deployments to list.
+/// Filter of deployments.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only those to the environment of this name.
+    /// Name of the environment.
     pub environment: Option<String>,
-    /// Only those of this status.
+    /// Status of the deployments.
     pub status: Option<Status>,
-    /// Only those that changed at this time or later.
+    /// Earliest time of the last change, inclusive.
     pub updated_after: Option<DateTime<Utc>>,
-    /// Only those that changed at this time or earlier.
+    /// Latest time of the last change, inclusive.
     pub updated_before: Option<DateTime<Utc>>,
-    /// What they are ordered by.
+    /// Sort order.
     pub order: Order,
-    /// The largest first.
+    /// Whether the order is descending.
     pub descending: bool,
 }
 
-/// A page of the deployments of a project.
+/// Returns a page of the deployments of a project.
 ///
 /// # Errors
-/// 403 for whoever may not know of deployments, and whatever the database or the repository reports.
+/// Returns `Error::Forbidden` if the caller may not read deployments. Returns an error if the database or the
+/// repository fails.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,

@@ -1,7 +1,7 @@
-//! Deployments of projects (specification 2.12, 3.5 and 4.11): made and changed in [`changes`], listed in [`listing`], in step
-//! with jobs by [`following`]; what was shipped with them is found by [`shipping`].
+//! Deployments of projects. [`changes`] creates and updates them, [`listing`] lists them, and [`following`]
+//! synchronizes them with jobs. [`shipping`] finds the merge requests that they contain.
 //!
-//! Whoever changes one holds the project first.
+//! Every change locks the project first.
 
 mod changes;
 mod following;
@@ -28,51 +28,52 @@ use crate::services::access::ProjectAccess;
 use crate::services::pipelines::{may_read as may_read_pipelines, refuse_reader};
 use crate::services::{Backend, commits};
 
-/// A deployment with what belongs to it.
+/// A deployment with its related rows.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The deployment.
     pub deployment: Model,
-    /// The environment it is to.
+    /// Its environment.
     pub environment: environments::Model,
-    /// Who made it; nobody when the user is gone.
+    /// The user who created it, unless deleted.
     pub user: Option<users::Model>,
-    /// The job it is that of.
+    /// The job that deploys it.
     pub job: Option<Job>,
 }
 
-/// A job that deploys, with what belongs to it.
+/// A job that deploys, with its related rows.
 #[derive(Debug, Clone)]
 pub struct Job {
     /// The job.
     pub job: ci_jobs::Model,
-    /// The pipeline it is part of.
+    /// Its pipeline.
     pub pipeline: pipelines::Model,
-    /// Who reported it; nobody when the user is gone.
+    /// The user who reported it, unless deleted.
     pub user: Option<users::Model>,
-    /// The commit it runs for; none when that is gone.
+    /// Its commit, unless the commit does not exist any more.
     pub commit: Option<git::Commit>,
 }
 
-/// Whether the caller may know of the deployments of the project.
+/// Returns whether the caller may read the deployments of the project.
 #[must_use]
 pub fn may_read(access: &ProjectAccess) -> bool {
     may_read_pipelines(access) && access.holds(Role::Reporter)
 }
 
-/// One deployment of a project.
+/// Returns one deployment of a project.
 ///
 /// # Errors
-/// 404, also for one of another project, and 403 as [`refuse_reader`].
+/// Returns `Error::NotFound` if it does not exist or belongs to another project. Fails like
+/// [`refuse_reader`].
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     let found = find(backend, access, id).await?;
     one(backend, access, found).await
 }
 
-/// A deployment of a project, for whoever may know of it.
+/// Returns the row of a deployment, if the caller may read it.
 ///
 /// # Errors
-/// As [`get`].
+/// Fails like [`get`].
 pub async fn find(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
     refuse_reader(access)?;
     let found = deployments::of_project(access.project.id).filter(Column::Id.eq(id));
@@ -80,10 +81,10 @@ pub async fn find(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
     found.ok_or_else(missing)
 }
 
-/// The last deployment to an environment that succeeded, if there is one.
+/// Returns the last successful deployment to an environment.
 ///
 /// # Errors
-/// Whatever the database or the repository reports.
+/// Returns an error if the database or the repository fails.
 pub(in crate::services) async fn last_to(
     backend: &Backend,
     access: &ProjectAccess,
@@ -101,13 +102,13 @@ pub(in crate::services) async fn last_to(
     }
 }
 
-/// Adds what belongs to one deployment.
+/// Loads the related rows of one deployment.
 async fn one(backend: &Backend, access: &ProjectAccess, found: Model) -> Result<Row> {
     let rows = decorate(backend, access, vec![found]).await?;
     rows.into_iter().next().ok_or_else(missing)
 }
 
-/// Adds what belongs to deployments, for the whole page at once; what went away since they were read is left out.
+/// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
 async fn decorate(backend: &Backend, access: &ProjectAccess, found: Vec<Model>) -> Result<Vec<Row>> {
     if found.is_empty() {
         return Ok(Vec::new());
@@ -152,7 +153,7 @@ async fn decorate(backend: &Backend, access: &ProjectAccess, found: Vec<Model>) 
     Ok(rows.collect())
 }
 
-/// The jobs of deployments and the pipelines of these, by their ids.
+/// Returns the jobs of deployments and their pipelines, by ID.
 async fn jobs_of(
     db: &impl ConnectionTrait,
     found: &[Model],
@@ -170,7 +171,7 @@ async fn jobs_of(
     Ok((jobs, of.into_iter().map(|one| (one.id, one)).collect()))
 }
 
-/// Those of some commits that are there, by their ids.
+/// Returns the existing commits among `shas`, by ID.
 async fn commits_of(
     backend: &Backend,
     access: &ProjectAccess,

@@ -1,5 +1,6 @@
-//! Which merge requests are shipped with a deployment that succeeds: those whose commits, or picked copies of these, came since
-//! the last one to the environment. A job finds them, and may do so again: each is shipped to an environment once.
+//! Finds the merge requests that a successful deployment contains. Their commits, or cherry-picked copies,
+//! arrived since the previous deployment to the environment. Runs as an idempotent job: each merge request is
+//! linked to an environment once.
 
 use std::collections::HashSet;
 
@@ -18,16 +19,16 @@ use crate::error::{Error, Result};
 use crate::jobs::ship_merge_requests::ShipMergeRequests;
 use crate::services::Backend;
 
-/// The environment from which users are served.
+/// Name of the production environment.
 const PRODUCTION: &str = "production";
 
-/// How many merge requests are entered at once.
+/// Maximum merge requests inserted per statement.
 const AT_ONCE: usize = 500;
 
-/// Has a job look for what is shipped with a deployment, if that has succeeded; in the transaction in which it does.
+/// Enqueues the search for merge requests in the transaction in which the deployment succeeds.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn begin(transaction: &DatabaseTransaction, deployment: &Model) -> Result<()> {
     if deployment.status != Status::Success {
         return Ok(());
@@ -46,10 +47,10 @@ pub(super) async fn begin(transaction: &DatabaseTransaction, deployment: &Model)
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-/// Enters which merge requests were shipped with a deployment.
+/// Links the merge requests of a deployment.
 ///
 /// # Errors
-/// Whatever the database or the repository reports.
+/// Returns an error if the database or the repository fails.
 pub async fn ship(backend: &Backend, job: &ShipMergeRequests) -> Result<()> {
     let db = backend.database.read();
     let found = Entity::find_by_id(job.deployment_id).one(db).await?;
@@ -84,8 +85,8 @@ pub async fn ship(backend: &Backend, job: &ShipMergeRequests) -> Result<()> {
     Ok(())
 }
 
-/// The commits of the merged merge requests of the project that were not shipped to the environment yet, each with its merge
-/// request.
+/// Returns the commits of the project's merged merge requests that are not yet linked to the environment,
+/// with their merge requests.
 async fn unshipped(db: &impl ConnectionTrait, deployment: &Model) -> Result<Vec<(Oid, i64)>> {
     use merge_requests::Column as MergeRequest;
     let there = shipped::Entity::find()
@@ -112,8 +113,8 @@ async fn unshipped(db: &impl ConnectionTrait, deployment: &Model) -> Result<Vec<
     Ok(commits.collect())
 }
 
-/// Those of some commits that a deployment brings, themselves or as copies, and that the one before has not brought. Where the
-/// commit of that one is gone, nobody can tell, and all count up to the deployment.
+/// Returns the commits that a deployment contains, directly or as copies, and the previous one did not. If
+/// the previous commit does not exist any more, all commits up to the deployment count.
 async fn arrived(
     backend: &Backend,
     deployment: &Model,
@@ -138,16 +139,16 @@ async fn arrived(
         ..Selection::default()
     };
     match repository.arrivals(selection, sought).await {
-        // What was deployed is gone meanwhile.
+        // The deployed commit was removed meanwhile.
         Err(git::Error::ObjectNotFound | git::Error::RepositoryMissing) => Ok(HashSet::new()),
         found => Ok(found?),
     }
 }
 
-/// When a merge request was first shipped to the environment that is called `production`, if it was.
+/// Returns the time at which a merge request was first deployed to the environment `production`.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn first_to_production(
     db: &impl ConnectionTrait,
     merge_request_id: i64,

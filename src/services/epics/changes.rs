@@ -1,4 +1,4 @@
-//! Making, changing and removing epics.
+//! Creates, updates and deletes epics.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, EntityTrait, IntoActiveModel};
@@ -21,51 +21,51 @@ use crate::services::places::Place;
 use crate::services::saying::{self, Scene, Written};
 use crate::services::{Backend, preconditions, todos};
 
-/// A new epic.
+/// Attributes of a new epic.
 #[derive(Debug, Clone, Default)]
 pub struct NewEpic {
-    /// What it is about.
+    /// Title of the epic.
     pub title: String,
-    /// What there is to say.
+    /// Description of the epic.
     pub description: Option<String>,
-    /// The labels, by title.
+    /// Titles of the labels.
     pub labels: Vec<String>,
-    /// The day it begins.
+    /// Start date.
     pub start_date: Option<NaiveDate>,
-    /// The day it is due.
+    /// Due date.
     pub due_date: Option<NaiveDate>,
-    /// Whether few may see it.
+    /// Whether the epic is confidential.
     pub confidential: bool,
-    /// The epic that it is a part of.
+    /// ID of the parent epic.
     pub parent_id: Option<i64>,
-    /// When it was made, for owners.
+    /// Time of creation. Ignored unless the caller is an Owner.
     pub created_at: Option<DateTime<Utc>>,
 }
 
-/// What changes of an epic; what is absent stays.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
-    /// What it is about.
+    /// Title of the epic.
     pub title: Option<String>,
-    /// What there is to say.
+    /// Description of the epic.
     pub description: Patch<String>,
-    /// What becomes of its labels.
+    /// Changes of the labels.
     pub labels: Labelling,
-    /// The day it begins.
+    /// Start date.
     pub start_date: Patch<NaiveDate>,
-    /// The day it is due.
+    /// Due date.
     pub due_date: Patch<NaiveDate>,
-    /// Whether few may see it.
+    /// Whether the epic is confidential.
     pub confidential: Option<bool>,
-    /// The epic that it is a part of; none and the number 0 are the same.
+    /// ID of the parent epic. Null and 0 both remove the parent.
     pub parent_id: Patch<i64>,
-    /// What becomes of its state.
+    /// Change of the state.
     pub state_event: Option<StateEvent>,
-    /// When it was changed, for owners.
+    /// Time of the change. Ignored unless the caller is an Owner.
     pub updated_at: Option<DateTime<Utc>>,
 }
 
-/// The fields, as the answer to a change of nothing names them.
+/// Attribute names, for the error of an update without any.
 const FIELDS: [&str; 11] = [
     "title",
     "description",
@@ -80,10 +80,11 @@ const FIELDS: [&str; 11] = [
     "updated_at",
 ];
 
-/// Makes an epic. The date is ignored from others than owners.
+/// Creates an epic. `created_at` is ignored unless the caller is an Owner.
 ///
 /// # Errors
-/// 400 for a blank title, days in the wrong order, and a parent that does not do.
+/// Returns `Error::InvalidAttributes` if the title is blank, the dates are in the wrong order or the parent
+/// is invalid.
 pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Row> {
     let author = place.caller.signed_in()?.id;
     let title = titled(&new.title)?;
@@ -123,10 +124,10 @@ pub async fn create(backend: &Backend, place: &Place, new: NewEpic) -> Result<Ro
         .await
 }
 
-/// The row of an open epic that does, without its number, its author and its times.
+/// Returns the row of a valid open epic, without IID, author and times.
 ///
 /// # Errors
-/// 400 for a blank title and days in the wrong order.
+/// Returns `Error::InvalidAttributes` if the title is blank or the dates are in the wrong order.
 pub(in crate::services) fn checked(group_id: i64, new: NewEpic) -> Result<ActiveModel> {
     let title = titled(&new.title)?;
     check_days(new.start_date, new.due_date)?;
@@ -143,10 +144,12 @@ pub(in crate::services) fn checked(group_id: i64, new: NewEpic) -> Result<Active
     })
 }
 
-/// Changes an epic. The date is ignored from others than owners.
+/// Updates an epic. `updated_at` is ignored unless the caller is an Owner.
 ///
 /// # Errors
-/// 404, 403 for others than its author and Reporters, 400 as [`create`] and for a change of nothing.
+/// Returns `Error::NotFound` if the epic does not exist. Returns `Error::Forbidden` if the caller is neither
+/// its author nor a Reporter. Returns `Error::InvalidParameters` if no attribute is given. Otherwise fails
+/// like [`create`].
 pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
         return Err(Error::nothing_sent(&FIELDS));
@@ -188,12 +191,12 @@ pub async fn edit(backend: &Backend, place: &Place, iid: i64, change: Change) ->
         .await
 }
 
-/// The texts of an epic, as what somebody wrote.
+/// Returns the epic as a source of text.
 fn written<'a>(place: &'a Place, epic: &Model, author_id: i64) -> Written<'a> {
     Written::on(place, Parent::Epic(epic.id), epic.iid, author_id)
 }
 
-/// Enters what stands in the row of an epic, with the notes that tell of it.
+/// Applies the columns of an update and creates its system notes.
 async fn enter(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -266,10 +269,11 @@ async fn enter(
     Ok(epic)
 }
 
-/// Removes an epic with its notes; the issues stay, and the epics that are parts of it. Its number is not given out again.
+/// Deletes an epic with its notes. Its issues and child epics stay, and its IID is not reused.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the epic does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     place: &Place,
@@ -287,7 +291,7 @@ pub async fn delete(
         .await
 }
 
-/// A title as it is kept.
+/// Returns the title as it is stored.
 fn titled(title: &str) -> Result<&str> {
     match title.trim() {
         "" => Err(Error::attribute("title", "can't be blank")),
@@ -299,10 +303,10 @@ fn day(said: &Patch<NaiveDate>, before: Option<NaiveDate>) -> Option<NaiveDate> 
     said.as_update().map_or(before, |said| said.copied())
 }
 
-/// Why a row was not written.
+/// Maps a database error of an insert or update.
 fn refused(error: DbErr) -> Error {
     match Violation::of(&error) {
-        // The group went away in the meantime.
+        // The group was deleted meanwhile.
         Some(Violation::ForeignKey(_)) => Error::not_found("Group"),
         _ => error.into(),
     }

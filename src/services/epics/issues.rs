@@ -1,4 +1,5 @@
-//! The issues that epics gather: those of projects below the group, in an order of the epic's own.
+//! Issues of epics. They belong to projects in the group or its subgroups, and each epic orders its own
+//! issues.
 
 use std::collections::HashMap;
 
@@ -20,37 +21,37 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::bounded_count;
 use crate::services::places::Place;
 
-/// How many issues an epic gathers at most.
+/// Maximum issues of an epic.
 const MOST: usize = 1000;
 
-/// How far from one another issues are put, so that there is room between them.
+/// Distance between the positions of adjacent issues, which leaves space for inserts.
 const STEP: i64 = 1 << 20;
 
 /// An issue of an epic.
 #[derive(Debug, Clone)]
 pub struct Gathered {
-    /// That it is one, and where it stands.
+    /// The row that links it to the epic, with its position.
     pub link: Model,
     /// The issue.
     pub issue: issues_service::Row,
 }
 
-/// A link, and the issue it leads to.
+/// A link and its issue.
 type Found = (Model, Option<issues::Model>);
 
-/// Between which issues of the epic one is to stand, by the ids of their links.
+/// Target position of an issue, by the IDs of the links of adjacent issues.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Neighbours {
-    /// The one that comes right before it.
+    /// Link of the issue directly before it.
     pub before: Option<i64>,
-    /// The one that comes right after it; overlooked beside the other.
+    /// Link of the issue directly after it. Ignored if `before` is given.
     pub after: Option<i64>,
 }
 
-/// A page of the issues of an epic that the caller may see, in their order.
+/// Returns a page of the issues of an epic that are visible to the caller, in their order.
 ///
 /// # Errors
-/// 404, also where the caller may not see the epic.
+/// Returns `Error::NotFound` if the epic does not exist or the caller cannot see it.
 pub async fn list(backend: &Backend, place: &Place, iid: i64, page: &PageRequest) -> Result<Page<Gathered>> {
     let db = backend.database.read();
     let epic = find(db, place, iid).await?;
@@ -68,11 +69,12 @@ pub async fn list(backend: &Backend, place: &Place, iid: i64, page: &PageRequest
     })
 }
 
-/// Puts an issue at the end of an epic, and takes it out of the one it was in.
+/// Appends an issue to an epic and removes it from its previous epic.
 ///
 /// # Errors
-/// 404, also for an issue of a project that is not below the group or that the caller may not see; 409 for one that is in
-/// the epic, and 400 where there are as many as there may be.
+/// Returns `Error::NotFound` if the epic or issue is not visible to the caller, or the issue is outside of
+/// the group. Returns `Error::Conflict` if the issue is in the epic already. Returns `Error::Refused` if the
+/// epic has `MOST` issues.
 pub async fn add(backend: &Backend, place: &Place, iid: i64, issue_id: i64) -> Result<(Row, Gathered)> {
     backend
         .database
@@ -119,10 +121,11 @@ pub async fn add(backend: &Backend, place: &Place, iid: i64, issue_id: i64) -> R
         .await
 }
 
-/// Puts an issue of an epic elsewhere in its order; the issues of the epic that the caller may see, in the new order.
+/// Moves an issue within an epic. Returns the issues that are visible to the caller in the new order.
 ///
 /// # Errors
-/// 404, also for neighbours that are not in the epic, and 400 without any.
+/// Returns `Error::NotFound` if the epic, the issue or an adjacent issue does not exist. Returns
+/// `Error::InvalidParameters` if no adjacent issue is given.
 pub async fn reorder(
     backend: &Backend,
     place: &Place,
@@ -154,10 +157,10 @@ pub async fn reorder(
         .await
 }
 
-/// Takes an issue out of an epic.
+/// Removes an issue from an epic.
 ///
 /// # Errors
-/// 404, also where the caller may not see the issue.
+/// Returns `Error::NotFound` if the epic or issue does not exist or the caller cannot see the issue.
 pub async fn remove(backend: &Backend, place: &Place, iid: i64, link_id: i64) -> Result<(Row, Gathered)> {
     backend
         .database
@@ -173,11 +176,11 @@ pub async fn remove(backend: &Backend, place: &Place, iid: i64, link_id: i64) ->
         .await
 }
 
-/// Puts the issue that another went on as where that was in its epic, if its project is below the group of the epic; the old
-/// one is in none any more.
+/// Replaces an issue by its moved copy in the epic, if the new project is in the group of the epic. The
+/// original leaves the epic in any case.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn hand_on(
     transaction: &DatabaseTransaction,
     to: &ProjectAccess,
@@ -211,7 +214,7 @@ pub(in crate::services) async fn hand_on(
     Ok(())
 }
 
-/// The issues of an epic that the caller may see, in their order, and that they are.
+/// Returns the query for the visible issues of an epic, in their order.
 fn seen(place: &Place, epic_id: i64) -> SelectTwo<Entity, issues::Entity> {
     epic_issues::of(epic_id)
         .find_also_related(issues::Entity)
@@ -223,7 +226,7 @@ async fn find_link(db: &impl ConnectionTrait, place: &Place, epic_id: i64, id: i
     found.ok_or_else(missing)
 }
 
-/// Enters where the issue at this place of the order stands: between its neighbours, if need be after making room.
+/// Sets the position of one issue between its neighbors. Renumbers all positions if the gap is too small.
 async fn put(transaction: &DatabaseTransaction, order: &[Model], at: usize) -> Result<()> {
     let neighbour = |index: Option<usize>| index.and_then(|index| order.get(index)).map(position);
     let wanted = match (neighbour(at.checked_sub(1)), neighbour(at.checked_add(1))) {
@@ -254,7 +257,7 @@ fn position(link: &Model) -> i64 {
     link.relative_position.unwrap_or(0)
 }
 
-/// Adds what belongs to issues, for the whole page at once.
+/// Loads the related rows of a whole page.
 async fn with_issues(db: &impl ConnectionTrait, place: &Place, found: Vec<Found>) -> Result<Vec<Gathered>> {
     let (links, found): (Vec<Model>, Vec<Option<issues::Model>>) = found.into_iter().unzip();
     let found = found.into_iter().flatten().collect();
@@ -262,7 +265,7 @@ async fn with_issues(db: &impl ConnectionTrait, place: &Place, found: Vec<Found>
     let mut rows: HashMap<i64, issues_service::Row> =
         rows.into_iter().map(|row| (row.issue.id, row)).collect();
     let gathered = links.into_iter().filter_map(|link| {
-        // What went away since the page was read is not shown.
+        // Issues deleted since the page was read are left out.
         let issue = rows.remove(&link.issue_id)?;
         Some(Gathered { link, issue })
     });
@@ -284,10 +287,10 @@ fn taken() -> Error {
     Error::Conflict("Issue(s) already assigned".into())
 }
 
-/// Why a row was not written.
+/// Maps a database error of an insert.
 fn refused(error: DbErr) -> Error {
     match Violation::of(&error) {
-        // Somebody else put it into an epic at the same time.
+        // A concurrent request added it to an epic.
         Some(Violation::Unique(_)) => taken(),
         Some(Violation::ForeignKey(_)) => Error::not_found("Issue"),
         _ => error.into(),

@@ -1,4 +1,4 @@
-//! What epics are labelled with.
+//! Labels of epics.
 
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
 use storage::entities::epic_labels::{self, ActiveModel, Column, Entity};
@@ -8,22 +8,23 @@ use crate::services::kernel::patch::Patch;
 use crate::services::labels::{named, resolve_or_create};
 use crate::services::places::Place;
 
-/// What becomes of the labels; titles of the group or groups above.
+/// Changes of the labels of an epic, by title. Labels belong to the group or its ancestors.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Labelling {
-    /// All of them.
+    /// All labels; replaces the present ones.
     pub all: Patch<Vec<String>>,
-    /// Those it gets beside those it has.
+    /// Labels to add.
     pub add: Vec<String>,
-    /// Those it loses.
+    /// Labels to remove.
     pub remove: Vec<String>,
 }
 
 impl Labelling {
-    /// Enters them. Unknown titles make labels where the caller may make labels, and are overlooked elsewhere.
+    /// Applies the changes. An unknown title creates a label if the caller may create labels, and is ignored
+    /// otherwise.
     ///
     /// # Errors
-    /// 400 for labels that cannot be, and whatever the database reports.
+    /// Returns `Error::InvalidAttributes` if a label is invalid. Returns an error if the database fails.
     pub(super) async fn enter(
         &self,
         transaction: &DatabaseTransaction,

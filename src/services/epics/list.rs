@@ -1,4 +1,4 @@
-//! Lists of epics: what is wanted, in which order, one page of it.
+//! Lists of epics: filter, order and pagination.
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
@@ -15,19 +15,19 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, no_later, page_of};
 use crate::services::places::Place;
 
-/// What epics are ordered by.
+/// Sort order of epics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// When they were made.
+    /// By time of creation.
     #[default]
     CreatedAt,
-    /// When they were changed.
+    /// By time of the last change.
     UpdatedAt,
-    /// Their titles.
+    /// By title.
     Title,
 }
 
-/// Which epics are wanted; all conditions hold together. The names are those of the contract.
+/// Filter of epics, combined with AND. The field names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -43,18 +43,18 @@ pub struct Filter {
     pub my_reaction_emoji: Option<String>,
     pub iids: Option<Vec<i64>>,
     pub confidential: Option<bool>,
-    /// With those of the groups below.
+    /// Whether epics of subgroups are included.
     pub descendants: bool,
-    /// With those of the groups above.
+    /// Whether epics of ancestor groups are included.
     pub ancestors: bool,
     pub order: Order,
     pub ascending: bool,
 }
 
-/// A page of the epics of a group that the caller may see. Of equal ones the newer comes first.
+/// Returns a page of the epics of a group that are visible to the caller. Ties are sorted newest first.
 ///
 /// # Errors
-/// 400 for conditions that exclude each other.
+/// Returns `Error::InvalidParameters` if filters exclude each other.
 pub async fn list(
     backend: &Backend,
     place: &Place,
@@ -81,7 +81,7 @@ pub async fn list(
 }
 
 impl Filter {
-    /// The groups that are looked at.
+    /// Returns the condition for the groups that are searched.
     fn places(&self, group_id: i64) -> Condition {
         let below = namespace_ancestors::at_or_below(group_id);
         let above = namespace_ancestors::at_or_above(group_id);
@@ -91,7 +91,7 @@ impl Filter {
             .add_option(self.ancestors.then(|| Column::NamespaceId.in_subquery(above)))
     }
 
-    /// What the row of the epic says.
+    /// Returns the conditions on columns of the epic.
     fn own(&self) -> Condition {
         let text = self.search.as_deref().filter(|text| !text.is_empty()).map(fold);
         let search = text.map(|text| {
@@ -121,7 +121,7 @@ impl Filter {
             .add_option(search)
     }
 
-    /// What belongs to the epic. Without a caller there is nobody whose emoji are meant.
+    /// Returns the conditions on related rows. An anonymous caller has no award emoji to filter by.
     fn related(&self, user_id: Option<i64>) -> Condition {
         let mut all = Condition::all();
         if let Some(name) = &self.author_username {
@@ -166,13 +166,13 @@ impl Filter {
     }
 }
 
-/// A word that stands for none at all or for at least one, in any case.
+/// A keyword that means none or at least one. Case-insensitive.
 enum Word {
     None,
     Any,
 }
 
-/// The word among texts, if one is; that for none prevails.
+/// Returns the keyword among texts, if any. The one for none takes precedence.
 fn word<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Word> {
     let mut found = None;
     for text in texts {
@@ -185,7 +185,7 @@ fn word<'a>(texts: impl IntoIterator<Item = &'a str>) -> Option<Word> {
     found
 }
 
-/// Epics that carry a label, or the label of this title; looked at row by row.
+/// Matches epics with any label, or with the label of a title; checked row by row.
 fn labelled(title: Option<&str>) -> Expr {
     let mut row = Query::select();
     row.expr(Expr::val(1)).from(epic_labels::Entity).and_where(
@@ -202,7 +202,7 @@ fn labelled(title: Option<&str>) -> Expr {
     Expr::exists(row.take())
 }
 
-/// Epics that a user awarded an emoji, or the emoji of this name; looked at row by row.
+/// Matches epics with an award emoji of a user, or with one of a given name; checked row by row.
 fn reacted(user_id: i64, name: Option<&str>) -> Expr {
     let award = |column: award_emoji::Column| Expr::col((award_emoji::Entity, column));
     let mut row = Query::select();

@@ -1,5 +1,5 @@
-//! Epics of groups, which gather issues of the projects below: what is read here and in [`list`], what is changed in
-//! [`changes`], and the [`issues`] that they gather.
+//! Epics of groups, which contain issues of the group's projects and subgroups. [`list`] lists them,
+//! [`changes`] updates them, and [`issues`] manages their issues.
 
 mod changes;
 pub mod issues;
@@ -24,38 +24,38 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::places::Place;
 
-/// An epic with what belongs to it.
+/// An epic with its related rows.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The epic.
     pub epic: Model,
     /// Its group.
     pub group: namespaces::Model,
-    /// Who made it; nobody when the user is gone.
+    /// The user who created it, unless deleted.
     pub author: Option<users::Model>,
-    /// The labels, by title.
+    /// The labels, sorted by title.
     pub labels: Vec<labels::Model>,
 }
 
-/// One epic of a group.
+/// Returns one epic of a group.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
 pub async fn read(backend: &Backend, place: &Place, iid: i64) -> Result<Row> {
     let db = backend.database.read();
     let epic = find(db, place, iid).await?;
     of_one(db, place.caller.viewer(), epic).await
 }
 
-/// The id of an epic of a group.
+/// Returns the ID of an epic of a group.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
 pub async fn id_of(backend: &Backend, place: &Place, iid: i64) -> Result<i64> {
     Ok(find(backend.database.read(), place, iid).await?.id)
 }
 
-/// Finds an epic of a group by its number, as far as the caller may see it.
+/// Finds an epic of a group by IID, if the caller can see it.
 async fn find(db: &impl ConnectionTrait, place: &Place, iid: i64) -> Result<Model> {
     let found = Entity::find()
         .filter(Column::NamespaceId.eq(place.namespace.id))
@@ -66,22 +66,22 @@ async fn find(db: &impl ConnectionTrait, place: &Place, iid: i64) -> Result<Mode
     found.ok_or_else(missing)
 }
 
-/// As [`find`], for whoever is about to change it: locked until the transaction ends.
+/// Like [`find`], for a change: locks the epic until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, place: &Place, iid: i64) -> Result<Model> {
     let found = find(db, place, iid).await?;
     epics::lock(db, found.id).await?.ok_or_else(missing)
 }
 
-/// Finds an epic of a group by its id, as far as the caller may see it.
+/// Finds an epic of a group by ID, if the caller can see it.
 ///
 /// # Errors
-/// 404, also for one of another group.
+/// Returns `Error::NotFound` if it does not exist, belongs to another group, or the caller cannot see it.
 pub(in crate::services) async fn find_by_id(
     db: &impl ConnectionTrait,
     place: &Place,
     id: i64,
 ) -> Result<Model> {
-    // Projects have no epics, and the namespace of a project is not its own.
+    // Projects have no epics, and `namespace` is the parent of the project here.
     if place.project.is_some() {
         return Err(missing());
     }
@@ -93,10 +93,10 @@ pub(in crate::services) async fn find_by_id(
     found.ok_or_else(missing)
 }
 
-/// As [`find_by_id`], for whoever is about to change something on it: locked until the transaction ends.
+/// Like [`find_by_id`], for a change: locks the epic until the transaction ends.
 ///
 /// # Errors
-/// 404, also where it went away since.
+/// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
 pub(in crate::services) async fn lock_by_id(
     db: &impl ConnectionTrait,
     place: &Place,
@@ -110,12 +110,12 @@ fn missing() -> Error {
     Error::not_found("Epic")
 }
 
-/// One epic with what belongs to it.
+/// Loads the related rows of one epic.
 async fn of_one(db: &impl ConnectionTrait, viewer: Viewer, epic: Model) -> Result<Row> {
     decorate(db, viewer, vec![epic]).await?.pop().ok_or_else(missing)
 }
 
-/// Adds what belongs to epics, for the whole page at once; what went away since it was read is left out.
+/// Loads the related rows of a whole page. Rows deleted meanwhile are left out.
 async fn decorate(db: &impl ConnectionTrait, viewer: Viewer, found: Vec<Model>) -> Result<Vec<Row>> {
     if found.is_empty() {
         return Ok(Vec::new());
@@ -137,10 +137,10 @@ async fn decorate(db: &impl ConnectionTrait, viewer: Viewer, found: Vec<Model>) 
     rows(db, viewer, found.collect()).await
 }
 
-/// Epics with what belongs to them and is shown to the viewer, where their groups and authors are known.
+/// Loads the related rows that are visible to the viewer, for epics with known groups and authors.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn rows(
     db: &impl ConnectionTrait,
     viewer: Viewer,
@@ -164,7 +164,7 @@ pub(in crate::services) async fn rows(
     Ok(rows.collect())
 }
 
-/// Those of some epics that the viewer sees.
+/// Returns the IDs of the epics that are visible to the viewer.
 async fn seen(db: &impl ConnectionTrait, viewer: Viewer, ids: Vec<i64>) -> Result<HashSet<i64>> {
     if ids.is_empty() {
         return Ok(HashSet::new());

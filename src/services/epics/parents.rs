@@ -1,4 +1,4 @@
-//! Which epic an epic may be a part of.
+//! Rules for parents of epics.
 
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QuerySelect};
 use storage::entities::epics::{self, Column, Entity};
@@ -7,14 +7,15 @@ use storage::entities::{namespace_ancestors, namespaces, now};
 use crate::error::{Error, Result};
 use crate::services::places::Place;
 
-/// How many epics may be above one another.
+/// Maximum number of ancestors of an epic.
 pub(in crate::services) const DEEPEST: usize = 7;
 
-/// Refuses a parent that does not do. Others who give parents within the same tree of groups wait until the transaction
-/// ends, so that no two make a circle together; so this comes before any epic is locked.
+/// Rejects an invalid parent. Locks the top-level group until the transaction ends, so that concurrent
+/// changes of parents cannot create a cycle. Must run before any epic is locked.
 ///
 /// # Errors
-/// 400 for one that the caller may not see, of a group that is not above, or that is a part of the epic itself.
+/// Returns `Error::InvalidAttributes` if the parent is hidden from the caller, outside of the group and its
+/// ancestors, or a descendant of the epic. The same applies to a chain of more than `DEEPEST` parents.
 pub(super) async fn check(
     transaction: &DatabaseTransaction,
     place: &Place,

@@ -1,4 +1,4 @@
-//! Lists of what happened, as far as the caller may see it.
+//! Lists of events that are visible to the caller.
 
 use std::collections::HashMap;
 
@@ -18,33 +18,33 @@ use crate::services::commits::may_read_code;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
-/// Which events to list.
+/// Filter of events.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only this action.
+    /// Action of the events.
     pub action: Option<Action>,
-    /// Only things of these kinds.
+    /// Types of the targets.
     pub targets: Option<Vec<TargetType>>,
-    /// Only before this day.
+    /// Only events before this day.
     pub before: Option<NaiveDate>,
-    /// Only after this day.
+    /// Only events after this day.
     pub after: Option<NaiveDate>,
-    /// The oldest first.
+    /// Whether the oldest events come first.
     pub ascending: bool,
 }
 
-/// An event with what belongs to it.
+/// An event with its related rows.
 #[derive(Debug, Clone)]
 pub struct Happened {
     /// The event.
     pub event: Model,
-    /// Who did it.
+    /// The user who caused it.
     pub author: users::Model,
-    /// What was pushed.
+    /// Details of a push.
     pub push: Option<PushData>,
-    /// The comment on a commit that it is about, with its author.
+    /// Comment on a commit that is the target, with its author.
     pub comment: Option<(commit_comments::Model, users::Model)>,
-    /// The note that it is about.
+    /// Note that is the target.
     pub note: Option<Noted>,
 }
 
@@ -53,16 +53,16 @@ pub struct Happened {
 pub struct Noted {
     /// The note.
     pub note: notes::Model,
-    /// Who wrote it.
+    /// Its author.
     pub writer: users::Model,
-    /// The number of what it stands on within the project.
+    /// IID of the noteable, if it has one.
     pub iid: Option<i64>,
 }
 
-/// What happened in a project.
+/// Returns a page of the events of a project.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn of_project(
     backend: &Backend,
     access: &ProjectAccess,
@@ -78,10 +78,10 @@ pub async fn of_project(
     listed(backend, wanted, filter, page).await
 }
 
-/// What a user did; of one with a private profile others see nothing.
+/// Returns a page of the events of a user. A private profile has no events for others.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn of_user(
     backend: &Backend,
     access: &UserAccess,
@@ -101,10 +101,10 @@ pub async fn of_user(
     listed(backend, wanted, filter, page).await
 }
 
-/// What the caller did, or what anybody did in the caller's projects.
+/// Returns a page of the events of the caller, or of all users in the caller's projects.
 ///
 /// # Errors
-/// 401 without a caller.
+/// Returns `Error::Unauthorized` if the caller is anonymous.
 pub async fn own(
     backend: &Backend,
     caller: &Caller,
@@ -125,7 +125,7 @@ pub async fn own(
     listed(backend, wanted, filter, page).await
 }
 
-/// Things whose changes only hooks are told of.
+/// Types whose updates only trigger webhooks and are not listed.
 const FOR_HOOKS: [TargetType; 4] = [
     TargetType::Issue,
     TargetType::Job,
@@ -133,7 +133,7 @@ const FOR_HOOKS: [TargetType; 4] = [
     TargetType::Pipeline,
 ];
 
-/// Events that tell what code says.
+/// Matches events that reveal code.
 fn is_about_code() -> Condition {
     Condition::any().add(Column::Action.eq(Action::Pushed)).add(
         Condition::all()
@@ -142,7 +142,8 @@ fn is_about_code() -> Condition {
     )
 }
 
-/// Of events of issues, merge requests and notes, those of what somebody sees; of what was removed nobody can say who saw it.
+/// Matches events whose target is visible, for issues, merge requests and notes. Events of deleted targets
+/// are hidden, because their visibility is unknown.
 fn targets_are_visible(viewer: Viewer) -> Condition {
     let today = now().date_naive();
     let issue = (issues::Entity, issues::Column::Id).into_column_ref();
@@ -169,7 +170,7 @@ fn targets_are_visible(viewer: Viewer) -> Condition {
         ))
 }
 
-/// Of events of one kind, those whose target is a row of this table that meets a condition; and all of other kinds.
+/// Matches events of one type whose target meets a condition, and all events of other types.
 fn about(kind: TargetType, table: impl IntoTableRef, id: ColumnRef, condition: Condition) -> Condition {
     let target = Query::select()
         .expr(Expr::val(1))
@@ -183,7 +184,7 @@ fn about(kind: TargetType, table: impl IntoTableRef, id: ColumnRef, condition: C
         .add(Expr::exists(target))
 }
 
-/// Events in projects that somebody sees; those in none, or in one that is gone, only with `homeless`.
+/// Matches events in visible projects. `homeless` includes events without a project, or of a deleted one.
 fn visible(viewer: Viewer, homeless: bool) -> Condition {
     let today = now().date_naive();
     let seen = Condition::all()
@@ -215,7 +216,8 @@ async fn listed(
     filter: Filter,
     page: &PageRequest,
 ) -> Result<Page<Happened>> {
-    // Whoever did it is told, so what nobody known did is not listed; edits, pipelines and jobs are for hooks only.
+    // Lists show the author, so events without one are left out. Updates, pipelines and jobs only trigger
+    // webhooks.
     let edits = Condition::all()
         .add(Column::Action.eq(Action::Updated))
         .add(Column::TargetType.is_not_null())
@@ -251,7 +253,7 @@ fn midnight(day: NaiveDate) -> DateTime<Utc> {
     day.and_time(NaiveTime::MIN).and_utc()
 }
 
-/// Adds what belongs to events, for the whole page at once.
+/// Loads the related rows of a whole page.
 async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<Happened>> {
     if events.is_empty() {
         return Ok(Vec::new());
@@ -281,7 +283,7 @@ async fn decorate(db: &impl ConnectionTrait, events: Vec<Model>) -> Result<Vec<H
         .await?;
     let people: HashMap<i64, _> = people.into_iter().map(|user| (user.id, user)).collect();
     let happened = events.into_iter().filter_map(|event| {
-        // One who was removed since the page was read takes the event along.
+        // A user removed since the page was read took the event along.
         let author = people.get(&event.author_id?)?.clone();
         let comment = match (event.target_type, event.target_id) {
             (Some(TargetType::CommitNote), Some(id)) => comments.remove(&id),

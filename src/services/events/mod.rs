@@ -1,7 +1,7 @@
-//! What happened: recorded in the transaction of the change, shown in lists, and told to webhooks (specification 6).
+//! Events. They are recorded in the transaction of the change, listed, and sent to webhooks.
 //!
-//! An area that makes something happen calls [`record`] within its own transaction, and that is all: activity of the
-//! project, the event and the outbox of the hooks that are told of it are written together with the change.
+//! A service calls [`record`] within its own transaction. It writes the project's last activity, the event
+//! and the webhook outbox together with the change.
 
 pub mod listing;
 pub mod pushes;
@@ -19,47 +19,47 @@ use storage::entities::{events, now, projects};
 use crate::error::{Error, Result};
 use crate::services::hooks::outbox;
 
-/// Something that happened.
+/// A new event.
 #[derive(Debug, Clone)]
 pub struct NewEvent {
-    /// In which project; none when it is not in any, or in one that goes away with it.
+    /// ID of its project. `None` without a project, or if the project is deleted with the event.
     pub project_id: Option<i64>,
-    /// Who did it.
+    /// ID of the user who caused it.
     pub author_id: Option<i64>,
-    /// What was done.
+    /// What the user did.
     pub action: Action,
-    /// What it was done to.
+    /// The target of the action.
     pub target: Option<Target>,
-    /// What else there is to tell, as JSON.
+    /// Further details, as JSON.
     pub data: Option<String>,
-    /// Which hooks are told.
+    /// The webhooks that receive it.
     pub told: Option<Told>,
 }
 
-/// What something was done to.
+/// The target of an event.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// Its kind.
+    /// Its type.
     pub kind: TargetType,
-    /// Its id.
+    /// Its ID.
     pub id: i64,
-    /// Its number within the project.
+    /// Its IID.
     pub iid: Option<i64>,
     /// Its title.
     pub title: Option<String>,
 }
 
-/// Which hooks are told of an event.
+/// Selects the webhooks that receive an event.
 #[derive(Debug, Clone)]
 pub struct Told {
-    /// Those that want to know of this.
+    /// The kind of event that webhooks subscribe to.
     pub kind: Kind,
-    /// Of those that limit branches, the ones that want to know of this one.
+    /// The branch, for webhooks that filter branches.
     pub branch: Option<String>,
 }
 
 impl NewEvent {
-    /// Something that a user did in a project; nobody is told unless said otherwise.
+    /// Creates an event of a user in a project, which no webhook receives by default.
     #[must_use]
     pub fn new(project_id: i64, author_id: i64, action: Action) -> Self {
         Self {
@@ -72,17 +72,17 @@ impl NewEvent {
         }
     }
 
-    /// The same with more to tell.
+    /// Adds details to the event.
     ///
     /// # Errors
-    /// When the data cannot be expressed in JSON.
+    /// Returns an error if the data cannot be serialized as JSON.
     pub fn with_data(mut self, data: &impl Serialize) -> Result<Self> {
         self.data = Some(serde_json::to_string(data).map_err(Error::internal)?);
         Ok(self)
     }
 }
 
-/// A project as what something was done to.
+/// Returns a project as the target of an event.
 #[must_use]
 pub fn project_target(project: &projects::Model) -> Target {
     Target {
@@ -93,10 +93,10 @@ pub fn project_target(project: &projects::Model) -> Target {
     }
 }
 
-/// Records an event with the activity of its project, and what hooks are to be told of it.
+/// Records an event, the activity of its project and the webhook deliveries for it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn record(transaction: &DatabaseTransaction, new: NewEvent) -> Result<()> {
     if let Some(project_id) = new.project_id {
         projects::Entity::update_many()
@@ -108,7 +108,7 @@ pub async fn record(transaction: &DatabaseTransaction, new: NewEvent) -> Result<
     write(transaction, new).await
 }
 
-/// As [`record`], where the change marks the activity itself.
+/// Like [`record`], for changes that update the project's activity themselves.
 pub(super) async fn write(transaction: &DatabaseTransaction, new: NewEvent) -> Result<()> {
     let target = new.target;
     let row = events::ActiveModel {

@@ -1,4 +1,4 @@
-//! References that moved, as events: one for each branch and tag, or one for many that moved together.
+//! Push events: one for each branch or tag, or one for many refs updated together.
 
 use git::{Oid, Repository, Selection};
 use serde::{Deserialize, Serialize};
@@ -9,24 +9,24 @@ use super::{Action, NewEvent, Told};
 use crate::services::references::Moved;
 use crate::services::saying::is_silent;
 
-/// Up to how many branches, or tags, that move together are told one by one.
+/// Maximum branches, or tags, updated together that get an event each.
 const TOLD_SINGLY: usize = 3;
-/// How far the commits of a push are counted while its client waits.
+/// Maximum number up to which the commits of a push are counted, because the client waits.
 pub const COUNTED: usize = 10_001;
 
-/// What happened to a reference.
+/// Change of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// It is new.
+    /// The ref was created.
     Created,
-    /// It is gone.
+    /// The ref was deleted.
     Removed,
-    /// It moved.
+    /// The ref was updated.
     Pushed,
 }
 
-/// What kind of reference.
+/// Kind of a ref.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefType {
@@ -36,65 +36,66 @@ pub enum RefType {
     Tag,
 }
 
-/// The data of an event of this kind.
+/// Details of a push event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PushData {
-    /// How many commits came, counted to [`COUNTED`].
+    /// Number of pushed commits, at most [`COUNTED`].
     pub commit_count: usize,
-    /// What happened.
+    /// Change of the ref.
     pub action: Change,
-    /// To what.
+    /// Kind of the ref.
     pub ref_type: RefType,
-    /// The object it stood at; absent when it is new.
+    /// ID of the previous object; absent for a new ref.
     pub commit_from: Option<String>,
-    /// The object it stands at; absent when it is gone.
+    /// ID of the new object; absent for a deleted ref.
     pub commit_to: Option<String>,
-    /// Its short name; absent when the event is about several.
+    /// Short name of the ref; absent for an event about several refs.
     #[serde(rename = "ref")]
     pub name: Option<String>,
-    /// The title of the newest commit.
+    /// Title of the newest commit.
     pub commit_title: Option<String>,
-    /// How many references it is about, when there are several.
+    /// Number of refs, for an event about several refs.
     pub ref_count: Option<usize>,
-    /// The commit whose history the new commits do not count: where the branch stood, or for a new branch where the
-    /// default branch stood.
+    /// The commit whose history is not counted: the previous head, or for a new branch the head of the
+    /// default branch.
     pub base: Option<String>,
 }
 
-/// What a push looks at in the repository.
+/// Context of a push.
 pub struct Scene<'a> {
     /// The project.
     pub project: &'a projects::Model,
-    /// The default branch, which the push may just have made.
+    /// The default branch, which the push may have created.
     pub default_branch: Option<&'a str>,
-    /// Who pushed.
+    /// ID of the user who pushed.
     pub author_id: Option<i64>,
-    /// The repository, as it is after the push.
+    /// The repository after the push.
     pub repository: &'a Repository,
 }
 
-/// What a push is told by, and what it leaves to be read.
+/// Effects of a push.
 #[derive(Debug, Default)]
 pub struct News {
     /// The events.
     pub events: Vec<NewEvent>,
-    /// The commits that came to branches, whose messages may name something.
+    /// Commits pushed to branches, whose messages may contain references.
     pub unread: Vec<Unread>,
 }
 
-/// Commits that came to a branch; ids are 40 hex digits.
+/// Commits pushed to a branch. IDs have 40 hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unread {
-    /// The short name of the branch.
+    /// Short name of the branch.
     pub branch: String,
-    /// The commit whose history they are not part of; absent when there is none.
+    /// The commit whose history is excluded, if any.
     pub base: Option<String>,
-    /// The newest of them.
+    /// The newest commit.
     pub tip: String,
 }
 
-/// What there is to tell of references that moved together. What Git cannot tell any more is left out rather than failing:
-/// the push has happened. Of many branches that move together, the commits of the default branch alone are to be read.
+/// Returns the effects of refs updated together. Errors of Git are logged and details left out, because the
+/// push has already happened. If many branches are updated, only the commits of the default branch are
+/// processed.
 pub async fn of_moved(scene: &Scene<'_>, moved: &[Moved]) -> News {
     let mut news = News::default();
     let events = &mut news.events;
@@ -208,7 +209,7 @@ async fn branch(scene: &Scene<'_>, name: &str, moved: &Moved) -> (PushData, Opti
     let base = data.base.as_deref().and_then(oid);
     let newest = told(scene.repository.commit(tip).await);
     data.commit_count = match (&newest, base) {
-        // Most often one commit came: that needs no look at history.
+        // Most pushes contain one commit, which needs no walk through history.
         (Some(commit), Some(base)) if commit.parents == [base] => 1,
         _ => told(scene.repository.count_commits(between(base, tip), COUNTED).await).unwrap_or(0),
     };
@@ -232,7 +233,7 @@ async fn tag(scene: &Scene<'_>, name: &str, moved: &Moved) -> PushData {
         return data;
     };
     let tag = told(scene.repository.tag_at(name, target).await);
-    // A tag may also be on something that is no commit.
+    // A tag may point to an object that is not a commit.
     if let Some(commit) = tag.and_then(|tag| tag.commit)
         && let Some(commit) = told(scene.repository.commit(commit).await)
     {
@@ -242,7 +243,7 @@ async fn tag(scene: &Scene<'_>, name: &str, moved: &Moved) -> PushData {
     data
 }
 
-/// The commits of `tip` that `base` has not.
+/// Selects the commits of `tip` that `base` does not contain.
 #[must_use]
 pub fn between(base: Option<Oid>, tip: Oid) -> Selection {
     Selection {
@@ -252,7 +253,7 @@ pub fn between(base: Option<Oid>, tip: Oid) -> Selection {
     }
 }
 
-/// An id as Git knows it.
+/// Parses an object ID.
 #[must_use]
 pub fn oid(text: &str) -> Option<Oid> {
     text.parse().ok()
@@ -260,6 +261,6 @@ pub fn oid(text: &str) -> Option<Oid> {
 
 fn told<T>(answer: git::Result<T>) -> Option<T> {
     answer
-        .inspect_err(|error| tracing::warn!(%error, "cannot tell what a push brought"))
+        .inspect_err(|error| tracing::warn!(%error, "failed to list pushed commits"))
         .ok()
 }

@@ -1,4 +1,4 @@
-//! Feature flags made, changed and removed. Whoever changes the strategies of a flag holds the flag.
+//! Creates, updates and deletes feature flags. Changes of strategies lock their flag.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,67 +19,68 @@ use crate::services::feature_flags::{Row, Strategy, missing, row};
 use crate::services::projects;
 use crate::services::{Backend, preconditions, variables};
 
-/// The environments of a strategy of which nothing is said: all.
+/// Default environment scope of a strategy: all environments.
 const EVERYWHERE: &str = "*";
 
-/// A new flag.
+/// Attributes of a new flag.
 #[derive(Debug, Clone, Default)]
 pub struct NewFlag {
-    /// What it is called.
+    /// Name of the flag.
     pub name: String,
-    /// What it is for.
+    /// Description of the flag.
     pub description: Option<String>,
-    /// Whether it is on at all.
+    /// Whether the flag is active.
     pub active: bool,
-    /// For whom it is on; none has an id.
+    /// Strategies of the flag, without IDs.
     pub strategies: Vec<StrategyChange>,
 }
 
-/// What a caller says of a flag; what is absent stays.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// What it is called.
+    /// Name of the flag.
     pub name: Option<String>,
-    /// What it is for; nothing, when that is said.
+    /// Description; `Some(None)` removes it.
     pub description: Option<Option<String>>,
-    /// Whether it is on at all.
+    /// Whether the flag is active.
     pub active: Option<bool>,
-    /// For whom it is on; those that are not named stay.
+    /// Strategies to change. Strategies that are not listed stay.
     pub strategies: Vec<StrategyChange>,
 }
 
-/// What a caller says of a strategy: of one that is there, by its id, or of a new one.
+/// A change to an existing strategy, if it has an ID, or a new strategy.
 #[derive(Debug, Clone, Default)]
 pub struct StrategyChange {
-    /// The id.
+    /// ID of the strategy.
     pub id: Option<i64>,
-    /// It is to go.
+    /// Whether to delete it.
     pub remove: bool,
-    /// How it chooses.
+    /// Kind of the strategy.
     pub kind: Option<Kind>,
-    /// What it goes by.
+    /// Parameters of the strategy.
     pub parameters: Option<Parameters>,
-    /// The id of the list of users that it goes by; none, when that is said.
+    /// ID of the user list; `Some(None)` removes it.
     pub user_list_id: Option<Option<i64>>,
-    /// The environments in which it counts; those that are not named stay.
+    /// Environment scopes to change. Scopes that are not listed stay.
     pub scopes: Vec<ScopeChange>,
 }
 
-/// What a caller says of a scope: of one that is there, by its id, or of a new one.
+/// A change to an existing scope, if it has an ID, or a new scope.
 #[derive(Debug, Clone, Default)]
 pub struct ScopeChange {
-    /// The id.
+    /// ID of the scope.
     pub id: Option<i64>,
-    /// It is to go.
+    /// Whether to delete it.
     pub remove: bool,
-    /// The environments.
+    /// Pattern of environment names.
     pub environment_scope: Option<String>,
 }
 
-/// Makes a flag.
+/// Creates a flag.
 ///
 /// # Errors
-/// 400 under each attribute that breaks a rule, for a name that another flag has, and for more than there may be.
+/// Returns `Error::InvalidAttributes` or `Error::InvalidParameters` if an attribute is invalid or the name is
+/// taken. Returns `Error::Refused` if the project has too many flags.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> Result<Row> {
     rules::check_name(&new.name)?;
     let project_id = access.project.id;
@@ -96,7 +97,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
     backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             projects::hold(transaction, project_id).await?;
             let own = feature_flags::of_project(project_id);
             if own.count(transaction).await? >= rules::MOST_FLAGS {
@@ -110,10 +111,11 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewFlag) -> 
         .await
 }
 
-/// Changes what is said of a flag.
+/// Updates a flag.
 ///
 /// # Errors
-/// 404, also for a strategy or scope that it does not have, and 400 as [`create`].
+/// Returns `Error::NotFound` if the flag, a strategy or a scope does not exist. Otherwise fails like
+/// [`create`].
 pub async fn update(backend: &Backend, access: &ProjectAccess, name: &str, change: Change) -> Result<Row> {
     if let Some(name) = &change.name {
         rules::check_name(name)?;
@@ -140,10 +142,11 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, name: &str, chang
         .await
 }
 
-/// Removes a flag, and gives it as it was.
+/// Deletes a flag and returns its last state.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the flag does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -162,7 +165,7 @@ pub async fn delete(
         .await
 }
 
-/// Changes the strategies of a flag, which is locked, and looks at what became of them.
+/// Changes the strategies of a locked flag and validates the result.
 async fn change_strategies(
     transaction: &DatabaseTransaction,
     flag: &Model,
@@ -176,7 +179,7 @@ async fn change_strategies(
     for (index, change) in changes.into_iter().enumerate() {
         let place = Place { flag, index };
         match change.id {
-            // What was removed, or is of another flag, is not there.
+            // Strategies that were deleted or belong to another flag do not exist here.
             Some(id) => {
                 let own = there.remove(&id).ok_or_else(missing)?;
                 if change.remove {
@@ -198,19 +201,19 @@ async fn change_strategies(
     Ok(())
 }
 
-/// A strategy among those that were sent.
+/// A strategy, identified by its index in the request.
 struct Place<'a> {
     flag: &'a Model,
     index: usize,
 }
 
 impl Place<'_> {
-    /// One attribute breaks a rule.
+    /// Returns the error for an attribute of the strategy.
     fn fault(&self, attribute: &str, text: impl Into<std::borrow::Cow<'static, str>>) -> Error {
         Error::attribute(format!("strategies[{}][{attribute}]", self.index), text)
     }
 
-    /// Writes a strategy with its scopes.
+    /// Inserts or updates a strategy with its scopes.
     async fn write(
         &self,
         transaction: &DatabaseTransaction,
@@ -253,7 +256,7 @@ impl Place<'_> {
             None => row.insert(transaction).await,
         };
         let written = written.map_err(|error| match Violation::of(&error) {
-            // The list went away in the meantime.
+            // The user list was deleted meanwhile.
             Some(Violation::ForeignKey(_)) => self.fault("user_list_id", "is invalid"),
             _ => error.into(),
         })?;
@@ -262,7 +265,7 @@ impl Place<'_> {
             .await
     }
 
-    /// Refuses a list of another project, or one that is not there.
+    /// Rejects a user list that does not exist in the project.
     async fn check_list(&self, transaction: &DatabaseTransaction, list: i64) -> Result<()> {
         let own = feature_flag_user_lists::of_project(self.flag.project_id)
             .filter(feature_flag_user_lists::Column::Id.eq(list));
@@ -272,7 +275,7 @@ impl Place<'_> {
         }
     }
 
-    /// Writes the scopes of a strategy. A new strategy of which no scope is said counts everywhere.
+    /// Writes the scopes of a strategy. A new strategy without scopes applies to all environments.
     async fn write_scopes(
         &self,
         transaction: &DatabaseTransaction,
@@ -329,7 +332,7 @@ impl Place<'_> {
         if all.iter().collect::<BTreeSet<_>>().len() < all.len() {
             return Err(self.fault("scopes", "has already been taken"));
         }
-        // Those that are renamed make room first, so that two may change places.
+        // Renamed scopes are deleted first, so that two of them can swap names.
         gone.extend(&renamed);
         if !gone.is_empty() {
             let gone = scopes::Entity::delete_many().filter(scopes::Column::Id.is_in(gone));
@@ -353,13 +356,13 @@ impl Place<'_> {
     }
 }
 
-/// A flag of the project, locked until the transaction ends.
+/// Locks a flag of the project until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, access: &ProjectAccess, name: &str) -> Result<Model> {
     let found = feature_flags::of_project(access.project.id).filter(Column::Name.eq(name));
     found.lock_exclusive().one(db).await?.ok_or_else(missing)
 }
 
-/// Why a row was not written.
+/// Maps a database error of an insert or update.
 fn refused(error: DbErr) -> Error {
     match Violation::is_unique(&error, "uq_feature_flags_project_id_name") {
         true => Error::attribute("name", "has already been taken"),

@@ -1,4 +1,4 @@
-//! Feature flags of projects: what is read here, what is changed in [`changes`], and what a strategy may be in [`rules`].
+//! Feature flags of projects. [`changes`] updates them, and [`rules`] validates flags and strategies.
 
 mod changes;
 mod rules;
@@ -17,30 +17,30 @@ use crate::services::access::ProjectAccess;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
-/// A flag and for whom it is on.
+/// A flag with its strategies.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The flag.
     pub flag: Model,
-    /// Its strategies, the oldest first.
+    /// Its strategies, oldest first.
     pub strategies: Vec<Strategy>,
 }
 
-/// For whom a flag is on.
+/// A strategy with its related rows.
 #[derive(Debug, Clone)]
 pub struct Strategy {
     /// The strategy.
     pub strategy: feature_flag_strategies::Model,
-    /// The environments in which it counts.
+    /// Its environment scopes.
     pub scopes: Vec<feature_flag_scopes::Model>,
-    /// The list of users that it goes by.
+    /// Its user list, if any.
     pub user_list: Option<feature_flag_user_lists::Model>,
 }
 
-/// A page of a project's flags, the oldest first; only those that are active, or are not, where that is said.
+/// Returns a page of a project's flags, oldest first, optionally filtered by `active`.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -57,10 +57,10 @@ pub async fn list(
     Ok(Page { items, rest })
 }
 
-/// One flag of a project, by its name.
+/// Returns one flag of a project, by name.
 ///
 /// # Errors
-/// 404, also for one of another project.
+/// Returns `Error::NotFound` if it does not exist or belongs to another project.
 pub async fn get(backend: &Backend, access: &ProjectAccess, name: &str) -> Result<Row> {
     let db = backend.database.read();
     let found = feature_flags::of_project(access.project.id).filter(Column::Name.eq(name));
@@ -72,7 +72,7 @@ async fn row(db: &impl ConnectionTrait, flag: Model) -> Result<Row> {
     found.into_iter().next().ok_or_else(missing)
 }
 
-/// Flags with their strategies, in three statements.
+/// Loads the strategies of flags, in three statements.
 async fn rows(db: &impl ConnectionTrait, flags: Vec<Model>) -> Result<Vec<Row>> {
     let of_flags = feature_flag_strategies::of_flags(flags.iter().map(|flag| flag.id));
     let strategies = match flags.is_empty() {

@@ -1,4 +1,4 @@
-//! What feature flags and their strategies may be.
+//! Validation of feature flags and strategies.
 
 use std::collections::BTreeMap;
 
@@ -7,20 +7,20 @@ use storage::entities::feature_flag_strategies::Kind;
 use crate::error::{Error, Result};
 use crate::services::feature_flag_user_lists::{NO_USERS, names_users};
 
-/// How many flags a project may have.
+/// Maximum flags of a project.
 pub const MOST_FLAGS: u64 = 200;
-/// How many strategies a flag may have.
+/// Maximum strategies of a flag.
 pub const MOST_STRATEGIES: usize = 50;
-/// How many scopes a strategy may have.
+/// Maximum scopes of a strategy.
 pub const MOST_SCOPES: usize = 50;
 
-/// What a strategy goes by.
+/// Parameters of a strategy.
 pub type Parameters = BTreeMap<String, String>;
 
-/// Refuses what is no name of a flag.
+/// Rejects an invalid name of a flag.
 ///
 /// # Errors
-/// 400 under `name`.
+/// Returns `Error::InvalidAttributes` if the name is invalid.
 pub fn check_name(name: &str) -> Result<()> {
     let fault = |text: &'static str| Err(Error::attribute("name", text));
     if name.trim().is_empty() {
@@ -42,7 +42,7 @@ pub fn check_name(name: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is wrong with what a strategy goes by, and whether it has a list of users: attribute and text.
+/// Returns the violation in the parameters or user list of a strategy, as attribute and text.
 pub fn fault(kind: Kind, parameters: &Parameters, has_list: bool) -> Option<(&'static str, &'static str)> {
     if kind.has_list() != has_list {
         let text = if has_list {
@@ -87,7 +87,7 @@ fn is_group(text: &str) -> bool {
     (1..=32).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase())
 }
 
-/// A whole number from 0 to 100 without a sign or leading zeros.
+/// Returns whether a text is a whole number from 0 to 100 without a sign or leading zeros.
 fn is_percentage(text: &str) -> bool {
     let number: Option<u8> = text.parse().ok();
     number.is_some_and(|number| number <= 100 && number.to_string() == text)

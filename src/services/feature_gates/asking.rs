@@ -1,5 +1,5 @@
-//! For whom a gate is open. What follows from the database alone is remembered as long as that does not change; chance is
-//! asked anew each time.
+//! Evaluation of feature gates. Results that depend only on the database are cached until it changes. Random
+//! shares are evaluated for each request.
 
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter};
 use sha2::{Digest, Sha256};
@@ -11,35 +11,35 @@ use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
 
-/// For whom a gate is asked: who calls, and the project or group that the call is about.
+/// The actors of a gate query: the caller, and the project or group of the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Actors<'a> {
-    /// Who calls.
+    /// The caller.
     pub caller: &'a Caller,
-    /// The project, if it is about one.
+    /// ID of the project, if any.
     pub project_id: Option<i64>,
-    /// The group, or the namespace of the project.
+    /// ID of the group, or of the project's namespace.
     pub namespace_id: Option<i64>,
 }
 
-/// What a gate is asked: its name, the user, the project and the namespace.
+/// Cache key of a gate: its name, the user, the project and the namespace.
 pub(in crate::services) type Question = (String, Option<i64>, Option<i64>, Option<i64>);
 
-/// How far a gate is open for somebody.
+/// State of a gate for its actors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::services) enum Opening {
-    /// Nobody set it.
+    /// The gate was never set.
     Unset,
-    /// It is open.
+    /// The gate is open.
     Open,
-    /// It is open for so many percent of the time.
+    /// The gate is open for this percentage of requests.
     Sometimes(i32),
 }
 
-/// Whether a gate is open for somebody; `default` says so of one that nobody set.
+/// Returns whether a gate is open for the actors, or `default` if the gate was never set.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn is_open(backend: &Backend, name: &str, default: bool, actors: Actors<'_>) -> Result<bool> {
     let user = actors.caller.as_user().map(|user| user.id);
     let question = (name.to_owned(), user, actors.project_id, actors.namespace_id);
@@ -69,7 +69,7 @@ async fn opening(db: &impl ConnectionTrait, name: &str, actors: Actors<'_>) -> R
     })
 }
 
-/// Who counts where a gate is open for a share of the actors: whoever calls or, where that is nobody, the project or group.
+/// Returns the actor that counts for a percentage of actors: the user, or else the project or group.
 fn actor(actors: Actors<'_>) -> Option<String> {
     if let Some(user) = actors.caller.as_user() {
         return Some(format!("User:{}", user.id));
@@ -78,7 +78,8 @@ fn actor(actors: Actors<'_>) -> Option<String> {
     project.or_else(|| actors.namespace_id.map(|id| format!("Group:{id}")))
 }
 
-/// Where an actor stands among all, from 0 to 99: always at the same place for a gate, and at another for another.
+/// Returns the position of an actor among all, from 0 to 99. It is constant for a gate and differs between
+/// gates.
 fn place_of(gate: &str, actor: &str) -> i32 {
     let digest = Sha256::digest(format!("{gate}\n{actor}"));
     let number = digest
@@ -88,8 +89,8 @@ fn place_of(gate: &str, actor: &str) -> i32 {
     i32::try_from(number % 100).unwrap_or(0)
 }
 
-/// Whether a gate is open for one of those for whom it is asked: the user, a feature group that they belong to, the project,
-/// the group, or one above.
+/// Returns whether a gate is open for one of the actors. These are the user, the user's feature groups, the
+/// project, the group and its ancestors.
 async fn is_target(db: &impl ConnectionTrait, gate: &Model, actors: Actors<'_>) -> Result<bool> {
     let user = actors.caller.as_user();
     let any = Condition::any()
@@ -107,7 +108,7 @@ async fn is_target(db: &impl ConnectionTrait, gate: &Model, actors: Actors<'_>) 
     Ok(found.count(db).await? > 0)
 }
 
-/// The feature groups that a caller belongs to.
+/// Returns the feature groups of a caller.
 fn feature_groups(caller: &Caller) -> Vec<&'static str> {
     let Some(user) = caller.as_user() else {
         return Vec::new();
@@ -144,7 +145,7 @@ mod tests {
             .filter(|(id, place)| other(*id) == **place)
             .count();
         assert!(same < 50, "{same} of 1000");
-        // Written down, so that no release moves anybody.
+        // Hard-coded, so that positions stay the same in all releases.
         assert_eq!(place_of("one", "User:1"), 64);
     }
 }

@@ -1,5 +1,5 @@
-//! Feature gates (specification 2.14, 3.7 and 4.13): switches of what the contract hides behind an `x-flag`. They are set in
-//! [`setting`], and [`asking`] says for whom one is open.
+//! Feature gates: switches for operations with `x-flag` in the contract. [`setting`] sets them, and
+//! [`asking`] evaluates them.
 
 mod asking;
 mod setting;
@@ -18,19 +18,19 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions;
 
-/// A gate and for whom it is open beside the shares.
+/// A gate and its targets.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The gate.
     pub gate: Model,
-    /// The users, groups, projects and feature groups, in the order in which they were named.
+    /// The users, groups, projects and feature groups for which it is open, in the order they were added.
     pub targets: Vec<Target>,
 }
 
-/// A page of the gates that were ever set, the oldest first.
+/// Returns a page of the gates that were ever set, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<Row>> {
     let db = backend.database.read();
     let page = page_of(db, feature_gates::all(), page).await?;
@@ -45,10 +45,10 @@ pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<Row>> {
     }))
 }
 
-/// Removes a gate, if there is one.
+/// Deletes a gate, if it exists.
 ///
 /// # Errors
-/// 412 when it changed after the caller's date.
+/// Returns `Error::PreconditionFailed` if it changed after `unmodified_since`.
 pub async fn delete(backend: &Backend, name: &str, unmodified_since: Option<&str>) -> Result<()> {
     backend
         .database

@@ -1,4 +1,4 @@
-//! Setting gates.
+//! Updates of feature gates.
 
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
@@ -15,53 +15,53 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::feature_gates::{Row, targets_of};
 
-/// What a gate is to be.
+/// A change of a gate.
 #[derive(Debug, Clone)]
 pub struct Wish {
-    /// Open, closed, or open for a share.
+    /// The new setting.
     pub setting: Setting,
-    /// What a percentage is a share of; of the time, unless something else is said.
+    /// The base of a percentage; requests by default.
     pub key: Option<Share>,
-    /// For whom to open or close it, if not for everybody.
+    /// The targets to open or close it for; all if empty.
     pub targets: Targets,
 }
 
-/// What is said of a gate.
+/// Setting of a gate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Setting {
-    /// It is open, or closed.
+    /// Open or closed for all.
     Open(bool),
-    /// It is open for a share, in percent.
+    /// Open for a percentage.
     Percentage(i32),
 }
 
-/// What a percentage is a share of.
+/// Base of a percentage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Share {
-    /// Of the requests, at random.
+    /// Requests, at random.
     Time,
-    /// Of the actors, always the same.
+    /// Actors, always the same ones.
     Actors,
 }
 
-/// For whom to open or close a gate; names that nobody has are no fault.
+/// Targets for which a gate is opened or closed. Unknown names are ignored.
 #[derive(Debug, Clone, Default)]
 pub struct Targets {
-    /// The name of a feature group.
+    /// Name of a feature group.
     pub feature_group: Option<String>,
-    /// The name of a user.
+    /// Username of a user.
     pub user: Option<String>,
-    /// The full path of a group.
+    /// Full path of a group.
     pub group: Option<String>,
-    /// The full path of a project.
+    /// Full path of a project.
     pub project: Option<String>,
 }
 
 impl Setting {
-    /// What a client says: a boolean, a whole number of percent, or the text of one of these.
+    /// Parses a setting: a boolean, a whole percentage, or one of them as text.
     ///
     /// # Errors
-    /// 400 for anything else.
+    /// Returns `Error::InvalidParameters` if the value is invalid.
     pub fn read(value: &Value) -> Result<Self> {
         let percentage = |number: i64| {
             let percent = i32::try_from(number)
@@ -86,7 +86,7 @@ impl Setting {
 }
 
 impl Targets {
-    /// The attributes that were sent.
+    /// Returns the names of the attributes that were sent.
     fn sent(&self) -> Vec<&'static str> {
         let all = [
             ("feature_group", &self.feature_group),
@@ -99,10 +99,10 @@ impl Targets {
     }
 }
 
-/// Sets a gate, and makes it where there is none.
+/// Sets a gate, and creates it if needed.
 ///
 /// # Errors
-/// 400 for a key beside somebody for whom to set it.
+/// Returns `Error::InvalidParameters` if both a key and a target are given.
 pub async fn set(backend: &Backend, name: String, wish: Wish) -> Result<Row> {
     let sent = wish.targets.sent();
     if wish.key.is_some() && !sent.is_empty() {
@@ -143,7 +143,7 @@ pub async fn set(backend: &Backend, name: String, wish: Wish) -> Result<Row> {
         .await
 }
 
-/// The gate of a name, made where there is none, and the transaction's until that ends.
+/// Inserts the gate if it does not exist, and locks it until the transaction ends.
 async fn make(transaction: &DatabaseTransaction, name: String) -> Result<Model> {
     let at = now();
     let row = ActiveModel {
@@ -160,7 +160,7 @@ async fn make(transaction: &DatabaseTransaction, name: String) -> Result<Model> 
     Ok(made.exec_with_returning(transaction).await?)
 }
 
-/// The rows that would name those who are there.
+/// Returns rows for the existing targets.
 async fn find(transaction: &DatabaseTransaction, gate: i64, targets: &Targets) -> Result<Vec<TargetRow>> {
     let empty = || TargetRow {
         feature_gate_id: Set(gate),
@@ -202,7 +202,7 @@ async fn find(transaction: &DatabaseTransaction, gate: i64, targets: &Targets) -
     Ok(found)
 }
 
-/// Adds a row, if it is not there, or takes it away. The gate is locked, so nobody else does.
+/// Inserts or deletes the row of a target. The gate is locked, so no other transaction does the same.
 async fn place(transaction: &DatabaseTransaction, target: TargetRow, open: bool) -> Result<()> {
     let mut same = Target::find().filter(Of::FeatureGateId.eq(target.feature_gate_id.clone().take()));
     if let Some(Some(id)) = target.user_id.clone().take() {
@@ -221,7 +221,7 @@ async fn place(transaction: &DatabaseTransaction, target: TargetRow, open: bool)
         (None, true) => {
             let added = target.insert(transaction).await;
             added.map_err(|error| match Violation::of(&error) {
-                // Whoever it names went away in the meantime.
+                // The target was deleted meanwhile.
                 Some(Violation::ForeignKey(_)) => Error::not_found(""),
                 _ => error.into(),
             })?;

@@ -1,8 +1,9 @@
-//! Groups that are exported into archives, and made of such (specification 3.8 and 4.14; ADR 24).
+//! Export of groups into archives, and import from them (ADR 24).
 //!
-//! An archive is a tar file compressed with gzip, in the layout of the reference service: `VERSION`, a list of the groups in
-//! `tree/groups/_all.ndjson` that begins with the exported one, the attributes of each in `tree/groups/<id>.json`, and what
-//! belongs to it in `tree/groups/<id>/<relation>.ndjson`, a record a line ([`records`]). Numbers in it mean nothing outside of it.
+//! An archive is a gzip-compressed tar file in the layout of the reference service. It contains `VERSION` and
+//! `tree/groups/_all.ndjson`, a list of the groups that starts with the exported one. Attributes of a group
+//! are in `tree/groups/<id>.json`. Its contents are in `tree/groups/<id>/<relation>.ndjson`, one record per
+//! line ([`records`]). IDs are only valid within an archive.
 
 pub mod exports;
 pub mod imports;
@@ -19,24 +20,24 @@ pub trait RecordValidator: Send + Sync {
     fn body_faults(&self, operation_id: &str, attributes: Map<String, Value>) -> Vec<String>;
 }
 
-/// The version of the layout.
+/// Version of the layout.
 const VERSION: &str = "0.2.4";
-/// The file that says it.
+/// File that contains the version.
 const VERSION_FILE: &str = "VERSION";
-/// The directory of everything else.
+/// Directory of all other files.
 const GROUPS: &str = "tree/groups";
 /// The list of all groups.
 const ALL_FILE: &str = "tree/groups/_all.ndjson";
-/// How many groups an archive may have.
+/// Maximum groups of an archive.
 const MOST_GROUPS: usize = 1_000;
-/// How many records.
+/// Maximum records of an archive.
 const MOST_RECORDS: u64 = 200_000;
-/// How many records one group of it may have: they are entered in one transaction, and nobody else writes meanwhile.
+/// Maximum records of one group. They are imported in one transaction, which blocks other writers.
 const MOST_OF_GROUP: u64 = 25_000;
-/// How many archives one sweep removes.
+/// Maximum archives that one sweep removes.
 const SWEPT: u64 = 1_000;
 
-/// What belongs to a group, in the order that it is entered in: each names things of those before it.
+/// Contents of a group in import order. Each relation may reference earlier ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Relation {
     Milestones,
@@ -57,7 +58,7 @@ impl Relation {
         Self::Epics,
     ];
 
-    /// The word that its file is named by.
+    /// Returns the name of the relation's file.
     fn word(self) -> &'static str {
         match self {
             Self::Milestones => "milestones",
@@ -74,29 +75,29 @@ impl Relation {
     }
 }
 
-/// Removes what archives left that are needed no more. How many there were is answered.
+/// Removes expired archives. Returns their number.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     Ok(exports::sweep(backend).await? + imports::sweep(backend).await?)
 }
 
-/// Removes the archives of a group that goes away, as far as they are there; the rest is swept.
+/// Removes the existing archives of a deleted group. The sweep removes the rest.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
     exports::forget(backend, group_id).await?;
     imports::forget(backend, group_id).await
 }
 
-/// A part of a key that cannot be guessed.
+/// Returns an unguessable part of an object key.
 fn secret() -> String {
     hex::encode(rand::random::<[u8; 16]>())
 }
 
-/// A failure of a thread that reads or writes an archive.
+/// Wraps a failure of the thread that reads or writes an archive.
 fn broken(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Error {
     Error::internal(error)
 }

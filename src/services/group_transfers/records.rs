@@ -1,4 +1,4 @@
-//! What stands in an archive. Fields that are not named here are passed over, so that archives of the reference service do.
+//! Records of archives. Unknown fields are ignored, so that archives of the reference service are accepted.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -32,7 +32,7 @@ pub struct Group {
     pub request_access_enabled: Option<bool>,
 }
 
-/// Whether a milestone is worked on.
+/// State of a milestone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MilestoneState {
@@ -62,14 +62,15 @@ pub struct Label {
     pub r#type: Option<String>,
 }
 
-/// A label by its title; one of a group above the exported one is in no list of labels, so that its colour comes along.
+/// A label, by title. It includes the color, because labels of ancestors of the exported group are not in the
+/// archive's label lists.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct LabelName {
     pub title: String,
     pub color: Option<String>,
 }
 
-/// A milestone by its title.
+/// A milestone, by title.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct MilestoneName {
     pub title: String,
@@ -84,7 +85,8 @@ pub struct Badge {
     pub r#type: Option<String>,
 }
 
-/// A user, by what finds them elsewhere. The number is that of the other records of the archive.
+/// A user, with the attributes that identify the user on another server. The ID is used by other records of
+/// the archive.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct User {
     pub id: i64,
@@ -99,18 +101,18 @@ pub struct Member {
     pub access_level: i64,
     #[serde(default, deserialize_with = "expires_at")]
     pub expires_at: Option<NaiveDate>,
-    /// None of a user who is gone, or was invited and never came.
+    /// `None` if the user was deleted or never accepted the invitation.
     pub user: Option<User>,
 }
 
-/// What a list of a board is of.
+/// Kind of a board list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ListType {
     Label,
     Milestone,
     Assignee,
-    /// Lists that every board has, which are no rows here.
+    /// Predefined lists of every board, which are not stored here.
     #[serde(other)]
     Other,
 }
@@ -140,7 +142,7 @@ pub struct Board {
     pub lists: Bounded<List>,
 }
 
-/// Whether an epic is open.
+/// State of an epic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum EpicState {
@@ -148,7 +150,7 @@ pub enum EpicState {
     Closed,
 }
 
-/// An epic, with the state and the last day by the names of the layout, and by those that the API has for them.
+/// An epic. State and due date are accepted under the names of the layout and of the API.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Epic {
     pub id: i64,
@@ -174,12 +176,13 @@ pub struct Epic {
     pub labels: Bounded<LabelName>,
 }
 
-/// A list within a record, which is refused where it is longer than anything may have: a short line may hold millions.
+/// A bounded list within a record. Without a limit, a short line could contain millions of items.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub struct Bounded<T>(pub Vec<T>);
 
-/// The most that such a list holds. Two more than lists of boards may be, which the reference service counts otherwise.
+/// Maximum length of such a list. It exceeds the maximum of board lists by two, because the reference service
+/// counts predefined lists.
 const LONGEST: usize = 102;
 
 impl<T> Default for Bounded<T> {
@@ -219,7 +222,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Bounded<T> {
 
 macro_rules! days {
     ($($field:ident),*) => {$(
-        /// A day, or a fault that names the field: what is no day says nothing of where it stands.
+        /// Parses a date. The error names the field, because parse errors of dates do not.
         fn $field<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<NaiveDate>, D::Error> {
             let text = Option::<String>::deserialize(deserializer)?;
             let fault = |_| D::Error::custom(concat!(stringify!($field), " is invalid"));
@@ -230,7 +233,7 @@ macro_rules! days {
 
 days!(start_date, due_date, expires_at);
 
-/// The number that the layout has for a visibility.
+/// Returns the number of a visibility in the layout.
 pub fn level_of(visibility: Visibility) -> i64 {
     match visibility {
         Visibility::Private => 0,
@@ -239,29 +242,29 @@ pub fn level_of(visibility: Visibility) -> i64 {
     }
 }
 
-/// The visibility that a number is for.
+/// Returns the visibility of a number in the layout.
 pub fn visibility_of(level: i64) -> Option<Visibility> {
     let all = [Visibility::Private, Visibility::Internal, Visibility::Public];
     all.into_iter().find(|one| level_of(*one) == level)
 }
 
-/// Who may make projects, in the order of the layout's numbers.
+/// Values for project creation, indexed by their numbers in the layout.
 pub const PROJECT_CREATION: [ProjectCreation; 3] = [
     ProjectCreation::Noone,
     ProjectCreation::Maintainer,
     ProjectCreation::Developer,
 ];
 
-/// Who may make groups, in the order of the layout's numbers.
+/// Values for subgroup creation, indexed by their numbers in the layout.
 pub const SUBGROUP_CREATION: [SubgroupCreation; 2] = [SubgroupCreation::Owner, SubgroupCreation::Maintainer];
 
-/// The number of a value in such an order.
+/// Returns the number of a value in such a table.
 pub fn number_of<T: PartialEq>(all: &[T], value: &T) -> Option<i64> {
     let at = all.iter().position(|one| one == value);
     at.and_then(|at| i64::try_from(at).ok())
 }
 
-/// The value of a number in such an order.
+/// Returns the value of a number in such a table.
 pub fn value_of<T: Copy>(all: &[T], number: i64) -> Option<T> {
     usize::try_from(number).ok().and_then(|at| all.get(at).copied())
 }

@@ -1,4 +1,4 @@
-//! The custom attributes of listed groups.
+//! Custom attributes of listed groups.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,11 @@ use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
 
-/// The custom attributes of groups, by the id of the group, in one statement; none for callers who may not see them.
+/// Returns the custom attributes of groups, by group ID, in one statement. Returns `None` if the caller may
+/// not see them.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn custom_attributes(
     backend: &Backend,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! The picture of a group.
+//! Avatars of groups.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
@@ -10,10 +10,10 @@ use crate::services::access::GroupAccess;
 use crate::services::avatars::{self, Owner, Picture};
 use crate::services::kernel::download::Download;
 
-/// Gives a group a picture, or takes it away.
+/// Sets or removes the avatar of a group.
 ///
 /// # Errors
-/// Whatever the storage reports; 404 when the group is being removed.
+/// Returns an error if the storage fails. Returns `Error::NotFound` if the group is being deleted.
 pub async fn set_avatar(
     backend: &Backend,
     access: GroupAccess,
@@ -35,10 +35,10 @@ pub async fn set_avatar(
     Ok(GroupAccess { group, ..access })
 }
 
-/// The picture of a group, to be shown.
+/// Opens the avatar of a group.
 ///
 /// # Errors
-/// 404 when it has none of this name.
+/// Returns `Error::NotFound` if the group has no avatar with this name.
 pub async fn avatar(backend: &Backend, access: &GroupAccess, file_name: &str) -> Result<Download> {
     let group = &access.group;
     avatars::open(

@@ -1,4 +1,4 @@
-//! Making groups.
+//! Creates groups.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::namespaces::{self, Kind};
@@ -13,31 +13,32 @@ use crate::services::access::GroupAccess;
 use crate::services::authentication::Caller;
 use crate::services::settings;
 
-/// What a new group is to be.
+/// Attributes of a new group.
 #[derive(Debug, Clone)]
 pub struct NewGroup {
-    /// The name.
+    /// Name of the group.
     pub name: String,
-    /// The last part of the path.
+    /// Last part of the path.
     pub path: String,
-    /// The group above.
+    /// ID of the parent group.
     pub parent_id: Option<i64>,
-    /// Who may see it; what the instance's settings say when absent.
+    /// Visibility; the default of the instance if absent.
     pub visibility: Option<Visibility>,
-    /// All else; absent fields get the default.
+    /// Other settings; absent ones get their defaults.
     pub settings: Settings,
 }
 
-/// Makes a group with the caller as Owner.
+/// Creates a group with the caller as Owner.
 ///
 /// # Errors
-/// 403 without the right to; 404 for a parent that is not there for the caller; 400 for what does not do.
+/// Returns `Error::Forbidden` if the caller may not create groups there. Returns `Error::NotFound` if the
+/// parent is not visible to the caller. Returns `Error::Refused` if an attribute is invalid.
 pub async fn create(backend: &Backend, caller: &Caller, new: NewGroup) -> Result<GroupAccess> {
     let admitted = admit(backend, caller, new).await?;
     make(backend, caller, admitted, async |_, _| Ok(())).await
 }
 
-/// A group that may be made, as far as can be told before it is.
+/// A new group that passed the checks before the transaction.
 #[derive(Debug)]
 pub(in crate::services) struct Admitted {
     new: NewGroup,
@@ -46,8 +47,8 @@ pub(in crate::services) struct Admitted {
 }
 
 impl Admitted {
-    /// The same, seen as far as groups are that come out of archives: private at the top level, else as far as the parent, or
-    /// less where the instance restricts that.
+    /// Sets the visibility of an imported group: private at the top level, else that of the parent, reduced
+    /// to what the instance allows.
     pub fn out_of_archive(mut self, caller: &Caller) -> Self {
         let widest = self
             .parent
@@ -58,10 +59,10 @@ impl Admitted {
     }
 }
 
-/// Whether a group may be made, as far as that can be told without making it.
+/// Checks whether a group may be created, as far as possible outside of the transaction.
 ///
 /// # Errors
-/// As [`create`], but for what is taken.
+/// Fails like [`create`], but does not check for duplicates.
 pub(in crate::services) async fn admit(
     backend: &Backend,
     caller: &Caller,
@@ -77,10 +78,10 @@ pub(in crate::services) async fn admit(
     })
 }
 
-/// Makes a group with the caller as Owner, and does something more with it in the same transaction.
+/// Creates a group with the caller as Owner, and runs `further` in the same transaction.
 ///
 /// # Errors
-/// As [`create`].
+/// Fails like [`create`].
 pub(in crate::services) async fn make(
     backend: &Backend,
     caller: &Caller,
@@ -131,10 +132,10 @@ pub(in crate::services) async fn make(
     })
 }
 
-/// Makes a group below another one that the transaction has made or locked, without a member of its own.
+/// Creates a subgroup of a group that the transaction has created or locked, without direct members.
 ///
 /// # Errors
-/// 400 for what does not do or is taken.
+/// Returns `Error::InvalidAttributes` if an attribute is invalid or taken.
 pub(in crate::services) async fn make_below(
     backend: &Backend,
     transaction: &DatabaseTransaction,
@@ -146,7 +147,7 @@ pub(in crate::services) async fn make_below(
     insert(backend, transaction, row).await
 }
 
-/// The failure of making a group: a text, unlike that of every other resource.
+/// Converts an error of a group creation. Clients expect a single text, unlike for other resources.
 fn unsaved(error: Error) -> Error {
     let Error::InvalidAttributes(faults) = error else {
         return error;
@@ -159,7 +160,7 @@ fn unsaved(error: Error) -> Error {
     Error::Refused(format!("Failed to save group {{{faults}}}").into())
 }
 
-/// The parent, locked against what else would be made in it.
+/// Locks the parent against concurrent creations in it.
 async fn locked(transaction: &DatabaseTransaction, id: i64) -> Result<namespaces::Model> {
     let parent = rules::locked(transaction, id).await?;
     if namespace_ancestors::of(transaction, id).await?.len() >= DEEPEST {

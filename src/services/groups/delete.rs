@@ -1,4 +1,4 @@
-//! Removing groups: hidden at once with all they hold, then erased by a job.
+//! Deletes groups. A group and its contents are hidden at once and erased by a job.
 
 use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
@@ -14,10 +14,10 @@ use crate::services::namespaces::{hide, remove_tree};
 use crate::services::preconditions::unmodified_since;
 use crate::services::projects::removal_delay;
 
-/// Begins the removal of a group, or marks it where the plan and the instance's settings delay removals.
+/// Starts the deletion of a group, or schedules it if the plan and the instance settings delay deletions.
 ///
 /// # Errors
-/// 412 when the group changed after the date.
+/// Returns `Error::PreconditionFailed` if the group changed after `if_unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     access: &GroupAccess,
@@ -43,7 +43,7 @@ pub async fn delete(
                 }
             };
             if !begun {
-                // Somebody else was faster.
+                // A concurrent request started the deletion.
                 return Ok(());
             }
             let job = DeleteGroup { group_id, marked_on };
@@ -54,10 +54,10 @@ pub async fn delete(
         .await
 }
 
-/// Takes back the mark of a group whose removal is delayed; one without a mark stays as it is.
+/// Cancels the scheduled deletion of a group. Does nothing if none is scheduled.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAccess> {
     let mut row = access.group.into_active_model();
     row.marked_for_deletion_on = Set(None);
@@ -66,11 +66,11 @@ pub async fn restore(backend: &Backend, access: GroupAccess) -> Result<GroupAcce
     Ok(GroupAccess { group, ..access })
 }
 
-/// Erases a group whose removal began, or whose mark of that day is due, with all it holds. Whatever was erased by an
-/// attempt that was killed is no obstacle.
+/// Erases a group whose deletion has started, or was scheduled for `marked_on` and is due, with its contents.
+/// Continues after an interrupted attempt.
 ///
 /// # Errors
-/// Whatever the database or the file system reports.
+/// Returns an error if the database or the file system fails.
 pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate>) -> Result<()> {
     let find = || namespaces::Entity::find_by_id(group_id);
     if let Some(day) = marked_on {
@@ -94,7 +94,7 @@ pub async fn erase(backend: &Backend, group_id: i64, marked_on: Option<NaiveDate
         .await?;
     match hidden {
         Some(group) => remove_tree(backend, group.id).await,
-        // It was restored in the meantime, or is gone.
+        // The deletion was canceled meanwhile, or the group is erased already.
         None => Ok(()),
     }
 }

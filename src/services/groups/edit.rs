@@ -1,4 +1,4 @@
-//! Changing groups.
+//! Updates groups.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{
@@ -15,25 +15,26 @@ use crate::services::access::GroupAccess;
 use crate::services::authentication::Caller;
 use crate::services::kernel::patch::Patch;
 
-/// What is to change; absent fields keep their value.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// The name.
+    /// Name of the group.
     pub name: Option<String>,
-    /// The last part of the path.
+    /// Last part of the path.
     pub path: Option<String>,
-    /// Who may see it.
+    /// Visibility of the group.
     pub visibility: Option<Visibility>,
-    /// The project whose files are templates for all below the group, on plans that have that.
+    /// ID of the project that provides file templates for the group, if the plan has the feature.
     pub file_template_project_id: Patch<i64>,
-    /// All else.
+    /// Other settings.
     pub settings: Settings,
 }
 
-/// Changes a group, and with its path the addresses of all below it.
+/// Updates a group. A new path changes the full paths of its contents.
 ///
 /// # Errors
-/// 400 for what does not do, 404 when the group is being removed.
+/// Returns `Error::InvalidAttributes` if an attribute is invalid. Returns `Error::NotFound` if the group is
+/// being deleted.
 pub async fn edit(backend: &Backend, access: GroupAccess, change: Change) -> Result<GroupAccess> {
     let GroupAccess {
         caller,
@@ -46,7 +47,7 @@ pub async fn edit(backend: &Backend, access: GroupAccess, change: Change) -> Res
         .database
         .transaction(async |transaction| {
             namespaces::lock_shape(transaction).await?;
-            // The place is read under the lock: another request may have moved the group since it was looked up.
+            // The parent is read under the lock, because another request may have moved the group meanwhile.
             let current = namespaces::live()
                 .filter(namespaces::Column::Id.eq(group_id))
                 .one(transaction)
@@ -127,7 +128,7 @@ async fn changed(
     Ok(group)
 }
 
-/// Refuses a visibility that a subgroup or project in the group exceeds.
+/// Rejects a visibility lower than that of a subgroup or project in the group.
 async fn refuse_wider_inside(db: &impl ConnectionTrait, group_id: i64, wanted: Visibility) -> Result<()> {
     let wider = || {
         [Visibility::Private, Visibility::Internal, Visibility::Public]
@@ -156,7 +157,7 @@ async fn refuse_wider_inside(db: &impl ConnectionTrait, group_id: i64, wanted: V
     Ok(())
 }
 
-/// Refuses a project that does not lie in the group, however deep, as one that has templates for it.
+/// Rejects a template project outside of the group and its subgroups.
 async fn refuse_project_elsewhere(db: &impl ConnectionTrait, group_id: i64, project_id: i64) -> Result<()> {
     let inside = projects::live()
         .filter(projects::Column::Id.eq(project_id))
@@ -170,7 +171,7 @@ async fn refuse_project_elsewhere(db: &impl ConnectionTrait, group_id: i64, proj
     }
 }
 
-/// Sets the lock on sharing on everything below a group.
+/// Sets the share lock on all descendants of a group.
 pub(super) async fn lock_sharing_below(db: &impl ConnectionTrait, group_id: i64) -> Result<()> {
     namespaces::Entity::update_many()
         .col_expr(namespaces::Column::ShareWithGroupLock, Expr::value(true))

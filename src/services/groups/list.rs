@@ -19,67 +19,67 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, page_of};
 use crate::services::namespaces::full_names;
 
-/// What groups are ordered by.
+/// Sort order of groups.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The name.
+    /// By name.
     #[default]
     Name,
-    /// The last part of the path.
+    /// By the last part of the path.
     Path,
-    /// The id.
+    /// By ID.
     Id,
 }
 
-/// Where in the tree groups are wanted.
+/// Part of the group hierarchy to list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Within {
-    /// Anywhere.
+    /// All groups.
     #[default]
     Everything,
-    /// Directly in this group.
+    /// Direct subgroups of this group.
     Parent(i64),
-    /// In this group, however deep.
+    /// All descendants of this group.
     Ancestor(i64),
 }
 
-/// Which groups are wanted; all conditions hold together.
+/// Filter of groups, combined with AND.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only those in a group.
+    /// Part of the hierarchy.
     pub within: Within,
-    /// Not these.
+    /// IDs of groups to exclude.
     pub skip_groups: Vec<i64>,
-    /// All that the caller may see, not only those the caller is a member of; when absent true for administrators
-    /// and without a caller.
+    /// Whether all visible groups are included, not only those of which the caller is a member. Defaults to
+    /// true for administrators and anonymous callers.
     pub all_available: Option<bool>,
-    /// Part of the name or path.
+    /// Text that the name or path contains.
     pub search: Option<String>,
-    /// Only those where the caller is Owner.
+    /// Whether only groups are included of which the caller is an Owner.
     pub owned: bool,
-    /// Only those where the caller has at least this role.
+    /// Minimum access level of the caller.
     pub min_access_level: Option<i64>,
-    /// Only those that are in no other.
+    /// Whether only top-level groups are included.
     pub top_level_only: bool,
-    /// Add sizes, for administrators.
+    /// Whether sizes are included, for administrators.
     pub statistics: bool,
-    /// What to order by.
+    /// Sort order.
     pub order: Order,
-    /// The greatest first.
+    /// Whether the order is descending.
     pub descending: bool,
 }
 
-/// What the projects of a group take, in bytes.
+/// Storage used by the projects of a group, in bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// The repositories.
+    /// Size of the repositories.
     pub repository_size: i64,
 }
 
-/// One page of groups.
+/// Returns a page of groups.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
@@ -116,7 +116,7 @@ impl Filter {
             Order::Id => Column::Id,
         };
         let held = self.held(caller);
-        // Who has a role on a group sees it.
+        // A role on a group implies that the group is visible.
         let viewer = held.as_ref().map_or(caller.viewer(), |_| Viewer::Admin);
         let select = namespaces::Entity::find()
             .filter(visible_groups(viewer, now().date_naive()))
@@ -129,7 +129,7 @@ impl Filter {
         }
     }
 
-    /// Those on which the caller has the role that is asked for, or any where not all are wanted.
+    /// Returns the condition for the required role, or for any role if not all visible groups are included.
     fn held(&self, caller: &Caller) -> Option<Condition> {
         let level = self.min_access_level.and_then(AccessLevel::of_number);
         let least = if self.owned {
@@ -177,7 +177,7 @@ struct Sum {
     repository_size: i64,
 }
 
-/// The sizes of all projects in and below groups, in one statement.
+/// Returns the total sizes of all projects in groups and their subgroups, in one statement.
 async fn sizes(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, Sizes>> {
     use namespace_ancestors::Column as Ancestor;
 

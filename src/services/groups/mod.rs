@@ -1,4 +1,4 @@
-//! Groups that hold projects and other groups.
+//! Groups, which contain projects and other groups.
 
 mod attributes;
 mod avatar;
@@ -26,18 +26,18 @@ pub use transfer::{take_in, transfer};
 
 use storage::entities::namespaces;
 
-/// A group with what is always shown of it.
+/// A group with the data of its short representation.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The group.
     pub group: namespaces::Model,
-    /// The names of all groups above and of this one, separated by ` / `.
+    /// Names of its ancestors and itself, separated by ` / `.
     pub full_name: String,
-    /// The sizes of its projects, where they were asked for.
+    /// Sizes of its projects, if requested.
     pub sizes: Option<Sizes>,
 }
 
-/// The place that a group's token is encrypted for.
+/// Returns the context to which the encryption of a group's runner token is bound.
 fn runners_token_place(group_id: i64) -> String {
     format!("namespaces.runners_token:{group_id}")
 }

@@ -1,4 +1,4 @@
-//! Reading one group, with its projects.
+//! Single groups with their projects.
 
 use sea_orm::{ColumnTrait, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder, QuerySelect, QueryTrait};
 use storage::entities::access::{visible_groups, visible_projects};
@@ -14,26 +14,26 @@ use crate::services::authentication::Caller;
 use crate::services::namespaces::full_names;
 use crate::services::projects::{self as project_rows, decorate};
 
-/// Most projects of each kind that are given with a group.
+/// Maximum projects of each kind that are included.
 const MOST_PROJECTS: u64 = 100;
 
-/// A group with all that is shown when it is read by itself.
+/// A group with the data of its detailed representation.
 #[derive(Debug, Clone)]
 pub struct Detail {
     /// The group.
     pub row: Row,
-    /// The groups it is shared with, as far as the caller may see them.
+    /// The groups it is shared with that are visible to the caller.
     pub shares: Vec<(group_shares::Model, namespaces::Model)>,
-    /// The token that runners register with, for Owners.
+    /// The registration token of runners, for Owners.
     pub runners_token: Option<Secret<String>>,
-    /// Its projects and those shared with it, as far as the caller may see them; absent when not asked for.
+    /// Its own and shared projects that are visible to the caller, if requested.
     pub projects: Option<(Vec<project_rows::Row>, Vec<project_rows::Row>)>,
 }
 
-/// Adds to a group what is shown when it is read by itself.
+/// Loads the detailed representation of a group.
 ///
 /// # Errors
-/// Whatever the database reports, or a token that cannot be decrypted.
+/// Returns an error if the database fails or a token cannot be decrypted.
 pub async fn read(backend: &Backend, access: GroupAccess, with_projects: bool) -> Result<Detail> {
     let db = backend.database.read();
     let owns = access.holds(AccessLevel::Owner);
@@ -77,7 +77,7 @@ pub async fn read(backend: &Backend, access: GroupAccess, with_projects: bool) -
     })
 }
 
-/// The projects in a group, and those that are shared with it; the newest first.
+/// Returns the projects of a group and those shared with it, newest first.
 async fn projects_of(
     db: &impl ConnectionTrait,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! What a group may be called and how far it may be seen, for those that are made, changed and moved alike.
+//! Validation of names, paths and visibility for creating, updating and transferring groups.
 
 use std::collections::BTreeMap;
 
@@ -17,47 +17,47 @@ use crate::services::authentication::Caller;
 use crate::services::kernel::patch::Patch;
 use crate::services::{Backend, naming};
 
-/// How many groups may stand in one line.
+/// Maximum depth of a group hierarchy.
 pub(in crate::services) const DEEPEST: usize = 20;
-/// What is said of a name or path that something has already.
+/// Error for a name or path that is taken.
 pub(super) const TAKEN: &str = "has already been taken";
 
-/// What is set of a group beside its name, place and visibility; absent fields stay as they are.
+/// Settings of a group other than its name, parent and visibility; absent ones stay.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// What it is for.
+    /// Description of the group.
     pub description: Option<String>,
-    /// Whether its projects may not be shared with other groups.
+    /// Whether its projects cannot be shared with other groups.
     pub share_with_group_lock: Option<bool>,
-    /// Whether its projects take no members of their own, on plans that have that.
+    /// Whether its projects cannot have direct members, if the plan has the feature.
     pub membership_lock: Option<bool>,
-    /// Whether members need a second factor.
+    /// Whether members need two-factor authentication.
     pub require_two_factor_authentication: Option<bool>,
-    /// How many hours they may do without.
+    /// Grace period for it, in hours.
     pub two_factor_grace_period: Option<i64>,
-    /// Who may make projects in it.
+    /// Role required to create projects in it.
     pub project_creation_level: Option<ProjectCreation>,
-    /// Who may make groups in it.
+    /// Role required to create subgroups.
     pub subgroup_creation_level: Option<SubgroupCreation>,
-    /// Whether pipelines are made up.
+    /// Whether Auto DevOps is enabled.
     pub auto_devops_enabled: Patch<bool>,
-    /// Whether mail is off.
+    /// Whether email notifications are disabled.
     pub emails_disabled: Patch<bool>,
-    /// Whether it cannot be mentioned.
+    /// Whether mentions of the group are disabled.
     pub mentions_disabled: Patch<bool>,
-    /// Whether large files may be kept apart.
+    /// Whether Git LFS is enabled.
     pub lfs_enabled: Option<bool>,
-    /// How default branches of new projects are protected, 0 to 3.
+    /// Default branch protection of new projects, 0 to 3.
     pub default_branch_protection: Option<i64>,
-    /// Whether users may ask to join.
+    /// Whether users can request access.
     pub request_access_enabled: Option<bool>,
 }
 
 impl Settings {
-    /// Enters the settings into a row.
+    /// Applies the settings to a row.
     ///
     /// # Errors
-    /// 400 for numbers that no column holds.
+    /// Returns `Error::InvalidAttributes` if a number is out of range.
     pub(in crate::services) fn apply(
         self,
         backend: &Backend,
@@ -98,7 +98,7 @@ impl Settings {
     }
 }
 
-/// The value to set, which may be null, when one was sent.
+/// Returns the nullable value to set, if one was sent.
 fn nullable(sent: Patch<bool>) -> Option<Option<bool>> {
     match sent {
         Patch::Keep => None,
@@ -107,7 +107,7 @@ fn nullable(sent: Patch<bool>) -> Option<Option<bool>> {
     }
 }
 
-/// Holds a name and a path to the rules; `top` when nothing stands above the group.
+/// Validates a name and a path. `top` means that the group has no parent.
 pub(in crate::services) fn check_names(name: Option<&str>, path: Option<&str>, top: bool) -> Result<()> {
     let faults = [
         ("name", name.and_then(naming::group_name_fault)),
@@ -124,7 +124,7 @@ pub(in crate::services) fn check_names(name: Option<&str>, path: Option<&str>, t
     }
 }
 
-/// Refuses a group that would be seen by more than its parent.
+/// Rejects a visibility higher than that of the parent.
 pub(super) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visibility) -> Result<()> {
     match parent.filter(|parent| wanted > parent.visibility) {
         None => Ok(()),
@@ -139,15 +139,16 @@ pub(super) fn check_visibility(parent: Option<&namespaces::Model>, wanted: Visib
     }
 }
 
-/// The contract's word for a visibility.
+/// Returns the contract's name of a visibility.
 pub(super) fn word(visibility: Visibility) -> &'static str {
     visibility.as_str()
 }
 
-/// Whether the caller may have the lock on sharing off below a parent: where it is on there, only Owners of the parent may.
+/// Returns whether the caller may disable the share lock in a parent. If the parent has the lock, only its
+/// Owners may.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn may_unlock_sharing(
     db: &impl ConnectionTrait,
     caller: &Caller,
@@ -161,7 +162,7 @@ pub(in crate::services) async fn may_unlock_sharing(
     Ok(caller.standing(role).holds(AccessLevel::Owner))
 }
 
-/// Refuses to have the lock on sharing off below a parent that has it, unless to an Owner of the parent.
+/// Rejects disabling the share lock if the parent has it and the caller is not an Owner of the parent.
 pub(super) async fn refuse_to_unlock_sharing(
     db: &impl ConnectionTrait,
     caller: &Caller,
@@ -177,7 +178,7 @@ pub(super) async fn refuse_to_unlock_sharing(
     }
 }
 
-/// Refuses a path that something has, so that the fault is told before the database finds it.
+/// Rejects a path that is taken, with a better error than the database constraint.
 pub(super) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> Result<()> {
     if namespaces::path_taken(db, full_path).await? {
         return Err(Error::attribute("path", TAKEN));
@@ -185,7 +186,7 @@ pub(super) async fn refuse_path(db: &impl ConnectionTrait, full_path: &str) -> R
     Ok(())
 }
 
-/// Refuses the name of a group beside it.
+/// Rejects a name that a sibling has.
 pub(super) async fn refuse_name(
     db: &impl ConnectionTrait,
     parent_id: Option<i64>,
@@ -207,7 +208,7 @@ pub(super) async fn refuse_name(
     Ok(())
 }
 
-/// Says which of the unique attributes is taken.
+/// Maps a unique violation to the attribute that is taken.
 pub(super) fn taken(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.ends_with("path_key") => Error::attribute("path", TAKEN),
@@ -216,7 +217,7 @@ pub(super) fn taken(error: DbErr) -> Error {
     }
 }
 
-/// The whole path of a group in its place.
+/// Returns the full path of a group in a parent.
 pub(super) fn full_path(parent: Option<&namespaces::Model>, path: &str) -> String {
     match parent {
         Some(parent) => format!("{}/{path}", parent.full_path),
@@ -224,10 +225,11 @@ pub(super) fn full_path(parent: Option<&namespaces::Model>, path: &str) -> Strin
     }
 }
 
-/// Finds where the caller may make groups: a group, or the top level.
+/// Finds the parent in which the caller may create groups: a group, or `None` for the top level.
 ///
 /// # Errors
-/// 404 for a group that is not there for the caller, 403 without the right.
+/// Returns `Error::NotFound` if the group is not visible to the caller. Returns `Error::Forbidden` if the
+/// caller may not create groups there.
 pub(super) async fn new_parent(
     backend: &Backend,
     caller: &Caller,
@@ -253,10 +255,10 @@ pub(super) async fn new_parent(
     }
 }
 
-/// A group, locked, as it is now.
+/// Locks a group and returns its current row.
 ///
 /// # Errors
-/// 404 when it is being removed.
+/// Returns `Error::NotFound` if the group is being deleted.
 pub(in crate::services) async fn locked(db: &impl ConnectionTrait, id: i64) -> Result<namespaces::Model> {
     namespaces::lock(db, id)
         .await?

@@ -1,4 +1,4 @@
-//! Sharing groups with groups.
+//! Shares of groups with other groups.
 
 use chrono::NaiveDate;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
@@ -10,11 +10,12 @@ use crate::services::Backend;
 use crate::services::access::GroupAccess;
 use crate::services::preconditions::unmodified_since;
 
-/// Gives the members of another group a role in this one, each no higher than `level`.
+/// Shares a group: members of another group get their role in this one, limited to `level`.
 ///
 /// # Errors
-/// 404 for a group that is not there for the caller; 409 for one that it is shared with already, for itself and for a
-/// group above it.
+/// Returns `Error::NotFound` if the other group is not visible to the caller. Returns `Error::Conflict` if
+/// the group is shared with it already, or it is the group itself or an ancestor. Returns
+/// `Error::InvalidParameters` if the access level is unknown.
 pub async fn share(
     backend: &Backend,
     access: GroupAccess,
@@ -34,7 +35,7 @@ pub async fn share(
             if line.iter().any(|above| above.ancestor_id == guest_id) {
                 return Err(already());
             }
-            // A share that has ended is only waiting to be swept away.
+            // An expired share still has its row until the next sweep.
             group_shares::Entity::delete_many()
                 .filter(group_shares::Column::NamespaceId.eq(group_id))
                 .filter(group_shares::Column::WithGroupId.eq(guest_id))
@@ -68,10 +69,11 @@ fn already() -> Error {
     Error::Conflict("Group already shared with this group".into())
 }
 
-/// Ends a share.
+/// Deletes a share.
 ///
 /// # Errors
-/// 404 when there is none, 412 when it changed after the date.
+/// Returns `Error::NotFound` if the share does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `if_unmodified_since`.
 pub async fn unshare(
     backend: &Backend,
     access: &GroupAccess,

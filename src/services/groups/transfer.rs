@@ -1,4 +1,4 @@
-//! Moving groups within the tree, and projects into groups.
+//! Transfers groups within the hierarchy, and projects into groups.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
@@ -15,11 +15,11 @@ use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::projects;
 use crate::services::reach::Moved;
 
-/// Moves a group with everything below it under another group, or to the top level.
+/// Moves a group with its contents to another parent or to the top level.
 ///
 /// # Errors
-/// 403 for who may not make groups there, 404 for a parent that is not there for the caller, 400 for a place that does
-/// not do.
+/// Returns `Error::Forbidden` if the caller may not create groups there. Returns `Error::NotFound` if the
+/// parent is not visible to the caller. Returns `Error::InvalidAttributes` if the target is invalid.
 pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<i64>) -> Result<GroupAccess> {
     let GroupAccess { caller, group, .. } = access;
     let user_id = caller.signed_in()?.id;
@@ -65,14 +65,15 @@ pub async fn transfer(backend: &Backend, access: GroupAccess, parent_id: Option<
 /// Moves a project into a group.
 ///
 /// # Errors
-/// 404 for a project that is not there for the caller; what [`projects::transfer`] refuses.
+/// Returns `Error::NotFound` if the project is not visible to the caller. Otherwise fails like
+/// [`projects::transfer`].
 pub async fn take_in(backend: &Backend, access: &GroupAccess, project: &str) -> Result<ProjectAccess> {
     let project = ProjectAccess::find(backend, access.caller.clone(), project).await?;
     projects::transfer(backend, project, access.group.id).await
 }
 
-/// Refuses a parent that the group has, that lies within it, that is too deep or is seen by fewer, and a path that
-/// the place reserves.
+/// Rejects a target that is the present parent, is inside of the group, is nested too deeply or has a lower
+/// visibility. Also rejects a path that is reserved there.
 async fn refuse_place(
     transaction: &DatabaseTransaction,
     group: &namespaces::Model,
@@ -103,7 +104,8 @@ async fn refuse_place(
     rules::check_visibility(Some(parent), group.visibility)
 }
 
-/// Makes a user Owner of a group that has none of its own, which it lived without below one that had.
+/// Assigns the Owner role to a user in a group without direct Owners, which relied on those of its previous
+/// parent.
 async fn ensure_owner(transaction: &DatabaseTransaction, group_id: i64, user_id: i64) -> Result<()> {
     if members::owners(transaction, group_id, now().date_naive()).await? > 0 {
         return Ok(());

@@ -1,4 +1,4 @@
-//! One attempt at a delivery: what is sent, what came of it, and what follows for the delivery.
+//! Single delivery attempts: the request, its result and the next state of the delivery.
 
 use std::time::Duration;
 
@@ -13,44 +13,45 @@ use crate::integrations::webhooks::{Answer, Outcome, Request};
 use crate::secrets::Secret;
 use crate::services::Backend;
 
-/// After how many attempts a delivery is given up that the receiver fails at (status 500); it may be that one only.
+/// Attempts after which a delivery fails if the receiver answers with status 500, which may concern this
+/// delivery only.
 const FAULTY: i32 = 8;
-/// After how many attempts a delivery is given up whose payload cannot be made.
+/// Attempts after which a delivery fails if its payload cannot be built.
 const UNMAKEABLE: i32 = 5;
-/// After how many seconds a caller may come again who found too many others waiting.
+/// Retry delay for a caller if too many others are waiting, in seconds.
 const PAUSE: u64 = 10;
 
-/// How an attempt went.
+/// Result of an attempt.
 pub(super) struct Attempt {
     body: Option<String>,
     result: Result<Answer, Fault>,
     duration: Duration,
 }
 
-/// Why there is no answer.
+/// Reason for an attempt without a response.
 enum Fault {
-    /// The receiver could not be asked.
+    /// The receiver could not be reached.
     Receiver(&'static str),
-    /// There is nothing to send.
+    /// No payload can be sent.
     Payload(&'static str),
-    /// The receiver may not be told any more.
+    /// The receiver may not get the payload any more.
     Withheld(&'static str),
 }
 
-/// What becomes of a delivery.
+/// Next state of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The receiver took it.
+    /// The receiver accepted it.
     Delivered,
-    /// It is tried again.
+    /// It is retried later.
     Later,
-    /// It is given up.
+    /// It failed permanently.
     Never,
 }
 
 impl Attempt {
-    /// `number` counts this attempt. What the receiver refuses is not sent again; what it is not up to at the moment
-    /// is, and so is what it fails at, for a while.
+    /// Decides on the next state; `number` counts this attempt. A rejected delivery is not retried. Temporary
+    /// failures are retried without a limit, other server errors for a limited number of attempts.
     pub(super) fn verdict(&self, number: i32) -> Verdict {
         let until = |last: i32| {
             if number < last {
@@ -94,16 +95,16 @@ impl Attempt {
         }
     }
 
-    /// Whether the receiver is to blame for a failure.
+    /// Returns whether a failure counts against the receiver.
     pub(super) fn is_receivers_fault(&self) -> bool {
         !matches!(self.result, Err(Fault::Payload(_) | Fault::Withheld(_)))
     }
 }
 
-/// Tries a delivery once.
+/// Attempts a delivery once.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn attempt(
     backend: &Backend,
     hook: &project_hooks::Model,
@@ -119,14 +120,14 @@ pub(super) async fn attempt(
             match payloads::body(backend, event).await {
                 Ok(body) => body,
                 Err(error) => {
-                    tracing::warn!(%error, delivery = delivery.id, "cannot make a webhook's payload");
+                    tracing::warn!(%error, delivery = delivery.id, "failed to build a webhook payload");
                     return Ok(Attempt::unmade("the payload could not be made"));
                 }
             }
         }
         (None, None) => return Ok(Attempt::unmade("there is nothing to send")),
     };
-    // Looked at after the body was made, which may tell of the thing as it is now.
+    // Checked after the body was built, because it may contain the current state of the resource.
     if is_withheld(backend, delivery).await? {
         return Ok(Attempt::unsent(Fault::Withheld("became confidential")));
     }
@@ -137,43 +138,44 @@ pub(super) async fn attempt(
     match request(backend, hook, delivery.kind, &delivery.uuid, body.clone(), local) {
         Ok(request) => Ok(Attempt::sent(body, backend.webhooks.send(request).await)),
         Err(error) => {
-            tracing::error!(%error, hook = hook.id, "cannot read a webhook's secrets");
+            tracing::error!(%error, hook = hook.id, "failed to decrypt webhook secrets");
             Ok(Attempt::unmade("the secrets of the webhook cannot be read"))
         }
     }
 }
 
-/// Whether what is to be told as something that all may see is confidential by now.
+/// Returns whether a delivery for an unrestricted event is about a confidential resource by now.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn is_withheld(backend: &Backend, delivery: &hook_deliveries::Model) -> Result<bool> {
     match (delivery.kind, delivery.event_id) {
         (Kind::Issue | Kind::Note, Some(event_id)) => {
             let known = payloads::is_confidential(backend.database.read(), event_id).await?;
-            // What was made while all saw the thing may be told after that is gone.
+            // A payload that was built while the resource was visible may be sent after the resource is
+            // deleted.
             Ok(known.unwrap_or(delivery.request_body.is_none()))
         }
         _ => Ok(false),
     }
 }
 
-/// What is sent out of turn, while a caller waits.
+/// A request that is sent immediately, while a caller waits.
 pub(super) struct OutOfTurn {
-    /// What kind of thing it tells of.
+    /// Kind of the event.
     pub kind: Kind,
-    /// The event, unless it is a trial.
+    /// ID of the event, unless it is a test.
     pub event_id: Option<i64>,
-    /// What the receiver knows it by; a new one when absent.
+    /// Event UUID for the receiver; a new one if absent.
     pub uuid: Option<String>,
-    /// The body.
+    /// The request body.
     pub body: String,
 }
 
-/// Sends something once, while a caller waits; the row that tells how it went.
+/// Sends a request once, while a caller waits. Returns the row for the delivery log.
 ///
 /// # Errors
-/// 429 when too many callers wait for receivers.
+/// Returns `Error::RateLimited` if too many callers are waiting for receivers.
 pub(super) async fn once(
     backend: &Backend,
     hook: &project_hooks::Model,
@@ -210,8 +212,7 @@ fn opened(backend: &Backend, sealed: Option<&str>, place: &str) -> Result<Option
     Ok(opened.transpose()?)
 }
 
-/// The headers that say what a delivery is, by the names of this service and, in the compatible mode, by those of
-/// the reference service.
+/// Request headers, with their names in this service and in the compatible mode.
 const EVENT: [&str; 2] = ["X-Service-Event", "X-Gitlab-Event"];
 const UUID: [&str; 2] = ["X-Service-Event-UUID", "X-Gitlab-Event-UUID"];
 const TOKEN: [&str; 2] = ["X-Service-Token", "X-Gitlab-Token"];
@@ -248,7 +249,7 @@ fn request(
     })
 }
 
-/// What an attempt leaves in the log.
+/// Returns the columns of an attempt in the delivery log.
 pub(super) fn told(attempt: Attempt) -> hook_deliveries::ActiveModel {
     let mut row = hook_deliveries::ActiveModel {
         duration_ms: Set(Some(

@@ -1,8 +1,8 @@
-//! Delivering: one hook at a time and in order, again and again until the receiver takes it or the hook is switched
-//! off (ADR 15).
+//! Delivery of webhooks, one at a time and in order per webhook. A delivery is retried until the receiver
+//! accepts it or the webhook is disabled (ADR 15).
 //!
-//! A turn is a background job of the hook, so that no two nodes deliver to it at the same time and a killed one is
-//! followed by another. What a turn finds out is settled in one transaction with the next turn.
+//! Each turn is a background job of one webhook. No two nodes deliver to it concurrently, and another node
+//! takes over from a killed one. The results of a turn and the next turn are committed in one transaction.
 
 use std::time::{Duration, Instant};
 
@@ -21,16 +21,16 @@ use crate::error::{Error, Result};
 use crate::jobs::deliver_hook::DeliverHook;
 use crate::services::Backend;
 
-/// How long a hook is delivered to before others get their turn.
+/// Maximum duration of a turn, after which other webhooks get theirs.
 const TURN: Duration = Duration::from_secs(20);
-/// A hook is switched off after failing for so long, and no less often than this.
+/// A webhook is disabled after failing for this time and at least this often.
 const FAILING: TimeDelta = TimeDelta::days(3);
 const FAILURES: i32 = 10;
 
-/// Delivers what a hook is still to be told, for a turn; the next turn is enqueued where there is more to do.
+/// Sends the pending deliveries of a webhook for one turn, and enqueues the next turn if some remain.
 ///
 /// # Errors
-/// Whatever the database reports. Receivers that fail are no errors.
+/// Returns an error if the database fails. Failures of receivers are not errors.
 pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
     let begun = Instant::now();
     while begun.elapsed() < TURN {
@@ -59,7 +59,7 @@ pub async fn deliver(backend: &Backend, hook_id: i64) -> Result<()> {
         .map_err(Error::internal)
 }
 
-/// Writes down how an attempt went, with what follows from it; whether to go on with the next delivery.
+/// Records the result of an attempt and its consequences. Returns whether to continue with the next delivery.
 async fn settle(
     backend: &Backend,
     hook: &project_hooks::Model,
@@ -92,7 +92,7 @@ async fn settle(
                 .filter(hook_deliveries::Column::State.eq(State::Pending))
                 .filter(hook_deliveries::Column::Attempts.eq(delivery.attempts));
             if settled.exec(transaction).await?.rows_affected == 0 {
-                // The hook is gone, or another node took over.
+                // The webhook was deleted, or another node took over.
                 return Ok(false);
             }
             if verdict == Verdict::Delivered {
@@ -137,7 +137,7 @@ async fn mark(
     Ok(())
 }
 
-/// Counts a failure against a hook; whether that switched it off.
+/// Counts a failure of a webhook. Returns whether the webhook was disabled.
 async fn blame(transaction: &DatabaseTransaction, hook: &project_hooks::Model) -> Result<bool> {
     let since = hook.failing_since.unwrap_or_else(now);
     let failures = hook.failures.saturating_add(1);
@@ -153,16 +153,16 @@ async fn blame(transaction: &DatabaseTransaction, hook: &project_hooks::Model) -
         tracing::warn!(
             hook = hook.id,
             project = hook.project_id,
-            "switched off a webhook that kept failing"
+            "disabled a failing webhook"
         );
     }
     Ok(off)
 }
 
-/// Switches a hook on again, forgets its failures, and lets it have its next turn at once.
+/// Enables a webhook again, resets its failures and schedules its next turn for now.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn revive(transaction: &DatabaseTransaction, hook_id: i64) -> Result<()> {
     let row = project_hooks::ActiveModel {
         failures: Set(0),
@@ -183,10 +183,11 @@ pub(super) async fn revive(transaction: &DatabaseTransaction, hook_id: i64) -> R
         .map_err(Error::internal)
 }
 
-/// Sends out of turn, once; a success switches the hook on again.
+/// Sends a request immediately, once. A success enables the webhook again.
 ///
 /// # Errors
-/// 429 when too many callers wait for receivers, 404 when the hook went away.
+/// Returns `Error::RateLimited` if too many callers are waiting for receivers. Returns `Error::NotFound` if
+/// the webhook was deleted.
 pub(super) async fn send_now(
     backend: &Backend,
     hook: &project_hooks::Model,

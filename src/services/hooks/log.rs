@@ -1,4 +1,4 @@
-//! What became of deliveries: listed, read, sent again, and swept.
+//! Log of deliveries: lists, redelivery and expiration.
 
 use chrono::TimeDelta;
 use sea_orm::sea_query::{Expr, ExprTrait, Keyword};
@@ -18,17 +18,18 @@ use crate::services::access::ProjectAccess;
 use crate::services::listing::page_of;
 use crate::services::throttle;
 
-/// How long the log keeps what is done.
+/// Retention of finished deliveries.
 const KEPT: TimeDelta = TimeDelta::days(7);
-/// How long it keeps what could not be delivered, such as to a hook that is switched off.
+/// Retention of pending deliveries, such as those of a disabled webhook.
 const HELD: TimeDelta = TimeDelta::days(30);
-/// How many rows are swept in one statement.
+/// Maximum rows deleted per statement.
 const SWEPT: u64 = 500;
 
-/// A page of a hook's deliveries, the newest first, without what was sent: that may be large, and is read singly.
+/// Returns a page of a webhook's deliveries, newest first. Request bodies may be large and are only loaded
+/// for single deliveries.
 ///
 /// # Errors
-/// 404 for a hook that is not there.
+/// Returns `Error::NotFound` if the webhook does not exist.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -48,10 +49,10 @@ pub async fn list(
     page_of(backend.database.read(), wanted, page).await
 }
 
-/// One delivery of a hook.
+/// Returns one delivery of a webhook.
 ///
 /// # Errors
-/// 404, also for a delivery of another hook.
+/// Returns `Error::NotFound` if it does not exist or belongs to another webhook.
 pub async fn get(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
     let hook = super::get(backend, access, hook_id).await?;
     let found = of_hook(hook.id)
@@ -65,11 +66,12 @@ fn of_hook(hook_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::HookId.eq(hook_id))
 }
 
-/// Sends once more what was delivered or given up, by the hook's present settings and with the same id.
+/// Sends a finished delivery again, with the current settings of the webhook and the same UUID.
 ///
 /// # Errors
-/// 404, 409 for what is still to be delivered and for what became confidential since, 429 for a user who does so too often, and when too many callers wait for
-/// receivers.
+/// Returns `Error::NotFound` if the delivery does not exist. Returns `Error::Conflict` if it is pending or
+/// its resource is confidential by now. Returns `Error::RateLimited` if the user exceeds the quota or too
+/// many callers are waiting for receivers.
 pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id: i64) -> Result<Model> {
     let hook = super::get(backend, access, hook_id).await?;
     let delivery = get(backend, access, hook_id, id).await?;
@@ -93,10 +95,10 @@ pub async fn resend(backend: &Backend, access: &ProjectAccess, hook_id: i64, id:
     send_now(backend, &hook, again).await
 }
 
-/// Removes deliveries that are long done, and those that waited too long; gives their number.
+/// Deletes expired deliveries. Returns their number.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn sweep(backend: &Backend) -> Result<u64> {
     let old = || {
         Condition::any()

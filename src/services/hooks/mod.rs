@@ -1,5 +1,4 @@
-//! Webhooks of projects (specification 4.5 and 6): their settings here, what they are told in [`payloads`], the
-//! way there in [`outbox`] and [`delivery`], and what came of it in [`log`].
+//! Webhooks of projects: their settings, the [`payloads`], the [`outbox`], the [`delivery`] and its [`log`].
 
 mod attempt;
 pub mod delivery;
@@ -26,46 +25,46 @@ use crate::services::kernel::patch::Patch;
 use crate::services::listing::page_of;
 use crate::services::{preconditions, settings as instance_settings};
 
-/// How many hooks a project may have.
+/// Maximum webhooks of a project.
 const MOST: u64 = 100;
 
-/// What a caller says of a hook; what is absent stays, or is the default of a new one.
+/// Attributes of a webhook. Absent ones stay, or get the default in a new webhook.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Where to send.
+    /// URL of the receiver.
     pub url: String,
-    /// What the receiver knows deliveries by; null and the empty text take it away.
+    /// Secret token for the receiver. Null and the empty text remove it.
     pub token: Patch<Secret<String>>,
-    /// Whether it is told of branches that move.
+    /// Whether push events trigger the webhook.
     pub push_events: Option<bool>,
-    /// Which branches.
+    /// Pattern of the branches whose pushes trigger it.
     pub push_events_branch_filter: Patch<String>,
-    /// Whether it is told of tags.
+    /// Whether tag events trigger it.
     pub tag_push_events: Option<bool>,
-    /// Whether it is told of issues.
+    /// Whether issue events trigger it.
     pub issues_events: Option<bool>,
-    /// Whether it is told of confidential issues.
+    /// Whether events of confidential issues trigger it.
     pub confidential_issues_events: Option<bool>,
-    /// Whether it is told of merge requests.
+    /// Whether merge request events trigger it.
     pub merge_requests_events: Option<bool>,
-    /// Whether it is told of comments.
+    /// Whether comments trigger it.
     pub note_events: Option<bool>,
-    /// Whether it is told of comments on what is confidential.
+    /// Whether comments on confidential resources trigger it.
     pub confidential_note_events: Option<bool>,
-    /// Whether it is told of jobs.
+    /// Whether job events trigger it.
     pub job_events: Option<bool>,
-    /// Whether it is told of pipelines.
+    /// Whether pipeline events trigger it.
     pub pipeline_events: Option<bool>,
-    /// Whether it is told of pages of the wiki.
+    /// Whether wiki events trigger it.
     pub wiki_page_events: Option<bool>,
-    /// Whether the receiver's certificate must be valid.
+    /// Whether the receiver's TLS certificate is verified.
     pub enable_ssl_verification: Option<bool>,
 }
 
-/// A page of a project's hooks, in the order they were made.
+/// Returns a page of a project's webhooks in order of creation.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest) -> Result<Page<Model>> {
     page_of(
         backend.database.read(),
@@ -75,10 +74,10 @@ pub async fn list(backend: &Backend, access: &ProjectAccess, page: &PageRequest)
     .await
 }
 
-/// One hook of a project.
+/// Returns one webhook of a project.
 ///
 /// # Errors
-/// 404, also for a hook of another project.
+/// Returns `Error::NotFound` if it does not exist or belongs to another project.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Model> {
     find(backend.database.read(), access, id).await
 }
@@ -91,10 +90,11 @@ async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Res
     found.ok_or_else(|| Error::not_found(""))
 }
 
-/// Makes a hook.
+/// Creates a webhook.
 ///
 /// # Errors
-/// 422 for an address, token or filter that does not do, and for more hooks than a project may have.
+/// Returns `Error::Unprocessable` if the URL, token or branch filter is invalid, or the project has `MOST`
+/// webhooks already.
 pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Settings) -> Result<Model> {
     let project_id = access.project.id;
     let target = target(backend, &settings.url).await?;
@@ -111,7 +111,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Setting
     backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // The lock serializes inserts, so that concurrent ones cannot exceed the maximum.
             if projects::lock(transaction, project_id).await?.is_none() {
                 return Err(Error::not_found("Project"));
             }
@@ -135,10 +135,12 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, settings: Setting
         .await
 }
 
-/// Changes what is said of a hook, and switches it on again where it was switched off.
+/// Updates a webhook, and enables it again if it was disabled.
 ///
 /// # Errors
-/// 404, and 422 as [`create`]; also for a hidden password with an address that is not the one it was shown with.
+/// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::Unprocessable` if an attribute is
+/// invalid, as in [`create`]. The same applies to a masked password if the rest of the URL differs from the
+/// stored one.
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, settings: Settings) -> Result<Model> {
     let target = target(backend, &settings.url).await?;
     let token = token(settings.token.clone())?;
@@ -179,10 +181,11 @@ pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, settings
         .await
 }
 
-/// Deletes a hook with what it was still to be told.
+/// Deletes a webhook with its pending deliveries.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -236,8 +239,8 @@ async fn target(backend: &Backend, url: &str) -> Result<Target> {
     Target::parse(url.trim(), local).map_err(|_| invalid("Invalid url given"))
 }
 
-/// Whether hooks may reach loopback and private addresses: where the operator allows it, or the administrators do at
-/// the moment.
+/// Returns whether webhooks may reach loopback and private addresses: if the operator or the current instance
+/// settings allow it.
 async fn may_be_local(backend: &Backend) -> Result<bool> {
     if backend.webhooks.is_local_allowed() {
         return Ok(true);
@@ -246,7 +249,7 @@ async fn may_be_local(backend: &Backend) -> Result<bool> {
     Ok(in_force.allow_local_requests_from_hooks_and_services)
 }
 
-/// The token to keep, if anything is said of it.
+/// Validates the token to store, if one was sent.
 fn token(token: Patch<Secret<String>>) -> Result<Option<Option<Secret<String>>>> {
     match token {
         Patch::Keep => Ok(None),
@@ -258,7 +261,7 @@ fn token(token: Patch<Secret<String>>) -> Result<Option<Option<Secret<String>>>>
     }
 }
 
-/// A branch's name or a pattern of names; none when it is blank.
+/// Validates a branch name or pattern. Returns `None` for a blank one.
 fn branch_filter(filter: &str) -> Result<Option<String>> {
     let filter = filter.trim();
     if filter.is_empty() {

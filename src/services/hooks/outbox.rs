@@ -1,4 +1,4 @@
-//! The outbox: which hooks are to be told of an event, written in the event's own transaction.
+//! Webhook outbox: deliveries of an event, inserted in the transaction of the event.
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, EntityTrait};
 use storage::entities::hook_deliveries::{self, State};
@@ -11,11 +11,11 @@ use crate::jobs::deliver_hook::DeliverHook;
 use crate::services::events::Told;
 use crate::services::push_rules::fits;
 
-/// Writes a delivery for every hook that is told of an event. Hooks that are switched off get theirs too, and send
-/// them when they are switched on again.
+/// Inserts a delivery for every webhook that subscribes to an event. Disabled webhooks get deliveries as
+/// well, and send them once they are enabled again.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn announce(
     transaction: &DatabaseTransaction,
     event: &events::Model,
@@ -51,7 +51,8 @@ pub(in crate::services) async fn announce(
     Ok(())
 }
 
-/// Whether a hook with this branch filter wants to know of a branch; what is about none is not filtered.
+/// Returns whether a webhook with this branch filter receives an event of a branch. Events without a branch
+/// are not filtered.
 fn wants(filter: Option<&str>, branch: Option<&str>) -> bool {
     match (filter, branch) {
         (Some(filter), Some(branch)) => filter.is_empty() || fits(filter, branch),
@@ -59,7 +60,7 @@ fn wants(filter: Option<&str>, branch: Option<&str>) -> bool {
     }
 }
 
-/// An id for a delivery that no other has.
+/// Returns a unique ID for a delivery.
 pub(super) fn uuid() -> String {
     uuid::Uuid::new_v4().to_string()
 }

@@ -1,5 +1,4 @@
-//! What belongs to issues and merge requests and is shown of them, gathered in a handful of statements however many they
-//! are.
+//! Rows related to issues and merge requests, loaded in a fixed number of statements per page.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,18 +14,18 @@ use crate::services::projects::paths_of;
 
 /// An issue or merge request.
 pub(in crate::services) trait Issuable {
-    /// Which of the two.
+    /// Kind of the issuable.
     const KIND: Kind;
 
-    /// Its id.
+    /// Returns its ID.
     fn id(&self) -> i64;
-    /// The project that it belongs to.
+    /// Returns the ID of its project.
     fn project_id(&self) -> i64;
-    /// Who made it.
+    /// Returns the ID of its author.
     fn author_id(&self) -> Option<i64>;
-    /// Others who did something that is shown of it.
+    /// Returns the IDs of other users in its representation.
     fn others(&self) -> [Option<i64>; 2];
-    /// Its milestone.
+    /// Returns the ID of its milestone.
     fn milestone_id(&self) -> Option<i64>;
 }
 
@@ -78,7 +77,7 @@ impl Issuable for merge_requests::Model {
     }
 }
 
-/// What belongs to the things of a page.
+/// Related rows of the issuables of a page.
 #[derive(Debug, Default)]
 pub(in crate::services) struct Belongings {
     labels: HashMap<i64, Vec<labels::Model>>,
@@ -86,7 +85,7 @@ pub(in crate::services) struct Belongings {
     shared: Arc<Shared>,
 }
 
-/// What several of them may have, of either kind.
+/// Related rows that several issuables of either kind may share.
 #[derive(Debug, Default)]
 struct Shared {
     paths: HashMap<i64, String>,
@@ -94,7 +93,7 @@ struct Shared {
     milestones: HashMap<i64, milestones_service::Row>,
 }
 
-/// What of a thing says what it shares with others.
+/// References of an issuable to shared rows.
 struct Facts {
     project_id: i64,
     people: [Option<i64>; 3],
@@ -113,37 +112,37 @@ impl Facts {
 }
 
 impl Belongings {
-    /// The whole path of its project; none where that went away since the page was read.
+    /// Returns the full path of its project, or `None` if the project was deleted since the page was read.
     pub fn path(&self, of: &impl Issuable) -> Option<String> {
         self.shared.paths.get(&of.project_id()).cloned()
     }
 
-    /// Somebody who did something; nobody where the user is gone.
+    /// Returns a user by ID, unless deleted.
     pub fn person(&self, id: Option<i64>) -> Option<users::Model> {
         id.and_then(|id| self.shared.people.get(&id).cloned())
     }
 
-    /// Those it is assigned to, in the order they were assigned.
+    /// Returns the assignees in order of assignment.
     pub fn assignees(&mut self, of: &impl Issuable) -> Vec<users::Model> {
         self.assignees.remove(&of.id()).unwrap_or_default()
     }
 
-    /// The labels, by title.
+    /// Returns the labels, sorted by title.
     pub fn labels(&mut self, of: &impl Issuable) -> Vec<labels::Model> {
         self.labels.remove(&of.id()).unwrap_or_default()
     }
 
-    /// The milestone.
+    /// Returns the milestone.
     pub fn milestone(&self, of: &impl Issuable) -> Option<milestones_service::Row> {
         of.milestone_id()
             .and_then(|id| self.shared.milestones.get(&id).cloned())
     }
 }
 
-/// Finds what belongs to them, for the whole page at once. `paths` are the whole paths of projects that are known already.
+/// Loads the related rows of a whole page. `paths` has the full paths of projects that are already known.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn gather<T: Issuable>(
     db: &impl ConnectionTrait,
     found: &[T],
@@ -156,10 +155,10 @@ pub(in crate::services) async fn gather<T: Issuable>(
     own(db, found, Arc::new(shared)).await
 }
 
-/// As [`gather`], of both kinds at once; `people` are others who are wanted, too.
+/// Like [`gather`], for both kinds at once. `people` has the IDs of further users to load.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn gather_both(
     db: &impl ConnectionTrait,
     issues: &[issues::Model],
@@ -176,7 +175,7 @@ pub(in crate::services) async fn gather_both(
     ))
 }
 
-/// What belongs to each of them, beside what they share.
+/// Loads the rows of each issuable that are not shared.
 async fn own<T: Issuable>(db: &impl ConnectionTrait, found: &[T], shared: Arc<Shared>) -> Result<Belongings> {
     let ids = || found.iter().map(Issuable::id);
     let (labels, assignees) = match found.is_empty() {
@@ -219,7 +218,7 @@ async fn shared(
     })
 }
 
-/// Users by their ids.
+/// Returns users by ID.
 async fn people_of(db: &impl ConnectionTrait, ids: Vec<i64>) -> Result<HashMap<i64, users::Model>> {
     let people = users::Entity::find()
         .filter(users::Column::Id.is_in(ids))
@@ -228,7 +227,7 @@ async fn people_of(db: &impl ConnectionTrait, ids: Vec<i64>) -> Result<HashMap<i
     Ok(people.into_iter().map(|user| (user.id, user)).collect())
 }
 
-/// Milestones by their ids, with the paths of what they belong to.
+/// Returns milestones by ID, with the paths of their projects or groups.
 async fn milestones_of(
     db: &impl ConnectionTrait,
     ids: Vec<i64>,

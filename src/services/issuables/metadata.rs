@@ -1,4 +1,4 @@
-//! What members say of an issue or merge request beside its text: who does it, and what it belongs to.
+//! Attributes of issues and merge requests other than their text, such as assignees, labels and milestone.
 
 use std::collections::BTreeMap;
 
@@ -23,24 +23,24 @@ use crate::services::members::{self, MemberFilter};
 use crate::services::notes::system;
 use crate::services::places::Place;
 
-/// What is said of either; what is undefined stays, and null or the number 0 takes away.
+/// Attributes to change. Undefined ones stay; null and 0 remove the value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metadata {
-    /// Whether only members may comment.
+    /// Whether only members can comment.
     pub discussion_locked: Option<bool>,
-    /// Those it is assigned to.
+    /// IDs of the assignees.
     pub assignee_ids: Patch<Vec<i64>>,
-    /// The milestone.
+    /// ID of the milestone.
     pub milestone_id: Patch<i64>,
-    /// All labels, by title.
+    /// Titles of all labels; replaces the present ones.
     pub labels: Patch<Vec<String>>,
-    /// Labels beside those it has.
+    /// Titles of labels to add.
     pub add_labels: Vec<String>,
-    /// Labels it loses.
+    /// Titles of labels to remove.
     pub remove_labels: Vec<String>,
 }
 
-/// Those it is assigned to: the list, or else the one in the older field.
+/// Returns the assignees: the list, or else the value of the older single field.
 #[must_use]
 pub fn assignees(all: Patch<Vec<i64>>, one: Patch<i64>) -> Patch<Vec<i64>> {
     match all {
@@ -49,32 +49,33 @@ pub fn assignees(all: Patch<Vec<i64>>, one: Patch<i64>) -> Patch<Vec<i64>> {
     }
 }
 
-/// What is said, as far as it could be looked up before the transaction.
+/// A change with the rows that were looked up before the transaction.
 #[derive(Debug, Default)]
 pub(in crate::services) struct Prepared {
     said: Metadata,
     assignees: Option<Vec<users::Model>>,
     milestone: Patch<milestones::Model>,
-    /// The ids of the labels that it gets, once they are held.
+    /// IDs of the labels to add, after they are locked.
     labels: Vec<i64>,
 }
 
-/// What became of it, beside its row.
+/// Effects of a change on other rows.
 #[derive(Debug, Default)]
 pub(in crate::services) struct Outcome {
-    /// Notes that tell of it.
+    /// Texts of system notes.
     pub notes: Vec<String>,
-    /// Changes for hooks.
+    /// Changed fields, for webhooks.
     pub changes: BTreeMap<String, Changed>,
-    /// Those it is assigned to now and was not before.
+    /// IDs of the new assignees.
     pub newly_assigned: Vec<i64>,
 }
 
 impl Metadata {
-    /// Looks up whom and what it names.
+    /// Looks up the referenced users and milestone.
     ///
     /// # Errors
-    /// 400 for a milestone that is not of the project or a group above.
+    /// Returns `Error::InvalidAttributes` if the milestone does not belong to the project or an ancestor
+    /// group.
     pub(in crate::services) async fn prepare(
         self,
         backend: &Backend,
@@ -82,7 +83,7 @@ impl Metadata {
         kind: Kind,
     ) -> Result<Prepared> {
         let mut said = self;
-        // The basic edition assigns to one.
+        // The free plan has one assignee.
         if let (true, Patch::Set(ids)) = (backend.instance.plan < Tier::Starter, &mut said.assignee_ids) {
             ids.truncate(1);
         }
@@ -113,7 +114,8 @@ impl Metadata {
 }
 
 impl Prepared {
-    /// What a thing brings along that goes on in another project: those it is assigned to, and labels, which are held.
+    /// Returns the change for an issue moved to another project: its assignees, and labels that are already
+    /// locked.
     pub fn brought(assignees: Vec<users::Model>, labels: Vec<i64>) -> Self {
         Self {
             said: Metadata {
@@ -126,12 +128,12 @@ impl Prepared {
         }
     }
 
-    /// Keeps the milestone and the labels that it gets as they are until the transaction ends, and makes labels that are
-    /// missing. To be called before the thing itself is locked: whoever changes or removes a milestone or a label locks
-    /// that first, and then what belongs to it.
+    /// Locks the milestone and labels to add until the transaction ends, and creates missing labels. Must run
+    /// before the issuable is locked: changes of milestones and labels lock them first, and then the
+    /// issuables with them.
     ///
     /// # Errors
-    /// 400 for a milestone that went away since, and for labels that cannot be.
+    /// Returns `Error::InvalidAttributes` if the milestone was deleted meanwhile or a label is invalid.
     pub async fn hold(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
         if let Patch::Set(milestone) = &mut self.milestone {
             let held = milestones::Entity::find_by_id(milestone.id)
@@ -148,26 +150,27 @@ impl Prepared {
         Ok(())
     }
 
-    /// The milestone it gets, or that it loses it; none where nothing is said of it.
+    /// Returns the new milestone, `Some(None)` to remove it, or `None` if it stays.
     pub fn milestone(&self) -> Option<Option<&milestones::Model>> {
         self.milestone.as_update()
     }
 
-    /// Those it is assigned to; none where nothing is said of it.
+    /// Returns the IDs of the new assignees, or `None` if they stay.
     pub fn assignee_ids(&self) -> Option<Vec<i64>> {
         let assignees = self.assignees.as_ref()?;
         Some(assignees.iter().map(|user| user.id).collect())
     }
 
-    /// Whether only members may comment; none where nothing is said of it.
+    /// Returns whether only members can comment, or `None` if the setting stays.
     pub fn locked(&self) -> Option<bool> {
         self.said.discussion_locked
     }
 
-    /// Enters what stands beside the row, as it is held.
+    /// Writes the assignees and labels, which are already locked.
     ///
     /// # Errors
-    /// 400 for users who went away since, and whatever the database reports.
+    /// Returns `Error::InvalidAttributes` if a user was deleted meanwhile. Returns an error if the database
+    /// fails.
     pub async fn attach(
         &self,
         transaction: &DatabaseTransaction,
@@ -263,8 +266,8 @@ impl Outcome {
     }
 }
 
-/// Those among the named users that things of the project may be assigned to, in the order they are named: active ones
-/// who may see these. In a private project, Guests do not see merge requests. Others are passed over.
+/// Returns the users that can be assigned, in the given order: active users who can see issuables of the
+/// kind. Guests of a private project cannot see merge requests. Other IDs are ignored.
 pub(in crate::services) async fn assignable(
     backend: &Backend,
     access: &ProjectAccess,
@@ -286,7 +289,7 @@ pub(in crate::services) async fn assignable(
         Kind::MergeRequest => access.project.merge_requests_access_level,
     };
     let open = match access.project.visibility {
-        // They are there for members only.
+        // The feature is available to members only.
         _ if feature != FeatureAccess::Enabled => Vec::new(),
         Visibility::Public => everybody(db, &wanted).await?,
         Visibility::Internal => {
@@ -328,7 +331,7 @@ async fn everybody(db: &impl ConnectionTrait, ids: &[i64]) -> Result<Vec<users::
     Ok(found.all(db).await?)
 }
 
-/// Assigns it to those it is to be assigned to, and to nobody else.
+/// Replaces the assignees.
 async fn assign(
     transaction: &DatabaseTransaction,
     (kind, id): (Kind, i64),
@@ -345,7 +348,7 @@ async fn assign(
     attach(transaction, table, id, but(after, before)).await
 }
 
-/// A table between things of a kind and others, with the column of the others.
+/// A table that links issuables of a kind to other rows, with the column of the other rows.
 type Between = (Kind, &'static str, &'static str);
 
 async fn attach(
@@ -367,7 +370,7 @@ async fn attach(
     match transaction.execute(&rows).await {
         Ok(_) => Ok(()),
         Err(error) => Err(match Violation::of(&error) {
-            // Labels are held; it is a user who was removed.
+            // Labels are locked, so a user was deleted.
             Some(Violation::ForeignKey(_)) => Error::attribute("assignee_ids", "are invalid"),
             _ => error.into(),
         }),

@@ -1,5 +1,5 @@
-//! What issues and merge requests have alike: what members say of them, who is told of them, how long they take, and how
-//! lists of them are found. What differs is told by [`Kind`], or lies in the area of either.
+//! Shared parts of issues and merge requests: attributes, subscriptions, time tracking and lists. Differences
+//! are in [`Kind`] or in their own modules.
 
 mod belongings;
 pub mod list;
@@ -25,17 +25,17 @@ use crate::policy::Role;
 use crate::services::access::ProjectAccess;
 pub use storage::entities::issuables::Kind;
 
-/// What a field was and is, as hooks are told.
+/// Previous and current value of a field, for webhooks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Changed {
-    /// Before.
+    /// Previous value.
     pub previous: Value,
-    /// After.
+    /// Current value.
     pub current: Value,
 }
 
 impl Changed {
-    /// The fields that are others now, of two lists of the same fields.
+    /// Returns the fields that differ between two lists of the same fields.
     pub(in crate::services) fn between<const N: usize>(
         before: [(&str, Value); N],
         after: [(&str, Value); N],
@@ -48,10 +48,10 @@ impl Changed {
     }
 }
 
-/// A title as it is kept.
+/// Returns the title as it is stored.
 ///
 /// # Errors
-/// 400 for one that is blank.
+/// Returns `Error::InvalidAttributes` if the title is blank.
 pub(in crate::services) fn check_title(title: &str) -> Result<&str> {
     let title = title.trim();
     if title.is_empty() {
@@ -60,10 +60,10 @@ pub(in crate::services) fn check_title(title: &str) -> Result<&str> {
     Ok(title)
 }
 
-/// Refuses what takes a role from whoever has none of it.
+/// Checks that the caller has a role.
 ///
 /// # Errors
-/// 403.
+/// Returns `Error::Forbidden` if the caller's role is lower.
 pub(in crate::services) fn require(access: &ProjectAccess, role: Role) -> Result<()> {
     if access.holds(role) {
         Ok(())

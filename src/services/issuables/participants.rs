@@ -1,4 +1,4 @@
-//! Those who take part in an issue or merge request.
+//! Participants of an issue or merge request.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, ConnectionTrait, EntityTrait, QueryFilter, QueryOrder};
@@ -9,10 +9,10 @@ use crate::error::Result;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
-/// Its author, those it is assigned to, and those who commented on it, each once.
+/// Returns a page of the author, the assignees and the commenters, without duplicates.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn participants<T: Issuable>(
     db: &impl ConnectionTrait,
     of: &T,

@@ -1,5 +1,5 @@
-//! Who is told of what happens to something: who says so, and otherwise its author, those it is assigned to and those who
-//! comment.
+//! Subscriptions to issues and merge requests. The author, the assignees and the commenters are subscribed by
+//! default.
 
 use sea_orm::{
     ActiveValue::Set, ColumnTrait, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter,
@@ -11,10 +11,10 @@ use storage::entities::{notes, now, subscriptions, users};
 use super::{Issuable, Kind};
 use crate::error::{Error, Result};
 
-/// Whether a user is told of what happens to it.
+/// Returns whether the user is subscribed.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn is_subscribed<T: Issuable>(
     db: &impl ConnectionTrait,
     to: &T,
@@ -45,10 +45,10 @@ pub(in crate::services) async fn is_subscribed<T: Issuable>(
     Ok(written.count(db).await? > 0)
 }
 
-/// Enters whether a user wants to be told of what happens to it.
+/// Stores whether the user is subscribed.
 ///
 /// # Errors
-/// 404 where it went away since.
+/// Returns `Error::NotFound` if the issuable was deleted meanwhile.
 pub(in crate::services) async fn say<T: Issuable>(
     db: &impl ConnectionTrait,
     to: &T,
@@ -77,7 +77,7 @@ pub(in crate::services) async fn say<T: Issuable>(
     match said.exec_without_returning(db).await {
         Ok(_) => Ok(()),
         Err(error) => Err(match Violation::of(&error) {
-            // It went away since.
+            // The issuable was deleted meanwhile.
             Some(Violation::ForeignKey(_)) => Error::not_found(match T::KIND {
                 Kind::Issue => "Issue",
                 Kind::MergeRequest => "MergeRequest",

@@ -1,7 +1,7 @@
-//! Tasks that a description lists: items of lists that begin with a box, ticked or not.
+//! Task lists in descriptions: list items that start with a checkbox.
 
-/// How many tasks a description lists, and how many of them are ticked. What stands in fenced code is none; what is
-/// quoted is one.
+/// Counts the tasks of a description and the checked ones among them. Fenced code is skipped; block quotes
+/// are included.
 #[must_use]
 pub fn count(description: Option<&str>) -> (i32, i32) {
     let (mut all, mut ticked) = (0, 0);
@@ -23,7 +23,7 @@ pub fn count(description: Option<&str>) -> (i32, i32) {
     (all, ticked)
 }
 
-/// Whether a line is a task, and ticked.
+/// Returns whether a task is checked, or `None` if the line is not a task.
 fn task(line: &str) -> Option<bool> {
     let item = line.strip_prefix(['-', '*', '+']).or_else(|| {
         let rest = line.trim_start_matches(|digit: char| digit.is_ascii_digit());

@@ -1,4 +1,4 @@
-//! How long something is thought to take, and how long it took (specification 2.5).
+//! Time tracking: estimated and spent time.
 
 use sea_orm::sea_query::{Expr, ExprTrait};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, QueryFilter};
@@ -9,32 +9,32 @@ use crate::error::{Error, Result};
 use crate::services::durations;
 use crate::services::notes::system;
 
-/// The times of something, in seconds.
+/// Tracked times, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Times {
-    /// How long it is thought to take; 0 when nobody knows.
+    /// Estimated time; 0 without an estimate.
     pub estimate: i64,
-    /// How long it took so far.
+    /// Total time spent.
     pub spent: i64,
 }
 
-/// What becomes of the times of something.
+/// Change of the tracked times.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {
-    /// It is thought to take so long.
+    /// Sets the estimate.
     Estimate(String),
-    /// Nobody knows how long it takes.
+    /// Removes the estimate.
     ResetEstimate,
-    /// So much more, or less, was spent on it.
+    /// Adds a duration to the time spent, or subtracts it.
     Spend(String),
-    /// Nothing was spent on it.
+    /// Resets the time spent to zero.
     ResetSpent,
 }
 
-/// Enters a change of the times of something into the log, and gives what they are then, and the note that tells of it.
+/// Logs a change of the tracked times. Returns the new times and the text of the system note.
 ///
 /// # Errors
-/// 400 for a duration that is none, and for taking off more than was spent.
+/// Returns `Error::InvalidParameters` if the duration is invalid or more time is subtracted than was spent.
 pub(in crate::services) async fn apply(
     transaction: &DatabaseTransaction,
     (kind, id): (Kind, i64),

@@ -1,4 +1,4 @@
-//! Making an issue.
+//! Creates issues.
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
@@ -18,26 +18,27 @@ use crate::services::notes::system::Parent;
 use crate::services::places::Place;
 use crate::services::saying::{self, Scene, Written};
 
-/// A new issue.
+/// Attributes of a new issue.
 #[derive(Debug, Clone, Default)]
 pub struct NewIssue {
-    /// What it is about.
+    /// Title of the issue.
     pub title: String,
-    /// What there is to say.
+    /// Description of the issue.
     pub description: Option<String>,
-    /// What members say of it.
+    /// Attributes that only members can set.
     pub metadata: Metadata,
-    /// Its number, for owners.
+    /// IID. Ignored unless the caller is an Owner.
     pub iid: Option<i64>,
-    /// When it was made, for owners.
+    /// Time of creation. Ignored unless the caller is an Owner.
     pub created_at: Option<DateTime<Utc>>,
 }
 
-/// Makes an issue. Of the metadata, what is for members is ignored from others; number and date from all but owners.
+/// Creates an issue. Metadata is ignored if the caller is not a member, except `confidential`. IID and time
+/// are ignored unless the caller is an Owner.
 ///
 /// # Errors
-/// 403 where the issues of the project are not there for the caller, 400 for what does not do, 409 for a number that is
-/// taken.
+/// Returns `Error::Forbidden` if issues are not available to the caller. Returns `Error::InvalidAttributes`
+/// if an attribute is invalid. Returns `Error::Conflict` if the IID is taken.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewIssue) -> Result<Row> {
     let author = access.caller.signed_in()?.id;
     if !access.standing().has(access.project.issues_access_level) {

@@ -1,4 +1,4 @@
-//! Removing an issue.
+//! Deletes issues.
 
 use sea_orm::EntityTrait;
 use storage::entities::events::Action;
@@ -12,10 +12,11 @@ use crate::services::access::ProjectAccess;
 use crate::services::events::{self, NewEvent};
 use crate::services::preconditions;
 
-/// Removes an issue with all that belongs to it. Its number is not given out again.
+/// Deletes an issue with its related rows. Its IID is not reused.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the issue does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,

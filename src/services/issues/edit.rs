@@ -1,4 +1,4 @@
-//! Changing an issue.
+//! Updates issues.
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
@@ -19,52 +19,52 @@ use crate::services::places::Place;
 use crate::services::saying::{self, Scene, Written};
 use crate::services::{Backend, links};
 
-/// What becomes of the state of an issue.
+/// Change of the state of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateEvent {
-    /// It is closed.
+    /// Closes the issue.
     Close,
-    /// It is opened again.
+    /// Reopens the issue.
     Reopen,
 }
 
-/// What changes of an issue; what is absent stays.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
-    /// What it is about.
+    /// Title of the issue.
     pub title: Option<String>,
-    /// What there is to say.
+    /// Description of the issue.
     pub description: Patch<String>,
-    /// What becomes of its state.
+    /// Change of the state.
     pub state_event: Option<StateEvent>,
-    /// What members say of it.
+    /// Attributes that only members can set.
     pub metadata: Metadata,
-    /// When it was changed, for owners.
+    /// Time of the change. Ignored unless the caller is an Owner.
     pub updated_at: Option<DateTime<Utc>>,
-    /// What it is closed by, where that is not the caller alone.
+    /// Cause of closing the issue, if it was not closed directly.
     pub via: Option<Via>,
 }
 
-/// What closes an issue, in the name of a user.
+/// Cause of closing an issue on behalf of a user.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Via {
-    /// How a note names it.
+    /// Reference in the system note.
     pub text: String,
-    /// What that is.
+    /// The cause.
     pub closer: Closer,
 }
 
-/// What closes issues. Who may not see it is not told of it.
+/// A merge request or commit that closes an issue. The system note is hidden from users who cannot see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Closer {
-    /// A merge request, by its id.
+    /// The merge request with this ID.
     MergeRequest(i64),
-    /// A commit of a project, by the id of that.
+    /// A commit of the project with this ID.
     CommitOf(i64),
 }
 
 impl Via {
-    /// The note that tells of it.
+    /// Returns the system note of the change.
     fn note(&self, on: Parent, author: i64) -> notes::ActiveModel {
         let text = format!("closed via {}", self.text);
         match self.closer {
@@ -74,7 +74,7 @@ impl Via {
     }
 }
 
-/// The fields, as the answer to a change of nothing names them.
+/// Attribute names, for the error of an update without any.
 const FIELDS: [&str; 14] = [
     "title",
     "description",
@@ -92,10 +92,12 @@ const FIELDS: [&str; 14] = [
     "updated_at",
 ];
 
-/// Changes an issue; where everything is so already, nothing happens. Of the metadata, what is for members is ignored from others.
+/// Updates an issue. Does nothing if no value differs. Metadata is ignored if the caller is not a member.
 ///
 /// # Errors
-/// 404, 403 for whoever may not edit it, 400 for what does not do and for a change of nothing.
+/// Returns `Error::NotFound` if the issue does not exist. Returns `Error::Forbidden` if the caller may not
+/// edit it. Returns `Error::InvalidAttributes` if an attribute is invalid. Returns `Error::InvalidParameters`
+/// if no attribute is given.
 pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
         return Err(Error::nothing_sent(&FIELDS));
@@ -193,12 +195,12 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
     row::of_one(backend, &access.caller, issue).await
 }
 
-/// Closes an issue because of something else that the caller did in a project, if the caller may. What is closed already, and
-/// what cannot be closed, stays as it is. `named` says how the closer is named, from the whole path of the project where the issue is
-/// in another.
+/// Closes an issue because of a change in a project, if the caller may close it. Does nothing if the issue is
+/// closed or cannot be closed. `named` returns the reference to the cause. Its argument is the full path of
+/// the project if the issue belongs to another one.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn close_from(
     backend: &Backend,
     from: &ProjectAccess,

@@ -1,4 +1,4 @@
-//! Lists of issues: what is asked of issues alone, and their orders (specification 4.4).
+//! Lists of issues: their own filters and sort orders.
 
 use sea_orm::{ColumnTrait, Condition, ExprTrait};
 use storage::entities::issues::{self, Column, Entity};
@@ -13,35 +13,35 @@ use crate::services::issuables::list::{Ordering, Presence, Sieve, Sieves, absent
 use crate::services::issuables::{self, Kind, Place};
 use crate::services::kernel::page::{Page, PageRequest};
 
-/// What issues are ordered by.
+/// Sort order of issues.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// When they were made.
+    /// By time of creation.
     #[default]
     CreatedAt,
-    /// When they were changed.
+    /// By time of the last change.
     UpdatedAt,
-    /// The day the milestone is due, and then the rank of the labels.
+    /// By due date of the milestone, and then by label priority.
     Priority,
-    /// The day they are due.
+    /// By due date.
     DueDate,
-    /// Where they stand on boards; only going up.
+    /// By position on boards; ascending only.
     RelativePosition,
-    /// The rank of the labels.
+    /// By label priority.
     LabelPriority,
-    /// The day the milestone is due.
+    /// By due date of the milestone.
     MilestoneDue,
-    /// How many users awarded `thumbsup`.
+    /// By number of `thumbsup` award emoji.
     Popularity,
-    /// How much they weigh.
+    /// By weight.
     Weight,
 }
 
-/// Which issues are wanted; all conditions hold together. The names are those of the contract.
+/// Filter of issues, combined with AND. The field names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// What is asked of merge requests, too.
+    /// Filters shared with merge requests.
     pub shared: issuables::Filter,
     pub state: Option<issues::State>,
     pub weight: Option<String>,
@@ -49,10 +49,10 @@ pub struct Filter {
     pub order: Order,
 }
 
-/// One page of issues.
+/// Returns a page of issues.
 ///
 /// # Errors
-/// 400 for conditions that exclude each other or do not do.
+/// Returns `Error::InvalidParameters` if a filter is invalid or filters exclude each other.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
@@ -70,7 +70,7 @@ pub async fn list(
     })
 }
 
-/// Everything that a filter asks for.
+/// Returns the conditions of a filter.
 fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> Result<Sieves> {
     let mut faults = issuables::list::faults(backend, &filter.shared);
     let weight = filter
@@ -110,10 +110,10 @@ impl Filter {
         let columns: &[&str] = match self.order {
             Order::CreatedAt => &["created_at"],
             Order::UpdatedAt => &["updated_at"],
-            // A position means something only from the first to the last.
+            // Positions are only meaningful in ascending order.
             Order::RelativePosition if !ascending => &[],
             Order::RelativePosition => &["relative_position"],
-            // Which of those that are due at once comes first is free, and this order has an index.
+            // The order of issues with the same due date is unspecified, and this one has an index.
             Order::Priority | Order::MilestoneDue => &["milestone_due_on", "label_priority"],
             Order::DueDate => &["due_date"],
             Order::LabelPriority => &["label_priority"],

@@ -1,5 +1,5 @@
-//! What members say of an issue beside its text: what issues and merge requests have alike, and when an issue is due, how
-//! much it weighs and whether few may see it.
+//! Attributes of issues other than their text: those shared with merge requests, due date, weight and
+//! confidentiality.
 
 use chrono::NaiveDate;
 use sea_orm::{ActiveValue::Set, DatabaseTransaction};
@@ -13,20 +13,20 @@ use crate::services::issuables::{self, Kind, Outcome};
 use crate::services::kernel::patch::Patch;
 use crate::services::notes::system;
 
-/// What is said of an issue; what is undefined stays, and null or the number 0 takes away.
+/// Attributes to change. Undefined ones stay; null and 0 remove the value.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Metadata {
-    /// What is said of merge requests, too.
+    /// Attributes shared with merge requests.
     pub shared: issuables::Metadata,
-    /// Whether few may see it.
+    /// Whether the issue is confidential.
     pub confidential: Option<bool>,
-    /// The day it is due.
+    /// Due date.
     pub due_date: Patch<NaiveDate>,
-    /// How much it weighs.
+    /// Weight of the issue.
     pub weight: Patch<i64>,
 }
 
-/// What is said, as far as it could be looked up before the transaction.
+/// A change with the rows that were looked up before the transaction.
 #[derive(Debug, Default)]
 pub(super) struct Prepared {
     shared: issuables::Prepared,
@@ -36,10 +36,11 @@ pub(super) struct Prepared {
 }
 
 impl Metadata {
-    /// Looks up whom and what it names.
+    /// Looks up the referenced users and milestone.
     ///
     /// # Errors
-    /// 400 for a milestone that is not of the project or a group above.
+    /// Returns `Error::InvalidAttributes` if the milestone does not belong to the project or an ancestor
+    /// group.
     pub(super) async fn prepare(self, backend: &Backend, access: &ProjectAccess) -> Result<Prepared> {
         Ok(Prepared {
             shared: self.shared.prepare(backend, access, Kind::Issue).await?,
@@ -54,15 +55,15 @@ impl Metadata {
 }
 
 impl Prepared {
-    /// As [`issuables::Prepared::hold`].
+    /// Like [`issuables::Prepared::hold`].
     ///
     /// # Errors
-    /// The same.
+    /// Fails like [`issuables::Prepared::hold`].
     pub async fn hold(&mut self, transaction: &DatabaseTransaction, access: &ProjectAccess) -> Result<()> {
         self.shared.hold(transaction, access).await
     }
 
-    /// Enters what stands in the row of the issue, and gives the notes that tell of it.
+    /// Applies the change to the row of the issue. Returns the texts of the system notes.
     pub fn enter(&self, row: &mut issues::ActiveModel, before: Option<&issues::Model>) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(milestone) = self.shared.milestone() {
@@ -82,7 +83,7 @@ impl Prepared {
             row.due_date = Set(due);
         }
         if let Some(weight) = opt(&self.weight) {
-            // The contract bounds it.
+            // The contract limits the range.
             let weight = weight.and_then(|weight| i32::try_from(weight).ok());
             if before.is_some_and(|before| before.weight != weight) {
                 notes.push(system::weight(weight));
@@ -108,20 +109,20 @@ impl Prepared {
         notes
     }
 
-    /// Those it is assigned to; none where nothing is said of it.
+    /// Returns the IDs of the new assignees, or `None` if they stay.
     pub fn assignee_ids(&self) -> Option<Vec<i64>> {
         self.shared.assignee_ids()
     }
 
-    /// Whether few may see it; none where nothing is said of it.
+    /// Returns whether the issue becomes confidential, or `None` if it stays as it is.
     pub fn confidential(&self) -> Option<bool> {
         self.confidential
     }
 
-    /// As [`issuables::Prepared::attach`].
+    /// Like [`issuables::Prepared::attach`].
     ///
     /// # Errors
-    /// The same.
+    /// Fails like [`issuables::Prepared::attach`].
     pub async fn attach(
         &self,
         transaction: &DatabaseTransaction,
@@ -134,7 +135,7 @@ impl Prepared {
     }
 }
 
-/// What is said, where anything is: a value, or that there is none.
+/// Returns the given value, `Some(None)` for null, or `None` if it is undefined.
 fn opt<T: Copy>(said: &Patch<T>) -> Option<Option<T>> {
     said.as_update().map(|said| said.copied())
 }

@@ -1,4 +1,4 @@
-//! Issues (specification 2.5, 3.6 and 4.4).
+//! Issues of projects.
 
 mod create;
 mod delete;
@@ -31,10 +31,10 @@ use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;
 
-/// Finds an issue of a project by its number, as far as the caller may see it.
+/// Finds an issue of a project by IID, if the caller can see it.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
 pub(in crate::services) async fn find(
     db: &impl ConnectionTrait,
     access: &ProjectAccess,
@@ -47,10 +47,10 @@ pub(in crate::services) async fn find(
     found.ok_or_else(|| Error::not_found("Issue"))
 }
 
-/// As [`find`], for whoever is about to change it: locked until the transaction ends.
+/// Like [`find`], for a change: locks the issue until the transaction ends.
 ///
 /// # Errors
-/// 404, also where it went away since.
+/// Returns `Error::NotFound` if it does not exist, was deleted meanwhile, or the caller cannot see it.
 pub(in crate::services) async fn lock(
     db: &impl ConnectionTrait,
     access: &ProjectAccess,
@@ -61,10 +61,10 @@ pub(in crate::services) async fn lock(
     locked.ok_or_else(|| Error::not_found("Issue"))
 }
 
-/// Whether the caller, who sees the issue, may edit it.
+/// Returns whether the caller, who can see the issue, may edit it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 async fn may_edit(db: &impl ConnectionTrait, access: &ProjectAccess, issue: &issues::Model) -> Result<bool> {
     let Some(user) = access.caller.as_user() else {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! Going on with an issue in another project.
+//! Moves issues to other projects.
 
 use sea_orm::{
     ActiveModelTrait,
@@ -24,14 +24,15 @@ use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
 use crate::services::{epics, links};
 
-/// Notes that are copied by one statement.
+/// Notes copied per statement.
 const AT_ONCE: usize = 500;
 
-/// Closes an issue and goes on with it in another project.
+/// Closes an issue and continues it as a copy in another project.
 ///
 /// # Errors
-/// 404, also for the other project; 400 for the project it is in, where the caller may not move it there, and for an
-/// issue that was moved before; 503 where it was assigned to others at the same time.
+/// Returns `Error::NotFound` if the issue or the other project is not visible to the caller. Returns
+/// `Error::Refused` if the projects are the same, the caller may not move the issue there, or it was moved
+/// before. Returns `Error::Busy` if its assignees changed concurrently.
 pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i64) -> Result<Row> {
     let author = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
@@ -44,7 +45,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
         return Err(refused("Cannot move issue due to insufficient permissions!"));
     }
     let assigned_before = assigned(backend.database.read(), found.id).await?;
-    // Whoever does not see it there has nothing to do with it any more.
+    // Assignees who cannot see the new project are dropped.
     let assignees = assignable(backend, &target, Kind::Issue, &assigned_before).await?;
     let issue = backend
         .database
@@ -54,7 +55,7 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
             let old = lock(transaction, access, iid).await?;
             let carried = titles(transaction, old.id).await?;
             if carried != known {
-                // It was labelled in the meantime.
+                // The labels were changed meanwhile.
                 labels = self::labels(transaction, &target, &carried).await?;
             }
             if assigned(transaction, old.id).await? != assigned_before {
@@ -113,7 +114,8 @@ pub async fn move_to(backend: &Backend, access: &ProjectAccess, iid: i64, to: i6
     row::of_one(backend, &access.caller, issue).await
 }
 
-/// Locks both projects, which count their issues, in one order: whoever moves the other way waits here, and not between them.
+/// Locks both projects, whose issue counts change, in order of their IDs, so that concurrent moves in
+/// opposite directions do not deadlock.
 async fn lock_projects(transaction: &DatabaseTransaction, ids: [i64; 2]) -> Result<()> {
     let locked = projects::Entity::find()
         .select_only()
@@ -125,7 +127,7 @@ async fn lock_projects(transaction: &DatabaseTransaction, ids: [i64; 2]) -> Resu
     Ok(())
 }
 
-/// The issue as it is with all that was copied.
+/// Returns the issue with everything that was copied.
 async fn lock_again(transaction: &DatabaseTransaction, id: i64) -> Result<issues::Model> {
     let found = issues::lock(transaction, id).await?;
     found.ok_or_else(|| Error::internal(format!("issue {id} was lost")))
@@ -142,7 +144,7 @@ fn reference(access: &ProjectAccess, iid: i64) -> String {
     )
 }
 
-/// The row of the issue in its new project, without what belongs to the old one.
+/// Inserts the row of the issue in its new project, without references to the old one.
 async fn copy(
     transaction: &DatabaseTransaction,
     target: &ProjectAccess,
@@ -165,14 +167,14 @@ async fn copy(
     Ok(row.insert(transaction).await?)
 }
 
-/// The titles of the labels that an issue carries.
+/// Returns the titles of the labels of an issue.
 async fn titles(transaction: &DatabaseTransaction, issue_id: i64) -> Result<Vec<String>> {
     let carried = labels_of(transaction, Kind::Issue, [issue_id]).await?;
     let titles = carried.into_values().flatten().map(|label| label.title);
     Ok(titles.collect())
 }
 
-/// The labels of these titles, as far as they are there; held until the transaction ends.
+/// Locks the existing labels with these titles until the transaction ends.
 async fn labels(
     transaction: &DatabaseTransaction,
     target: &ProjectAccess,
@@ -182,13 +184,13 @@ async fn labels(
     hold_named(transaction, &Place::from(target.clone()), &wanted).await
 }
 
-/// The ids of those that an issue is assigned to, in the order they were assigned.
+/// Returns the IDs of the assignees of an issue in order of assignment.
 async fn assigned(db: &impl ConnectionTrait, issue_id: i64) -> Result<Vec<i64>> {
     let found = assignees_of(db, Kind::Issue, [issue_id]).await?;
     Ok(found.into_values().flatten().map(|user| user.id).collect())
 }
 
-/// Gives the issue the milestone of the same title, if there is one.
+/// Assigns the milestone with the same title, if there is one.
 async fn replan(
     transaction: &DatabaseTransaction,
     target: &ProjectAccess,
@@ -218,7 +220,7 @@ async fn replan(
     Ok(())
 }
 
-/// The notes, in portions, oldest first.
+/// Copies the notes in batches, oldest first.
 async fn copy_notes(transaction: &DatabaseTransaction, old: i64, new: i64) -> Result<()> {
     let mut last = 0;
     loop {

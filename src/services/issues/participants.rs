@@ -1,4 +1,4 @@
-//! Those who take part in an issue.
+//! Participants of an issue.
 
 use storage::entities::users;
 
@@ -8,10 +8,10 @@ use crate::services::access::ProjectAccess;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::{Backend, issuables};
 
-/// The author of an issue, those it is assigned to, and those who commented on it, each once.
+/// Returns a page of the author, the assignees and the commenters of an issue, without duplicates.
 ///
 /// # Errors
-/// 404, also where the caller may not see the issue.
+/// Returns `Error::NotFound` if the issue does not exist or the caller cannot see it.
 pub async fn participants(
     backend: &Backend,
     access: &ProjectAccess,

@@ -1,4 +1,4 @@
-//! Issues with all that is shown of them, gathered in a handful of statements however many they are.
+//! Issues with their related rows, loaded in a fixed number of statements per page.
 
 use std::collections::HashMap;
 
@@ -15,40 +15,40 @@ use crate::services::issuables::subscriptions::is_subscribed;
 use crate::services::issuables::{Belongings, gather};
 use crate::services::milestones as milestones_service;
 
-/// An issue with what belongs to it.
+/// An issue with its related rows.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The issue.
     pub issue: issues::Model,
-    /// The whole path of its project.
+    /// Full path of its project.
     pub project_path: String,
-    /// Who made it; nobody when the user is gone.
+    /// The user who created it, unless deleted.
     pub author: Option<users::Model>,
-    /// Who closed it; nobody when it is open or the user is gone.
+    /// The user who closed it; `None` if it is open or the user was deleted.
     pub closed_by: Option<users::Model>,
-    /// Those it is assigned to, in the order they were assigned.
+    /// The assignees in order of assignment.
     pub assignees: Vec<users::Model>,
-    /// The labels, by title.
+    /// The labels, sorted by title.
     pub labels: Vec<labels::Model>,
     /// The milestone.
     pub milestone: Option<milestones_service::Row>,
-    /// Whether the caller is told of what happens to it; none in lists and without a caller.
+    /// Whether the caller is subscribed; `None` in lists and for anonymous callers.
     pub subscribed: Option<bool>,
 }
 
-/// One issue of a project.
+/// Returns one issue of a project.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `Error::NotFound` if it does not exist or the caller cannot see it.
 pub async fn read(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Row> {
     let issue = find(backend.database.read(), access, iid).await?;
     of_one(backend, &access.caller, issue).await
 }
 
-/// One issue, with whether the caller is told of what happens to it.
+/// Loads the related rows of one issue, and whether the caller is subscribed.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Model) -> Result<Row> {
     let db = backend.database.read();
     let id = issue.id;
@@ -63,10 +63,10 @@ pub(super) async fn of_one(backend: &Backend, caller: &Caller, issue: issues::Mo
     Ok(row)
 }
 
-/// Adds what belongs to issues and is shown to the viewer, for the whole page at once.
+/// Loads the related rows of a whole page that are visible to the viewer.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn decorate(
     db: &impl ConnectionTrait,
     viewer: Viewer,
@@ -77,11 +77,11 @@ pub(in crate::services) async fn decorate(
     Ok(rows(found, all))
 }
 
-/// The issues with what they tell of others as far as the viewer sees those: how many merge requests close them, and where they
-/// were moved to.
+/// Limits references of issues to what the viewer can see: the number of closing merge requests, and the
+/// issue they were moved to.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn seen_by(
     db: &impl ConnectionTrait,
     viewer: Viewer,
@@ -91,8 +91,7 @@ pub(in crate::services) async fn seen_by(
     moved_for(db, viewer, found).await
 }
 
-/// The issues with the number of the merge requests that close them and that the viewer sees: there may be others, of
-/// private projects.
+/// Replaces the number of closing merge requests by the visible ones. Others may belong to private projects.
 async fn counted_for(
     db: &impl ConnectionTrait,
     viewer: Viewer,
@@ -125,7 +124,7 @@ async fn counted_for(
     Ok(found)
 }
 
-/// The issues with where they were moved to, as far as the viewer sees that.
+/// Removes the references to moved issues that the viewer cannot see.
 async fn moved_for(
     db: &impl ConnectionTrait,
     viewer: Viewer,
@@ -149,7 +148,7 @@ async fn moved_for(
     Ok(found)
 }
 
-/// Issues with what belongs to them; what went away since they were read is left out.
+/// Combines issues with their related rows. Issues whose project was deleted meanwhile are left out.
 pub(in crate::services) fn rows(found: Vec<issues::Model>, mut all: Belongings) -> Vec<Row> {
     let rows = found.into_iter().filter_map(|issue| {
         Some(Row {

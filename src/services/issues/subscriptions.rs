@@ -1,4 +1,4 @@
-//! Who is told of what happens to an issue.
+//! Subscriptions to issues.
 
 use super::row::{self, Row};
 use crate::error::{Error, Result};
@@ -6,10 +6,10 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::issuables::subscriptions::say;
 
-/// Tells the caller of what happens to an issue, or ceases to.
+/// Subscribes the caller to an issue, or unsubscribes the caller.
 ///
 /// # Errors
-/// 404, and 304 where nothing changes by it.
+/// Returns `Error::NotFound` if the issue does not exist. Returns `Error::NotModified` if nothing changes.
 pub async fn subscribe(backend: &Backend, access: &ProjectAccess, iid: i64, subscribed: bool) -> Result<Row> {
     let user_id = access.caller.signed_in()?.id;
     let mut row = row::read(backend, access, iid).await?;

@@ -1,4 +1,4 @@
-//! What is told of a change of an issue: the notes on it, the record of what happened, and the hooks.
+//! System notes, events and webhook data of changed issues.
 
 use std::collections::BTreeMap;
 
@@ -18,32 +18,32 @@ use crate::services::issuables::Changed;
 use crate::services::notes::system::{self, Parent};
 use crate::services::todos;
 
-/// An issue that was made or changed.
+/// A created or updated issue.
 pub(super) struct Told<'a> {
-    /// Where.
+    /// Access to its project.
     pub access: &'a ProjectAccess,
-    /// Who did it.
+    /// ID of the user who changed it.
     pub author: i64,
-    /// What it was before; none when it is new.
+    /// Previous row; `None` for a new issue.
     pub before: Option<&'a Model>,
-    /// What it is now.
+    /// Current row.
     pub after: &'a Model,
 }
 
-/// What hooks are told beside the issue as it is: what was done to it, and which of its fields are others now.
+/// Webhook data besides the current issue: the action and the changed fields.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct IssueData {
     /// `open`, `update`, `close` or `reopen`.
     pub action: String,
-    /// What each changed field was and is.
+    /// Previous and current values of the changed fields.
     pub changes: BTreeMap<String, Changed>,
 }
 
-/// Writes the notes of the system, the event, and what hooks are told, in the transaction of the change; what waited there for
-/// who changed it is done.
+/// Writes system notes, the event and webhook data in the transaction of the change. Marks the user's to-do
+/// items for the issue as done.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn tell(
     transaction: &DatabaseTransaction,
     told: Told<'_>,
@@ -52,10 +52,10 @@ pub(super) async fn tell(
     tell_with(transaction, told, notes, BTreeMap::new()).await
 }
 
-/// As [`tell`], with changes of what does not stand in the row of the issue.
+/// Like [`tell`], with changes outside of the row of the issue.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn tell_with(
     transaction: &DatabaseTransaction,
     told: Told<'_>,
@@ -98,15 +98,15 @@ pub(super) async fn tell_with(
     }
 }
 
-/// 1 for an issue that the project counts among its open ones: those that everybody sees who sees any.
+/// Returns 1 for an issue in the project's count of open issues, which excludes confidential ones.
 pub(super) fn open_to_all(issue: &Model) -> i32 {
     i32::from(issue.state == State::Opened && !issue.confidential)
 }
 
-/// Adds to the number of open issues that the project shows.
+/// Adds to the project's number of open issues.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<()> {
     if more == 0 {
         return Ok(());
@@ -120,7 +120,7 @@ pub(super) async fn count(transaction: &DatabaseTransaction, project_id: i64, mo
     Ok(())
 }
 
-/// An issue as what something was done to.
+/// Returns an issue as the target of an event.
 pub(super) fn target(issue: &Model) -> Target {
     Target {
         kind: TargetType::Issue,
@@ -130,7 +130,7 @@ pub(super) fn target(issue: &Model) -> Target {
     }
 }
 
-/// The fields of the row that are others now.
+/// Returns the changed columns.
 fn changes(before: &Model, after: &Model) -> BTreeMap<String, Changed> {
     let fields = |issue: &Model| {
         [
@@ -151,7 +151,7 @@ fn changes(before: &Model, after: &Model) -> BTreeMap<String, Changed> {
     Changed::between(fields(before), fields(after))
 }
 
-/// The number of a state, as hooks tell it.
+/// Returns the number of a state for webhooks.
 #[must_use]
 pub fn state_id(state: State) -> u8 {
     match state {

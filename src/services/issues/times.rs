@@ -1,4 +1,4 @@
-//! How long an issue is thought to take, and how long it took (specification 2.5).
+//! Time tracking of issues.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::{issues, now};
@@ -11,10 +11,10 @@ use crate::services::access::ProjectAccess;
 use crate::services::issuables::Kind;
 use crate::services::issuables::times::{self, Change, Times};
 
-/// The times of an issue.
+/// Returns the tracked times of an issue.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `Error::NotFound` if the issue does not exist or the caller cannot see it.
 pub async fn read(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Times> {
     find(backend.database.read(), access, iid)
         .await
@@ -28,10 +28,11 @@ fn of(issue: &issues::Model) -> Times {
     }
 }
 
-/// Changes the times of an issue.
+/// Changes the tracked times of an issue.
 ///
 /// # Errors
-/// 404, and 400 for a duration that is none, and for taking off more than was spent.
+/// Returns `Error::NotFound` if the issue does not exist. Returns `Error::InvalidParameters` if the duration
+/// is invalid or more time is subtracted than was spent.
 pub async fn change(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Times> {
     let author = access.caller.signed_in()?.id;
     backend

@@ -1,4 +1,4 @@
-//! Labels made, changed and deleted.
+//! Creates, updates and deletes labels.
 
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{
@@ -16,43 +16,45 @@ use crate::services::kernel::patch::Patch;
 use crate::services::places::Place;
 use crate::services::preconditions;
 
-/// What a new label is to be.
+/// Attributes of a new label.
 #[derive(Debug, Clone)]
 pub struct NewLabel {
-    /// The title.
+    /// Title of the label.
     pub title: String,
-    /// The colour, as a caller writes it.
+    /// Color, as sent by the caller.
     pub color: String,
-    /// What it is for.
+    /// Description of the label.
     pub description: Option<String>,
-    /// The rank in the project; overlooked in groups.
+    /// Priority in the project; ignored in groups.
     pub priority: Option<i64>,
 }
 
-/// What is to change of a label.
+/// Attributes to change; absent ones stay.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// The new title.
+    /// New title.
     pub title: Option<String>,
-    /// The new colour, as a caller writes it.
+    /// New color, as sent by the caller.
     pub color: Option<String>,
-    /// What it is for.
+    /// Description of the label.
     pub description: Patch<String>,
-    /// The rank in the project; overlooked in groups.
+    /// Priority in the project; ignored in groups.
     pub priority: Patch<i64>,
 }
 
 impl Change {
-    /// Whether the label itself stays as it is.
+    /// Returns whether the label itself stays unchanged.
     fn spares_label(&self) -> bool {
         self.title.is_none() && self.color.is_none() && self.description.is_keep()
     }
 }
 
-/// Makes a label.
+/// Creates a label.
 ///
 /// # Errors
-/// 400 for a title or colour that does not do, 409 for a title that a label of the place or of a group above has.
+/// Returns `Error::InvalidAttributes` if the title or color is invalid. Returns `Error::InvalidParameters` if
+/// the priority is out of range. Returns `Error::Conflict` if a label of the project, group or an ancestor
+/// has the title.
 pub async fn create(backend: &Backend, place: &Place, new: NewLabel) -> Result<Row> {
     place.admit_to_planning()?;
     let priority = rank(new.priority)?;
@@ -70,10 +72,10 @@ pub async fn create(backend: &Backend, place: &Place, new: NewLabel) -> Result<R
         .await
 }
 
-/// The row of a label that does.
+/// Returns the row of a valid label.
 ///
 /// # Errors
-/// 400 for a title or colour that does not do.
+/// Returns `Error::InvalidAttributes` if the title or color is invalid.
 pub(in crate::services) fn checked(scope: Scope, new: NewLabel) -> Result<ActiveModel> {
     let title = new.title.trim().to_owned();
     rules::title(&title)?;
@@ -91,10 +93,11 @@ pub(in crate::services) fn checked(scope: Scope, new: NewLabel) -> Result<Active
     })
 }
 
-/// Changes a label of the place, or the rank that a project gives one of a group above.
+/// Updates a label of the project or group, or the priority of an ancestor's label in a project.
 ///
 /// # Errors
-/// As [`create`], and 404, and 400 when nothing is to change.
+/// Returns `Error::NotFound` if the label does not exist. Returns `Error::InvalidParameters` if no attribute
+/// is given. Otherwise fails like [`create`].
 pub async fn update(backend: &Backend, place: &Place, reference: &str, change: Change) -> Result<Row> {
     place.admit_to_planning()?;
     let (ranks, spares) = (
@@ -144,10 +147,11 @@ pub async fn update(backend: &Backend, place: &Place, reference: &str, change: C
         .await
 }
 
-/// Deletes a label of the place and takes it off whatever carries it.
+/// Deletes a label of the project or group, and removes it from everything that has it.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `Error::NotFound` if the label does not exist. Returns `Error::PreconditionFailed` if it changed
+/// after `unmodified_since`.
 pub async fn delete(
     backend: &Backend,
     place: &Place,
@@ -158,10 +162,11 @@ pub async fn delete(
     backend
         .database
         .transaction(async |transaction| {
-            // The label first, as whoever labels something does: nothing else gets it from here on.
+            // The label is locked first, as in the assignment of labels, so that it cannot be assigned from
+            // here on.
             let label = lock_own(transaction, place, reference).await?;
             preconditions::unmodified_since(unmodified_since, label.updated_at)?;
-            // While it is still known what carries it.
+            // Done while the rows with the label are still known.
             label_priorities::Entity::delete_many()
                 .filter(label_priorities::Column::LabelId.eq(label.id))
                 .exec(transaction)
@@ -173,7 +178,7 @@ pub async fn delete(
         .await
 }
 
-/// Refuses a title that a label of the place or of a group above has.
+/// Rejects a title that a label of the project, group or an ancestor has.
 async fn refuse_taken(transaction: &DatabaseTransaction, place: &Place, title: &str) -> Result<()> {
     let same = labels::available(place.scope(), place.namespace.id).filter(Column::Title.eq(title));
     match same.count(transaction).await? {
@@ -186,24 +191,24 @@ fn taken() -> Error {
     Error::Conflict("Label already exists".into())
 }
 
-/// Why a row was not written.
+/// Maps a database error of an insert or update.
 fn refused(error: DbErr) -> Error {
     match Violation::of(&error) {
-        // Somebody else made it at the same time.
+        // A concurrent request created it.
         Some(Violation::Unique(_)) => taken(),
-        // The place went away in the meantime.
+        // The project or group was deleted meanwhile.
         Some(Violation::ForeignKey(_)) => Error::not_found(""),
         _ => error.into(),
     }
 }
 
-/// A rank as it is kept.
+/// Returns the priority as it is stored.
 fn rank(priority: Option<i64>) -> Result<Option<i32>> {
     let kept = priority.map(i32::try_from).transpose();
     kept.map_err(|_| Error::parameter("priority is invalid"))
 }
 
-/// Ranks a label in the project, or not any more, and keeps what is ordered by that in step.
+/// Sets or removes the priority of a label in the project, and updates the sort columns that depend on it.
 async fn set_priority(
     transaction: &DatabaseTransaction,
     place: &Place,

@@ -1,7 +1,7 @@
-//! Colours of labels: as callers write them, as they are kept, and what is legible on them.
+//! Colors of labels: parsing, the stored form, and the contrasting text color.
 
-/// A colour as it is kept, `#RRGGBB`: from `#RGB`, `#RRGGBB` or a name of CSS, without regard to case. None for anything
-/// else.
+/// Returns a color in its stored form, `#RRGGBB`. Accepts `#RGB`, `#RRGGBB` and CSS color names,
+/// case-insensitively. Returns `None` for other texts.
 #[must_use]
 pub fn parse(text: &str) -> Option<String> {
     let Some(digits) = text.strip_prefix('#') else {
@@ -21,7 +21,7 @@ pub fn parse(text: &str) -> Option<String> {
     }
 }
 
-/// The colour of text that is legible on a colour as it is kept: dark on light ones.
+/// Returns the text color that is readable on a stored color: dark on light ones.
 #[must_use]
 pub fn of_text(color: &str) -> &'static str {
     let part = |range| {
@@ -37,7 +37,7 @@ pub fn of_text(color: &str) -> &'static str {
     }
 }
 
-/// The colours that CSS has names for, by name.
+/// The named colors of CSS, sorted by name.
 const NAMES: [(&str, &str); 148] = [
     ("aliceblue", "#F0F8FF"),
     ("antiquewhite", "#FAEBD7"),

@@ -1,4 +1,4 @@
-//! How much carries labels, of what a caller may see.
+//! Numbers of issues and merge requests with labels that are visible to a caller.
 
 use std::collections::HashMap;
 
@@ -14,7 +14,7 @@ use storage::entities::{
 use crate::error::Result;
 use crate::services::places::Place;
 
-/// How much carries a label.
+/// Numbers of issues and merge requests with a label.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Counts {
     /// Open issues.
@@ -27,10 +27,10 @@ pub struct Counts {
 
 const CARRIED: &str = "carried";
 
-/// How much of a place carries each of these labels, by the label's id; what nothing carries is absent.
+/// Returns the counts in a project or group by label ID. Labels without any are absent.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn of(db: &impl ConnectionTrait, place: &Place, ids: &[i64]) -> Result<HashMap<i64, Counts>> {
     let mut counts: HashMap<i64, Counts> = HashMap::new();
     if ids.is_empty() {
@@ -82,7 +82,7 @@ fn issues_with(place: &Place, ids: &[i64], viewer: Viewer, today: NaiveDate) -> 
         .take()
 }
 
-/// The projects of a group and of all groups below, as a condition on `projects`.
+/// Matches projects of a group and its subgroups.
 fn below(group_id: i64) -> Condition {
     let groups = namespace_ancestors::at_or_below(group_id);
     Condition::all().add(Project::NamespaceId.in_subquery(groups))

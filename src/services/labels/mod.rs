@@ -1,5 +1,5 @@
-//! Labels of projects and groups (specification 2.5): what is read here, what is changed in [`changes`], and what follows
-//! from a label that becomes its group's in [`promotion`].
+//! Labels of projects and groups. [`changes`] updates them, and [`promotion`] turns project labels into group
+//! labels.
 
 mod changes;
 pub mod colors;
@@ -30,34 +30,34 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, page_of};
 use crate::services::places::Place;
 
-/// Which labels a caller wants, and what of them.
+/// Filter of labels, and the data to load.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    /// With what carries them counted.
+    /// Whether counts are loaded.
     pub with_counts: bool,
-    /// With the labels of the groups above.
+    /// Whether labels of ancestor groups are included.
     pub ancestors: bool,
-    /// Only those whose title contains this text.
+    /// Text that titles contain.
     pub search: Option<String>,
 }
 
-/// A label as a place has it.
+/// A label in a project or group.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The label.
     pub label: Model,
-    /// The rank that the project gives it.
+    /// Priority in the project.
     pub priority: Option<i32>,
-    /// Whether the caller is told of what happens to things that carry it.
+    /// Whether the caller is subscribed to the label.
     pub subscribed: bool,
-    /// How much carries it, where that was asked for.
+    /// Counts, if requested.
     pub counts: Option<Counts>,
 }
 
-/// A page of the labels that things of a place may carry, by title.
+/// Returns a page of the labels that are available in a project or group, by title.
 ///
 /// # Errors
-/// 403 where there is nothing that carries labels.
+/// Returns `Error::Forbidden` if neither issues nor merge requests are available to the caller.
 pub async fn list(
     backend: &Backend,
     place: &Place,
@@ -79,10 +79,11 @@ pub async fn list(
     Ok(Page { items, rest })
 }
 
-/// The label of a place or of a group above that a caller names by its id or title.
+/// Returns a label of a project, group or ancestor group, by ID or title.
 ///
 /// # Errors
-/// 403 where there is nothing that carries labels, and 404.
+/// Returns `Error::Forbidden` if neither issues nor merge requests are available to the caller. Returns
+/// `Error::NotFound` if the label does not exist.
 pub async fn read(backend: &Backend, place: &Place, reference: &str) -> Result<Row> {
     place.admit_to_planning()?;
     let db = backend.database.read();
@@ -90,7 +91,7 @@ pub async fn read(backend: &Backend, place: &Place, reference: &str) -> Result<R
     row(db, place, label).await
 }
 
-/// Looks among all labels that things of the place may carry.
+/// Finds a label among those available in the project or group.
 async fn find(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Result<Model> {
     if let Some(id) = numeric_id(reference) {
         let by_id = labels::available(place.scope(), place.namespace.id).filter(Column::Id.eq(id));
@@ -102,7 +103,7 @@ async fn find(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Resu
     by_title.remove(reference).ok_or_else(missing)
 }
 
-/// Looks among the labels of the place itself, and locks what is found until the transaction ends.
+/// Finds a label of the project or group itself, and locks it until the transaction ends.
 async fn lock_own(db: &impl ConnectionTrait, place: &Place, reference: &str) -> Result<Model> {
     let own = || labels::within(place.scope()).lock_exclusive();
     if let Some(id) = numeric_id(reference)
@@ -118,13 +119,13 @@ fn missing() -> Error {
     Error::not_found("Label")
 }
 
-/// One label as the place has it.
+/// Loads the data of one label in a project or group.
 async fn row(db: &impl ConnectionTrait, place: &Place, label: Model) -> Result<Row> {
     let mut rows = decorate(db, place, vec![label], false).await?;
     rows.pop().ok_or_else(missing)
 }
 
-/// Labels as the place has them, in few statements.
+/// Loads the data of labels in a project or group, in few statements.
 async fn decorate(
     db: &impl ConnectionTrait,
     place: &Place,

@@ -1,4 +1,4 @@
-//! Labels of projects that become labels of their group.
+//! Promotion of project labels to group labels.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query, SelectStatement};
 use sea_orm::{
@@ -16,7 +16,8 @@ use crate::services::Backend;
 use crate::services::notes::lock_all;
 use crate::services::places::Place;
 
-/// What refers to labels: the table, and the columns that a row is for. Of rows for the same, one label has one.
+/// Tables that reference labels, with the column of the owner of the reference. Each owner references a label
+/// once.
 const CARRIERS: [(&str, &str); 6] = [
     ("issue_labels", "issue_id"),
     ("merge_request_labels", "merge_request_id"),
@@ -26,11 +27,12 @@ const CARRIERS: [(&str, &str); 6] = [
     ("board_lists", "board_id"),
 ];
 
-/// Turns a label of a project into one of the group it lies in, together with the labels of the same title of all other
-/// projects below that group.
+/// Turns a project label into a label of the project's group. Labels of the same title in all projects of the
+/// group and its subgroups are merged into it.
 ///
 /// # Errors
-/// 404, 400 for a project outside of groups, and 403 for who is not Reporter of the group.
+/// Returns `Error::NotFound` if the label does not exist. Returns `Error::Refused` if the project is not in a
+/// group. Returns `Error::Forbidden` if the caller is not a Reporter of the group.
 pub async fn promote(backend: &Backend, place: &Place, reference: &str) -> Result<Row> {
     place.admit_to_planning()?;
     backend
@@ -41,7 +43,7 @@ pub async fn promote(backend: &Backend, place: &Place, reference: &str) -> Resul
                 .promotion_target(transaction, Role::Reporter)
                 .await?
                 .ok_or_else(|| Error::Refused("Failed to promote project label to group label".into()))?;
-            // One at a time, so that two do not make the same label.
+            // The lock serializes promotions, so that concurrent ones do not create the same label.
             namespaces::lock(transaction, group.namespace.id).await?;
             let promoted = of_group(transaction, group.namespace.id, &label).await?;
             merge(transaction, group.namespace.id, &promoted).await?;
@@ -50,7 +52,8 @@ pub async fn promote(backend: &Backend, place: &Place, reference: &str) -> Resul
         .await
 }
 
-/// The label of the group with the title of another one, made like that where it is missing.
+/// Returns the group label with the title of another label, and creates it with the same attributes if
+/// needed.
 async fn of_group(transaction: &DatabaseTransaction, group_id: i64, like: &Model) -> Result<Model> {
     let known = labels::within(Scope::Group(group_id)).filter(Column::Title.eq(&like.title));
     if let Some(known) = known.one(transaction).await? {
@@ -69,7 +72,7 @@ async fn of_group(transaction: &DatabaseTransaction, group_id: i64, like: &Model
     Ok(made.insert(transaction).await?)
 }
 
-/// Gives everything that carries a label of this title of a project below the group the group's label instead.
+/// Replaces labels of this title of all projects in the group and its subgroups by the group label.
 async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -> Result<()> {
     let inside = projects::Entity::find()
         .select_only()
@@ -80,7 +83,7 @@ async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -
         .filter(Column::Title.eq(&into.title))
         .filter(Column::ProjectId.in_subquery(inside));
     let ids = || former.clone().select_only().column(Column::Id).into_query();
-    // The labels first, as whoever labels something does, and then what carries them.
+    // Labels are locked first, as in the assignment of labels, and then the rows with them.
     lock_all(transaction, "labels", ids()).await?;
     for kind in Kind::ALL {
         let carriers = Query::select()
@@ -107,7 +110,7 @@ async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -
     Ok(())
 }
 
-/// Removes the rows of a table that would be there twice once their labels are one.
+/// Deletes rows that would be duplicates after their labels are merged.
 async fn remove_repeated(
     transaction: &DatabaseTransaction,
     (table, key): (&'static str, &'static str),

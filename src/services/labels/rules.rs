@@ -1,18 +1,19 @@
-//! What a label may be called, and how it may look.
+//! Validation of titles and colors of labels.
 
 use super::colors;
 use crate::error::{Error, Result};
 
-/// The colour of labels that nobody chose one for.
+/// Color of labels that were created without one.
 pub(in crate::services) const DEFAULT_COLOR: &str = "#428BCA";
 
-/// The most characters of a title.
+/// Maximum length of a title, in characters.
 const LONGEST_TITLE: usize = 255;
 
-/// Checks a title that is trimmed already.
+/// Validates a trimmed title.
 ///
 /// # Errors
-/// 400 for one that is blank or too long, or has a comma: titles are told in lists separated by commas.
+/// Returns `Error::InvalidAttributes` if the title is blank, too long or contains a comma, which separates
+/// titles in lists.
 pub fn title(title: &str) -> Result<()> {
     let fault = if title.is_empty() {
         "can't be blank"
@@ -26,10 +27,10 @@ pub fn title(title: &str) -> Result<()> {
     Err(Error::attribute("title", fault))
 }
 
-/// A colour as it is kept.
+/// Returns the color as it is stored.
 ///
 /// # Errors
-/// 400 for what is none.
+/// Returns `Error::InvalidAttributes` if the color is invalid.
 pub fn color(text: &str) -> Result<String> {
     colors::parse(text.trim()).ok_or_else(|| Error::attribute("color", "must be a valid color code"))
 }

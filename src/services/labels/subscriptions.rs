@@ -1,4 +1,4 @@
-//! Who is told of what happens to things that carry a label.
+//! Subscriptions to labels.
 
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
@@ -11,10 +11,11 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::places::Place;
 
-/// Has the caller told, or not any more.
+/// Subscribes the caller to a label, or unsubscribes the caller.
 ///
 /// # Errors
-/// 404, 403 where there is nothing that carries labels, and 304 when it is so already.
+/// Returns `Error::NotFound` if the label does not exist. Returns `Error::Forbidden` if neither issues nor
+/// merge requests are available to the caller. Returns `Error::NotModified` if nothing changes.
 pub async fn set_subscribed(
     backend: &Backend,
     place: &Place,

@@ -1,4 +1,4 @@
-//! Labels by the titles that callers write, and those that are made because nobody has made them yet.
+//! Lookup of labels by title, and creation of missing ones.
 
 use std::collections::HashMap;
 
@@ -15,16 +15,16 @@ use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::places::Place;
 
-/// How many labels a thing may be given at once.
+/// Maximum labels in one assignment.
 pub(in crate::services) const MOST: usize = 100;
 
-/// The ids of the labels that these titles name in a place: its own before those of groups above, the nearest group
-/// first. A title that names none makes a label of the place, in the usual colour, where the caller may make labels, and is
-/// overlooked elsewhere. Titles may repeat and be surrounded by spaces; empty ones are overlooked. The ids are in the
-/// order of the titles, each once.
+/// Returns the IDs of the labels with these titles, in the given order without duplicates. Labels of the
+/// project or group take precedence over those of its ancestors, nearest first. A missing label is created
+/// with the default color if the caller may create labels, and ignored otherwise. Titles are trimmed, and
+/// empty ones are ignored.
 ///
 /// # Errors
-/// 400 for more than 100 titles, and for one that no label may have.
+/// Returns `Error::InvalidAttributes` if there are more than 100 titles or a title is invalid.
 pub async fn resolve_or_create(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -45,11 +45,11 @@ pub async fn resolve_or_create(
     for title in &wanted {
         rules::title(title)?;
     }
-    // Held, so that nobody removes what is about to be carried.
+    // Locked, so that the labels cannot be deleted before they are assigned.
     let mut known = nearest(transaction, place, &wanted, Some(LockType::KeyShare)).await?;
     let mut unknown = wanted.clone();
     unknown.retain(|title| !known.contains_key(*title) && place.holds(Role::Reporter));
-    // In one order, so that nobody waits for each other in a circle.
+    // Inserted in sorted order to avoid deadlocks.
     unknown.sort_unstable();
     for title in unknown {
         known.insert(title.to_owned(), make(transaction, place, title).await?);
@@ -58,11 +58,11 @@ pub async fn resolve_or_create(
     Ok(ids.map(|label| label.id).collect())
 }
 
-/// The ids of the labels that titles name in a place, held until the transaction ends; none is made, and there may be any
-/// number of them.
+/// Locks the labels with these titles until the transaction ends and returns their IDs. Creates none, and has
+/// no maximum.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn hold_named(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -74,10 +74,10 @@ pub async fn hold_named(
     Ok(ids)
 }
 
-/// The labels that titles name in a place, by title; those that name none are absent.
+/// Returns the labels with these titles, by title. Missing ones are absent.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn named(
     db: &impl ConnectionTrait,
     place: &Place,
@@ -86,7 +86,7 @@ pub async fn named(
     nearest(db, place, titles, None).await
 }
 
-/// As [`named`], and locked.
+/// Like [`named`], with an optional lock.
 async fn nearest(
     db: &impl ConnectionTrait,
     place: &Place,
@@ -113,7 +113,7 @@ async fn nearest(
     let mut nearest: HashMap<String, Model> = HashMap::new();
     for label in found {
         match nearest.get(&label.title) {
-            // The label of a project has no distance, and that comes first.
+            // The label of a project has no distance, which sorts first.
             Some(other) if distance(other) <= distance(&label) => {}
             _ => {
                 nearest.insert(label.title.clone(), label);
@@ -123,7 +123,8 @@ async fn nearest(
     Ok(nearest)
 }
 
-/// A label of the place itself, made by its title alone. Where somebody else makes it at the same time, it is theirs.
+/// Creates a label with a title in the project or group. If a concurrent request created it, returns that
+/// one.
 async fn make(transaction: &DatabaseTransaction, place: &Place, title: &str) -> Result<Model> {
     let column = match place.scope() {
         Scope::Project(_) => Column::ProjectId,
@@ -140,7 +141,7 @@ async fn make(transaction: &DatabaseTransaction, place: &Place, title: &str) -> 
         updated_at: Set(at),
         ..Default::default()
     };
-    // Changed to what it is, so that the row comes back.
+    // A no-op update, so that the existing row is returned.
     let theirs = OnConflict::columns([column, Column::Title])
         .value(Column::UpdatedAt, Expr::col((labels::Entity, Column::UpdatedAt)))
         .to_owned();

@@ -1,4 +1,4 @@
-//! Members that directory synchronisation makes, whose role may be told to differ from the one the directory says.
+//! Members from directory synchronization, whose role can be overridden.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,13 +15,14 @@ use crate::error::{Error, Result};
 use crate::policy::Tier;
 use crate::services::Backend;
 
-/// The most users that a directory may list for a group.
+/// Maximum number of users that a directory may list for a group.
 const MOST_LISTED: usize = 10_000;
 
-/// Lets the role of a member differ from the one the directory says, or not any more.
+/// Sets or clears the override of a member's directory role.
 ///
 /// # Errors
-/// 404 for who is no direct member, 403 for a member that the directory did not make.
+/// Returns `NotFound` if the user is not a direct member, or `Forbidden` if the membership does not come from
+/// the directory.
 pub async fn set_override(
     backend: &Backend,
     place: &Place,
@@ -45,25 +46,27 @@ pub async fn set_override(
     identities::attached(backend, place, changed).await
 }
 
-/// What bringing a group in step with a directory came to.
+/// Result of synchronizing a group with a directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Synchronised {
-    /// How many users became members.
+    /// Number of users who became members.
     pub joined: u64,
-    /// How many members got another role, or are the directory's from now on.
+    /// Number of members whose role changed or who are now managed by the directory.
     pub changed: u64,
-    /// How many members of the directory are members no more.
+    /// Number of directory members who were removed.
     pub left: u64,
-    /// Whom nothing was done about, by user name, and why.
+    /// Users who were skipped, by user name, with the reason.
     pub passed_over: Vec<(String, String)>,
 }
 
-/// Brings the direct members of a group in step with a directory, which lists users by name with their roles; of several
-/// roles of a user the highest counts. Whoever is listed becomes a member of the directory, who was one before as well.
-/// Members of the directory who are not listed leave, and those that others added stay. An overridden role stays as it is.
+/// Synchronizes the direct members of a group with a directory, which lists users by name with their roles.
+/// If a user is listed with several roles, the highest one applies. Every listed user becomes a directory
+/// member, including existing members. Directory members who are not listed are removed; members that others
+/// added remain. An overridden role is unchanged.
 ///
 /// # Errors
-/// 404 for an unknown group, 400 on plans without synchronisation and for a list that is too long.
+/// Returns `NotFound` for an unknown group. Returns a validation error if the plan lacks synchronization or
+/// the list is too long.
 pub async fn synchronise(
     backend: &Backend,
     group: &str,
@@ -94,7 +97,7 @@ pub async fn synchronise(
         .await
 }
 
-/// A synchronisation under way.
+/// A synchronization in progress.
 struct Step<'a> {
     transaction: &'a DatabaseTransaction,
     group_id: i64,
@@ -108,7 +111,7 @@ impl Step<'_> {
             let most = wanted.entry(fold(username)).or_insert(*level);
             *most = (*most).max(*level);
         }
-        // New Owners first, so that former ones are not the last.
+        // New Owners first, so that no former Owner is the last one.
         let mut wanted: Vec<_> = wanted.into_iter().collect();
         wanted.sort_by_key(|(_, level)| std::cmp::Reverse(*level));
         let mut met = BTreeSet::new();
@@ -148,7 +151,7 @@ impl Step<'_> {
         self.done.passed_over.push((username, why.to_owned()));
     }
 
-    /// Gives a listed user the role.
+    /// Applies the role of a listed user.
     async fn meet(&mut self, user: &users::Model, level: AccessLevel) -> Result<()> {
         let source = Source::Group(self.group_id);
         let level = no_lower(self.transaction, self.group_id, user.id, level).await?;

@@ -1,4 +1,4 @@
-//! Sweeping away memberships and shares that have ended.
+//! Deletes expired memberships and shares.
 
 use chrono::NaiveDate;
 use sea_orm::{
@@ -10,13 +10,13 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::events::{self, Action, NewEvent};
 
-/// Most rows that one statement removes, so that no writer waits long.
+/// Maximum number of rows that one statement deletes, so that other writers wait only briefly.
 const BATCH: u64 = 500;
 
-/// Removes the memberships and shares that have ended; gives their number.
+/// Deletes expired memberships and shares, and returns their number.
 ///
 /// # Errors
-/// Whatever the database reports; what was removed by then stays so.
+/// Returns an error if a database query fails; rows deleted before that stay deleted.
 pub async fn sweep_expired(backend: &Backend) -> Result<u64> {
     let today = now().date_naive();
     let mut swept = 0;
@@ -53,7 +53,7 @@ pub async fn sweep_expired(backend: &Backend) -> Result<u64> {
     Ok(swept)
 }
 
-/// Removes some memberships that have ended, and records so where they were of projects; gives their number.
+/// Deletes a batch of expired memberships, records an event for those of projects, and returns their number.
 async fn sweep_members(backend: &Backend, today: NaiveDate) -> Result<u64> {
     backend
         .database
@@ -65,7 +65,7 @@ async fn sweep_members(backend: &Backend, today: NaiveDate) -> Result<u64> {
                 .order_by_asc(members::Column::ExpiresAt)
                 .limit(BATCH)
                 .into_query();
-            // Whoever removes a row tells of it, and nobody else: other nodes sweep as well.
+            // Other nodes sweep as well. Only the node that deletes a row records the event.
             let removed = members::Entity::delete_many()
                 .filter(members::Column::Id.in_subquery(ended))
                 .exec_with_returning(transaction)
@@ -78,8 +78,8 @@ async fn sweep_members(backend: &Backend, today: NaiveDate) -> Result<u64> {
         .await
 }
 
-/// Records that a membership has ended by its date, where it was of a project. Nobody did anything there, so it is no
-/// activity of the project.
+/// Records that a membership of a project has expired. The event has no acting user, so it is not an activity
+/// of the project.
 pub(super) async fn record_expired(transaction: &DatabaseTransaction, member: &members::Model) -> Result<()> {
     match member.project_id {
         Some(id) => events::write(transaction, NewEvent::new(id, member.user_id, Action::Expired)).await,

@@ -1,4 +1,4 @@
-//! The accounts of members at the single sign-on of their group (specification 2.16), which its Owners are told of.
+//! Identities of members at the single sign-on of their group, which are visible to its Owners.
 
 use std::collections::HashMap;
 
@@ -11,10 +11,10 @@ use crate::error::Result;
 use crate::policy::Tier;
 use crate::services::Backend;
 
-/// Adds the account of one member.
+/// Adds the identity of one member.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn attached(backend: &Backend, place: &Place, member: Membership) -> Result<Membership> {
     let mut one = [member];
     attach(backend, place, &mut one).await?;
@@ -22,12 +22,12 @@ pub(super) async fn attached(backend: &Backend, place: &Place, member: Membershi
     Ok(member)
 }
 
-/// Adds the accounts of these members, in three statements at most, however many members there are.
+/// Adds the identities of these members, in at most three statements regardless of their number.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn attach(backend: &Backend, place: &Place, members: &mut [Membership]) -> Result<()> {
-    // Whoever owns the group that has it manages all below.
+    // An Owner of the group with the single sign-on manages all of its subgroups and projects.
     if members.is_empty() || !place.manages || backend.instance.plan < Tier::Premium {
         return Ok(());
     }

@@ -1,4 +1,4 @@
-//! The role a user has from above, below which no membership of their own may go.
+//! Roles inherited from ancestor groups. A membership cannot have a lower role than the inherited one.
 
 use std::collections::HashMap;
 
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 /// Refuses a role below the one that the user inherits.
 ///
 /// # Errors
-/// 400 that names the group the higher role comes from.
+/// Returns a validation error that names the group of the higher role.
 pub(super) async fn refuse_below(
     db: &impl ConnectionTrait,
     place: &Place,
@@ -31,10 +31,10 @@ pub(super) async fn refuse_below(
     }
 }
 
-/// The highest roles that users have as members of the groups above a group; those that have none are absent.
+/// Returns the highest roles of users in the ancestors of a group. Users without such a role are absent.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn levels_above(
     db: &impl ConnectionTrait,
     group_id: i64,
@@ -58,10 +58,10 @@ pub(in crate::services) async fn levels_above(
     Ok(highest)
 }
 
-/// A role, or the one that a user has from above where it is higher: no membership is lower.
+/// Returns a role or the user's inherited role, depending on which is higher.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn no_lower(
     db: &impl ConnectionTrait,
     group_id: i64,
@@ -72,10 +72,10 @@ pub(super) async fn no_lower(
     Ok(above.map_or(level, |(above, _)| above.max(level)))
 }
 
-/// The highest role that a user has as a member of a group above, and the name of the group.
+/// Returns the highest inherited role of a user and the name of its group.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn highest_above(
     db: &impl ConnectionTrait,
     source: Source,

@@ -1,4 +1,4 @@
-//! Reading members: direct ones, and those with a role from anywhere, each user once.
+//! Lists of members: direct ones, and those with a role from any source, each user once.
 
 use std::collections::HashMap;
 
@@ -20,17 +20,17 @@ use crate::services::Backend;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{bounded_count, contains};
 
-/// Which members are wanted.
+/// Filter of a list of members.
 #[derive(Debug, Clone, Default)]
 pub struct MemberFilter {
-    /// Part of the name or user name, or the whole mail address; empty is no filter.
+    /// Part of the name or user name, or the whole email address; an empty text matches all.
     pub query: Option<String>,
-    /// These users only.
+    /// Only these users.
     pub user_ids: Option<Vec<i64>>,
 }
 
 impl MemberFilter {
-    /// As a condition on `users`.
+    /// Returns the filter as a condition on `users`.
     fn condition(&self) -> Condition {
         let mut condition = Condition::all();
         if let Some(query) = self.query.as_deref().map(fold).filter(|query| !query.is_empty()) {
@@ -48,10 +48,10 @@ impl MemberFilter {
     }
 }
 
-/// The direct members, in the order they were added.
+/// Lists the direct members in the order they were added.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn list(
     backend: &Backend,
     place: &Place,
@@ -74,20 +74,21 @@ pub async fn list(
     Ok(page)
 }
 
-/// One direct member.
+/// Returns a direct member.
 ///
 /// # Errors
-/// 404 when the user is none.
+/// Returns `NotFound` if the user is not a direct member.
 pub async fn direct(backend: &Backend, place: &Place, user_id: i64) -> Result<Membership> {
     only(list(backend, place, &of_user(user_id), &ONE).await?)
 }
 
-/// All who have a role here, each user once: with the role in the project if any, else the one from the nearest
-/// group above, else the highest from a group that the project or one of these groups is shared with, no higher than
-/// the share. Groups that the caller may not see are not told of, and neither are those who come from there.
+/// Lists all users with a role here, each once. A role in the project applies first, then the one from the
+/// nearest ancestor group. Otherwise the highest role from a group that the project or an ancestor is shared
+/// with applies, limited by the share. Groups that are not visible to the caller are omitted, with their
+/// members.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn list_all(
     backend: &Backend,
     place: &Place,
@@ -117,15 +118,15 @@ pub async fn list_all(
     Ok(page)
 }
 
-/// One who has a role here.
+/// Returns a user with a role here.
 ///
 /// # Errors
-/// 404 when the user has none.
+/// Returns `NotFound` if the user has no role.
 pub async fn any(backend: &Backend, place: &Place, user_id: i64) -> Result<Membership> {
     only(list_all(backend, place, &of_user(user_id), &ONE).await?)
 }
 
-/// The page of a list that has one entry or none.
+/// The page of a list with at most one entry.
 const ONE: PageRequest = PageRequest {
     number: 1,
     size: 1,
@@ -143,7 +144,7 @@ fn only(found: Page<Membership>) -> Result<Membership> {
     found.items.into_iter().next().ok_or_else(|| Error::not_found(""))
 }
 
-/// The membership that counts for a user.
+/// The membership that applies to a user.
 #[derive(FromQueryResult)]
 struct Nearest {
     access_level: AccessLevel,
@@ -152,18 +153,18 @@ struct Nearest {
     r#override: bool,
 }
 
-/// What the columns of the membership are called with, beside those of the user.
+/// Prefix of the membership columns in a row with the columns of the user.
 const NEAREST_PREFIX: &str = "nearest_";
 const NEAREST: &str = "nearest";
 const MEMBER: &str = "member";
 const ABOVE: &str = "above";
 const SHARE: &str = "share";
 const GUEST: &str = "guest";
-/// How far away shares stand: farther than any group above.
+/// Distance of shares: larger than that of any ancestor group.
 const SHARED: i32 = 1_000_000;
 
-/// The users with a role, with the columns of the membership that counts for each. One statement, however deep the tree
-/// and however many the shares.
+/// Selects the users with a role, with the columns of the membership that applies to each. It is one
+/// statement regardless of the depth of the hierarchy and the number of shares.
 fn with_nearest_role(scope: Scope, filter: &MemberFilter, today: NaiveDate) -> SelectStatement {
     let sources = sources(scope, filter.user_ids.as_deref(), today);
     let window = WindowStatement::partition_by("user_id")
@@ -188,13 +189,13 @@ fn with_nearest_role(scope: Scope, filter: &MemberFilter, today: NaiveDate) -> S
     wanted.and_where(Expr::col((NEAREST, "place")).eq(1)).take()
 }
 
-/// Where roles are looked for.
+/// Project or group whose roles are searched.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
     source: Source,
     /// The group, or the namespace of the project.
     namespace_id: i64,
-    /// Who is told of them.
+    /// The user who reads the list.
     viewer: Viewer,
 }
 
@@ -208,11 +209,11 @@ impl From<&Place> for Scope {
     }
 }
 
-/// The roles of users in a project or group, wherever they come from, of no more users than `most`; `only` of these users,
-/// if given. The highest counts, as it does for what they may do.
+/// Returns the highest roles of at most `most` users in a project or group, from any source, as they apply to
+/// permissions. If `only` is given, other users are excluded.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn roles(
     db: &impl ConnectionTrait,
     source: Source,
@@ -245,7 +246,7 @@ pub(in crate::services) async fn roles(
     Ok(roles)
 }
 
-/// All memberships that count, the same user's more than once.
+/// Selects all memberships that apply. A user can occur more than once.
 fn sources(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     let mut sources = inherited(scope, only, today);
     sources.union(UnionType::All, shared_above(scope, only, today));
@@ -256,8 +257,8 @@ fn sources(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatem
     sources
 }
 
-/// The columns of every source: user, role, last day, what the directory has to do with it, distance. Where only some
-/// users are asked for, no others are looked at.
+/// Adds the columns of every source: user, role, last day, directory state, distance. If `only` is given,
+/// rows of other users are not read.
 fn columns(
     from: &mut SelectStatement,
     level: Expr,
@@ -283,14 +284,14 @@ fn level() -> Expr {
     Expr::col((MEMBER, members::Column::AccessLevel))
 }
 
-/// The member's role, but no more than the share's, whose column this is.
+/// The member's role, limited by the given column with the role of the share.
 fn capped(share: Expr) -> Expr {
     Expr::case(level().lt(share.clone()), level())
         .finally(share)
         .into()
 }
 
-/// Memberships of the project itself.
+/// Selects direct memberships of the project.
 fn own(project_id: i64, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     let from = &mut Query::select();
     from.from_as(members::Entity, MEMBER)
@@ -298,7 +299,7 @@ fn own(project_id: i64, only: Option<&[i64]>, today: NaiveDate) -> SelectStateme
     columns(from, level(), Expr::val(-1), only, today)
 }
 
-/// Memberships of the group, or of the project's group, and of those above.
+/// Selects memberships of the group, or the project's group, and of its ancestors.
 fn inherited(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     let from = &mut line(scope);
     join_members(from, ABOVE);
@@ -306,7 +307,8 @@ fn inherited(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStat
     columns(from, level(), distance, only, today)
 }
 
-/// Memberships of groups that the group, or the project's group, or one above is shared with, and of those above them.
+/// Selects memberships of groups that the group, the project's group or an ancestor is shared with, including
+/// ancestors of those groups.
 fn shared_above(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     use group_shares::Column as Share;
 
@@ -320,7 +322,7 @@ fn shared_above(scope: Scope, only: Option<&[i64]>, today: NaiveDate) -> SelectS
     columns(from, level, Expr::val(SHARED), only, today)
 }
 
-/// Memberships of groups that the project is shared with, and of those above them.
+/// Selects memberships of groups that the project is shared with, and of their ancestors.
 fn shared(project_id: i64, viewer: Viewer, only: Option<&[i64]>, today: NaiveDate) -> SelectStatement {
     use project_shares::Column as Share;
 
@@ -333,7 +335,7 @@ fn shared(project_id: i64, viewer: Viewer, only: Option<&[i64]>, today: NaiveDat
     columns(from, level, Expr::val(SHARED), only, today)
 }
 
-/// The namespace and those above it.
+/// Selects the namespace and its ancestors.
 fn line(scope: Scope) -> SelectStatement {
     Query::select()
         .from_as(namespace_ancestors::Entity, ABOVE)
@@ -341,7 +343,7 @@ fn line(scope: Scope) -> SelectStatement {
         .take()
 }
 
-/// Adds the members of the group in this column and of the groups above it, if the viewer may see the group.
+/// Joins the members of the group in this column and of its ancestors, if the group is visible to the viewer.
 fn join_guests(from: &mut SelectStatement, group: Expr, viewer: Viewer, today: NaiveDate) {
     let above = Expr::col((GUEST, namespace_ancestors::Column::NamespaceId)).eq(group.clone());
     from.join_as(JoinType::InnerJoin, namespace_ancestors::Entity, GUEST, above);
@@ -354,7 +356,7 @@ fn join_guests(from: &mut SelectStatement, group: Expr, viewer: Viewer, today: N
     join_members(from, GUEST);
 }
 
-/// Adds the members of the groups that a line of ancestors leads to.
+/// Joins the members of the groups in a line of ancestors.
 fn join_members(from: &mut SelectStatement, line: &'static str) {
     let of_group = Expr::col((MEMBER, members::Column::NamespaceId))
         .eq(Expr::col((line, namespace_ancestors::Column::AncestorId)));

@@ -1,4 +1,4 @@
-//! Members of groups and projects (specification 2.16 and 4.16).
+//! Members of groups and projects.
 
 mod directory;
 mod expiry;
@@ -38,15 +38,15 @@ use crate::services::preconditions::unmodified_since;
 /// A user with a role.
 #[derive(Debug, Clone)]
 pub struct Membership {
-    /// Who.
+    /// The user.
     pub user: users::Model,
-    /// With which role.
+    /// The role.
     pub access_level: AccessLevel,
-    /// The day it ends.
+    /// The last day of the membership.
     pub expires_at: Option<NaiveDate>,
-    /// For a member that directory synchronisation made, whether the role may differ from the one it says.
+    /// For a directory member, whether the role may differ from the one in the directory.
     pub overridden: Option<bool>,
-    /// The account at the single sign-on of the group, as far as the caller is told of it.
+    /// The identity at the group's single sign-on, if it is visible to the caller.
     pub identity: Option<scim_identities::Model>,
 }
 
@@ -62,7 +62,7 @@ impl Membership {
     }
 }
 
-/// The group or project whose members are asked for, as far as the caller was admitted to it.
+/// The group or project whose members are accessed, with the caller's permissions.
 #[derive(Debug, Clone)]
 pub struct Place {
     /// The group or project.
@@ -96,7 +96,7 @@ impl From<ProjectAccess> for Place {
 }
 
 impl Place {
-    /// The role that an integer names, if members here may have it.
+    /// Returns the role with this access level, if members here may have it.
     fn level(&self, number: i64) -> Result<AccessLevel> {
         let highest = match self.source {
             Source::Group(_) => AccessLevel::Owner,
@@ -107,17 +107,17 @@ impl Place {
             .ok_or_else(|| Error::attribute("access_level", "is not included in the list"))
     }
 
-    /// Whether the user owns the personal namespace that the project lies in.
+    /// Returns whether the user owns the personal namespace of the project.
     fn is_owner_of_personal_project(&self, user_id: i64) -> bool {
         matches!(self.source, Source::Project(_)) && self.namespace.owner_id == Some(user_id)
     }
 }
 
-/// Makes a user a member.
+/// Adds a user as a direct member.
 ///
 /// # Errors
-/// 409 for a direct member, 404 for an unknown user, 400 for a role that is none or too low, 405 where the
-/// group takes no members into its projects.
+/// Returns `Conflict` for a direct member, `NotFound` for an unknown user and a validation error for a role
+/// that is invalid or too low. Returns `NotAllowed` if the group does not allow new members in its projects.
 pub async fn add(
     backend: &Backend,
     place: &Place,
@@ -134,7 +134,7 @@ pub async fn add(
         .database
         .transaction(async |transaction| {
             match members::direct(transaction, place.source, user_id).await? {
-                // One that has ended is only waiting to be swept away.
+                // An expired membership only waits for the sweep.
                 Some(ended) if ended.has_ended(now().date_naive()) => {
                     members::Entity::delete_by_id(ended.id).exec(transaction).await?;
                     expiry::record_expired(transaction, &ended).await?;
@@ -176,19 +176,19 @@ pub async fn add(
     identities::attached(backend, place, added).await
 }
 
-/// Enters a new member.
+/// Inserts a new member.
 async fn enter(transaction: &DatabaseTransaction, row: members::ActiveModel) -> Result<members::Model> {
     row.insert(transaction)
         .await
         .map_err(|error| match Violation::of(&error) {
             Some(Violation::Unique(_)) => already(),
-            // The user or the place went away in the meantime.
+            // The user, group or project was deleted concurrently.
             Some(Violation::ForeignKey(_)) => Error::not_found("User"),
             _ => error.into(),
         })
 }
 
-/// Refuses the bots of projects everywhere but in their own.
+/// Refuses project bots outside their own project.
 async fn refuse_foreign_bot(
     transaction: &DatabaseTransaction,
     source: Source,
@@ -209,11 +209,11 @@ fn already() -> Error {
     Error::Conflict("Member already exists".into())
 }
 
-/// Changes the role and the last day of a direct member; `Undefined` keeps the day.
+/// Updates the role and the last day of a direct member; `Undefined` leaves the day unchanged.
 ///
 /// # Errors
-/// 404 for who is no direct member, 400 as [`add`], 403 for the last Owner of a group, the owner of a personal
-/// project, and members that the directory keeps.
+/// Returns `NotFound` if the user is not a direct member, and a validation error as [`add`]. Returns
+/// `Forbidden` for the last Owner of a group, the owner of a personal project and directory members.
 pub async fn edit(
     backend: &Backend,
     place: &Place,
@@ -246,11 +246,13 @@ pub async fn edit(
     identities::attached(backend, place, changed).await
 }
 
-/// Ends a direct membership. With a group, the user's own memberships below it end too.
+/// Removes a direct member. For a group, the user's direct memberships in its subgroups and projects are
+/// removed too.
 ///
 /// # Errors
-/// 404 for who is no direct member; 403 without the right to, for the last Owner of a group, and for the owner
-/// of a personal project; 412 when the membership changed after the date.
+/// Returns `NotFound` if the user is not a direct member, and `PreconditionFailed` if the membership was
+/// modified after the given date. Returns `Forbidden` without permission, for the last Owner of a group and
+/// for the owner of a personal project.
 pub async fn remove(
     backend: &Backend,
     place: &Place,
@@ -281,7 +283,7 @@ pub async fn remove(
         .await
 }
 
-/// A direct member, with the group locked so that two Owners cannot go at the same time.
+/// Returns a direct member and locks the group, so that two Owners cannot be removed at the same time.
 async fn locked_member(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -313,7 +315,7 @@ async fn refuse_indispensable(
     }
 }
 
-/// Ends a user's own memberships of groups and projects below a group.
+/// Deletes a user's direct memberships in the subgroups and projects of a group.
 async fn end_below(transaction: &DatabaseTransaction, group: i64, user_id: i64) -> Result<()> {
     let below = || namespace_ancestors::at_or_below(group);
     let projects = projects::Entity::find()

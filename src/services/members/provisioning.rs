@@ -1,4 +1,4 @@
-//! Members whom the identity provider of a group provisions (specification 4.19).
+//! Members that the identity provider of a group provisions.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, ModelTrait};
 use storage::entities::members::{self, Source};
@@ -8,11 +8,11 @@ use super::inherited::no_lower;
 use super::{end_below, enter};
 use crate::error::{Error, Result};
 
-/// Makes a user a member of a group with this role, or with that from above where it is higher. Who is a member stays one with
-/// the role they have. The caller has locked the group.
+/// Adds a user to a group with this role, or with the inherited role if that is higher. A current membership
+/// is unchanged. The caller has locked the group.
 ///
 /// # Errors
-/// 404 when the user went away in the meantime.
+/// Returns `NotFound` if the user was deleted concurrently.
 pub(in crate::services) async fn enrol(
     transaction: &DatabaseTransaction,
     group_id: i64,
@@ -48,11 +48,11 @@ pub(in crate::services) async fn enrol(
     Ok(())
 }
 
-/// Ends what the identity provider of a group may do with the account of a member who leaves. Who leaves by themselves is free
-/// of it for good; who is removed may be provisioned again. The caller has locked the group.
+/// Detaches a member who leaves from the identity provider of the group. A user who leaves voluntarily is
+/// detached permanently; a removed user can be provisioned again. The caller has locked the group.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn release(
     transaction: &DatabaseTransaction,
     group_id: i64,
@@ -71,10 +71,10 @@ pub(super) async fn release(
     Ok(())
 }
 
-/// Ends what makes a user a member of a group, and of the groups and projects below it. The caller has locked the group.
+/// Removes a user's memberships in a group and its subgroups and projects. The caller has locked the group.
 ///
 /// # Errors
-/// 403 for the last Owner of the group.
+/// Returns `Forbidden` for the last Owner of the group.
 pub(in crate::services) async fn dismiss(
     transaction: &DatabaseTransaction,
     group_id: i64,

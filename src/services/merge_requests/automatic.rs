@@ -1,5 +1,5 @@
-//! Merge requests that wait for a pipeline before they are merged. When one goes well, a job merges what waits for it
-//! (`jobs::merge_waiting`); one that fails is waited for all the same, as it may be tried again.
+//! Merge requests that are merged automatically when their pipeline succeeds. A successful pipeline enqueues
+//! `jobs::merge_waiting`. A failed pipeline does not cancel the waiting, since it may be retried.
 
 use std::collections::BTreeMap;
 
@@ -18,10 +18,11 @@ use crate::services::access::ProjectAccess;
 use crate::services::authentication::{Caller, refuse_shut_out};
 use crate::services::{Backend, push_rules};
 
-/// Enters that a merge request is merged as soon as its pipeline succeeds. New commits take that back.
+/// Sets a merge request to be merged when its pipeline succeeds. New commits cancel this.
 ///
 /// # Errors
-/// 405 where it is not open or not ready any more, 409 where it has other commits than the caller saw.
+/// Returns `NotAllowed` if the merge request is not open or is a draft, and `Conflict` if it has other
+/// commits than the caller saw.
 pub(super) async fn wait(
     backend: &Backend,
     access: &ProjectAccess,
@@ -58,10 +59,11 @@ pub(super) async fn wait(
     row::of_one(backend, access, waiting, Wanted::default()).await
 }
 
-/// Takes back that a merge request is merged as soon as its pipeline succeeds.
+/// Cancels the automatic merge of a merge request.
 ///
 /// # Errors
-/// 404; 401 for others than its author and who may merge it; 405 where it is not open, 406 where it does not wait.
+/// Returns `NotFound` if the merge request is not visible, and `Unauthorized` unless the caller is its author
+/// or may merge it. Returns `NotAllowed` if it is not open, and `NotAcceptable` if it does not wait.
 pub async fn cancel(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Row> {
     let user = access.caller.signed_in()?.id;
     let found = find(backend.database.read(), access, iid).await?;
@@ -97,8 +99,9 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     row::of_one(backend, access, canceled, Wanted::default()).await
 }
 
-/// Has a job merge what begins to wait for a pipeline that has gone well meanwhile. Whoever changes a pipeline holds its project
-/// until that is done, and looks for what waits then.
+/// Enqueues the merge if the pipeline has succeeded in the meantime. A change of a pipeline locks its project
+/// until it is committed, and then looks for waiting merge requests. The lock taken here therefore excludes a
+/// race.
 async fn overtaken(
     transaction: &DatabaseTransaction,
     target: &projects::Model,
@@ -117,11 +120,12 @@ async fn overtaken(
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-/// Merges a merge request that waits, if the newest pipeline of its head has gone well, in the name of whoever let it wait. Where
-/// that cannot be, it waits no more, and a note says why. May be done again at any time.
+/// Merges a waiting merge request if the newest pipeline of its head has succeeded, with the permissions of
+/// the user who enabled it. If the merge is not possible, the waiting is canceled and a note states the
+/// reason. The operation is idempotent.
 ///
 /// # Errors
-/// Failures of ours; then it still waits.
+/// Returns an error for internal failures; the merge request then still waits.
 pub async fn merge_waiting(backend: &Backend, id: i64) -> Result<()> {
     let db = backend.database.read();
     let found = merge_requests::Entity::find_by_id(id).one(db).await?;
@@ -144,7 +148,7 @@ pub async fn merge_waiting(backend: &Backend, id: i64) -> Result<()> {
     }
 }
 
-/// Merges in the name of whoever let it wait.
+/// Merges with the permissions of the user who enabled the automatic merge.
 async fn merge(backend: &Backend, found: &Model) -> Result<()> {
     let user = match found.merge_user_id {
         Some(id) => users::Entity::find_by_id(id).one(backend.database.read()).await?,
@@ -165,7 +169,7 @@ async fn merge(backend: &Backend, found: &Model) -> Result<()> {
     accept(backend, &access, found.iid, wanted).await.map(drop)
 }
 
-/// Takes the waiting back, and says why.
+/// Cancels the automatic merge and writes a note with the reason.
 async fn abort(backend: &Backend, found: &Model, reason: &str) -> Result<()> {
     backend
         .database

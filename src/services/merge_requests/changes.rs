@@ -1,4 +1,4 @@
-//! What a merge request brings: its commits, and what they change together.
+//! Commits and changed files of a merge request.
 
 use git::{Diff, Oid, Repository};
 use storage::entities::merge_requests::{Model, State};
@@ -14,13 +14,13 @@ use crate::services::commits::listing::{self, Listed};
 use crate::services::events::pushes::between;
 use crate::services::kernel::page::{Page, PageRequest};
 
-/// Commits that are counted of those that the target has and the source has not.
+/// Maximum number of counted commits that are only in the target.
 const MOST_DIVERGED: usize = 10_000;
 
-/// A page of the commits that a merge request brings, the newest first.
+/// Lists the commits of a merge request, newest first.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
 pub async fn commits(
     backend: &Backend,
     access: &ProjectAccess,
@@ -32,10 +32,11 @@ pub async fn commits(
     listing::page_of(&repository, between(Some(base), head), false, page).await
 }
 
-/// A merge request with the files that it changes.
+/// Returns a merge request with the files that it changes.
 ///
 /// # Errors
-/// 404, also where the caller may not see it; 503 where the difference takes too long.
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller. Returns `TimedOut`
+/// if the diff takes too long.
 pub async fn changes(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<(Row, Diff)> {
     let found = find(backend.database.read(), access, iid).await?;
     let (repository, base, head) = ends(backend, &found).await?;
@@ -47,10 +48,11 @@ pub async fn changes(backend: &Backend, access: &ProjectAccess, iid: i64) -> Res
     Ok((row::of_one(backend, access, found, wanted).await?, diff))
 }
 
-/// How many files a merge request changes, as text that says where there are more; none where that cannot be told.
+/// Returns the number of files that a merge request changes, as text that marks a truncated count. Returns
+/// `None` if the number is unknown.
 ///
 /// # Errors
-/// Whatever the repositories report.
+/// Returns an error if a Git operation fails.
 pub(super) async fn count(backend: &Backend, found: &Model) -> Result<Option<String>> {
     let (repository, base, head) = match ends(backend, found).await {
         Err(Error::NotFound(_)) => return Ok(None),
@@ -68,10 +70,11 @@ fn told(diff: &Diff) -> String {
     format!("{}{more}", diff.entries.len())
 }
 
-/// How many commits the target branch has that the source branch has not; none where that cannot be told.
+/// Returns how many commits are in the target branch but not in the source branch, or `None` if the number is
+/// unknown.
 ///
 /// # Errors
-/// Whatever the repositories report.
+/// Returns an error if a Git operation fails.
 pub(super) async fn diverged(backend: &Backend, found: &Model) -> Result<Option<usize>> {
     let (repository, head) = match heads::ready(backend, found).await {
         Err(Error::NotFound(_)) => return Ok(None),
@@ -84,8 +87,8 @@ pub(super) async fn diverged(backend: &Backend, found: &Model) -> Result<Option<
     Ok(Some(repository.count_commits(selection, MOST_DIVERGED).await?))
 }
 
-/// The repository that has the commits of a merge request, where its history parts from that of the target, and its head: as
-/// that stands now while it is open, and as it stood then when it is not any more.
+/// Returns the repository that contains the commits of a merge request, the merge base and the head. For an
+/// open merge request the base uses the current target branch, otherwise the recorded one.
 async fn ends(backend: &Backend, found: &Model) -> Result<(Repository, Oid, Oid)> {
     let (repository, head) = heads::ready(backend, found).await?;
     let then = oid(&found.base_sha)?;

@@ -1,5 +1,5 @@
-//! Which issues a merge request closes when it is merged, kept in step with what its description and its commits say, and
-//! read from both sides.
+//! Issues that a merge request closes when it is merged. They are derived from its description and commits
+//! and can be read from both sides.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -25,28 +25,28 @@ use crate::services::saying::meant;
 use crate::services::texts::references::{self, Reference, closed_issues};
 use crate::services::{Backend, issues as issues_service, links};
 
-/// How many notes of an issue are looked through for merge requests that they name, the newest first.
+/// Maximum number of notes of an issue that are searched for references to merge requests, newest first.
 const MOST_NOTES: u64 = 1000;
 
-/// What is needed to understand references.
+/// Context for resolving references.
 pub(in crate::services) struct Scene<'a> {
-    /// The project that the merge request is merged into.
+    /// The target project.
     pub project: &'a projects::Model,
-    /// The namespace that this lies in.
+    /// The namespace of the target project.
     pub namespace: &'a namespaces::Model,
-    /// Who wrote them: nobody closes what they cannot see.
+    /// The author of the texts. References to issues that the author cannot see are ignored.
     pub viewer: Viewer,
     /// The address of the server.
     pub base_url: &'a str,
-    /// The messages of its commits.
+    /// The messages of the commits.
     pub messages: Vec<String>,
 }
 
 impl<'a> Scene<'a> {
-    /// That of a caller, with the messages of the commits that are to be merged.
+    /// Creates the context for a caller, with the messages of the commits to be merged.
     ///
     /// # Errors
-    /// Whatever the repositories report.
+    /// Returns an error if a Git operation fails.
     pub async fn new(
         backend: &'a Backend,
         target: &'a ProjectAccess,
@@ -65,10 +65,10 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Brings what a merge request closes in step, in the transaction that changes it.
+/// Updates the issues that a merge request closes, in the transaction that changes it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn keep(
     transaction: &DatabaseTransaction,
     scene: &Scene<'_>,
@@ -83,7 +83,7 @@ pub(in crate::services) async fn keep(
     enter(transaction, merge_request.id, wanted).await
 }
 
-/// Enters that a merge request closes these issues and no others.
+/// Records that a merge request closes exactly these issues.
 async fn enter(transaction: &DatabaseTransaction, id: i64, wanted: BTreeSet<i64>) -> Result<()> {
     let before = closed(transaction, id).await?;
     let gone: Vec<i64> = before.difference(&wanted).copied().collect();
@@ -109,10 +109,11 @@ async fn enter(transaction: &DatabaseTransaction, id: i64, wanted: BTreeSet<i64>
     recount(transaction, gone.into_iter().chain(fresh).collect()).await
 }
 
-/// Brings what an open merge request closes in step after its source moved, as far as its author sees the issues.
+/// Updates the issues that an open merge request closes after its source changed, limited to issues visible
+/// to its author.
 ///
 /// # Errors
-/// Whatever the database or the repositories report.
+/// Returns an error if a database query or a Git operation fails.
 pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
     let db = backend.database.read();
     let found = merge_requests::Entity::find_by_id(id).one(db).await?;
@@ -137,7 +138,7 @@ pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
         .database
         .transaction(async |transaction| {
             match merge_requests::lock(transaction, id).await? {
-                // Whoever moved it meanwhile looks at it again.
+                // A concurrent change of the head runs this again.
                 Some(now) if now.head_sha == found.head_sha => keep(transaction, &scene, &now).await,
                 _ => Ok(()),
             }
@@ -145,10 +146,10 @@ pub(super) async fn renew(backend: &Backend, id: i64) -> Result<()> {
         .await
 }
 
-/// Enters that a merge request that is not merged closes nothing.
+/// Records that an unmerged merge request closes no issues.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn forget(backend: &Backend, id: i64) -> Result<()> {
     backend
         .database
@@ -161,10 +162,10 @@ pub(super) async fn forget(backend: &Backend, id: i64) -> Result<()> {
         .await
 }
 
-/// The issues that a merge request closes.
+/// Returns the issues that a merge request closes.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn closed(db: &impl ConnectionTrait, id: i64) -> Result<BTreeSet<i64>> {
     let ids: Vec<i64> = Entity::find()
         .select_only()
@@ -176,7 +177,7 @@ pub(in crate::services) async fn closed(db: &impl ConnectionTrait, id: i64) -> R
     Ok(ids.into_iter().collect())
 }
 
-/// Locks issues in their order, as whoever changes several does.
+/// Locks issues in ascending order, as every change of several issues does.
 async fn lock_issues(transaction: &DatabaseTransaction, ids: impl Iterator<Item = i64>) -> Result<()> {
     let some = Query::select()
         .column("id")
@@ -187,10 +188,10 @@ async fn lock_issues(transaction: &DatabaseTransaction, ids: impl Iterator<Item 
     Ok(())
 }
 
-/// Enters into these issues how many merge requests close them.
+/// Updates the number of closing merge requests of these issues.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn recount(transaction: &DatabaseTransaction, issue_ids: Vec<i64>) -> Result<()> {
     if issue_ids.is_empty() {
         return Ok(());
@@ -211,7 +212,7 @@ pub(super) async fn recount(transaction: &DatabaseTransaction, issue_ids: Vec<i6
     Ok(())
 }
 
-/// The issues that description and messages say are closed, as far as whoever says so sees them.
+/// Returns the issues that the description and the messages close, limited to those visible to their author.
 async fn said(
     transaction: &DatabaseTransaction,
     scene: &Scene<'_>,
@@ -238,10 +239,10 @@ async fn said(
     Ok(ids.into_iter().collect())
 }
 
-/// A page of the issues that a merge request closes, as far as the caller may see them.
+/// Lists the issues that a merge request closes, limited to those visible to the caller.
 ///
 /// # Errors
-/// 404, also where the caller may not see the merge request.
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
 pub async fn closes(
     backend: &Backend,
     access: &ProjectAccess,
@@ -266,10 +267,10 @@ pub async fn closes(
     })
 }
 
-/// A page of the merge requests that close an issue, as far as the caller may see them.
+/// Lists the merge requests that close an issue, limited to those visible to the caller.
 ///
 /// # Errors
-/// 404, also where the caller may not see the issue.
+/// Returns `NotFound` if the issue does not exist or is not visible to the caller.
 pub async fn closing(
     backend: &Backend,
     access: &ProjectAccess,
@@ -282,11 +283,11 @@ pub async fn closing(
     listed(db, access, Condition::all().add(closers), page).await
 }
 
-/// A page of the merge requests that close an issue, or that its description or its notes name, as far as the caller may
-/// see them.
+/// Lists the merge requests that close an issue or are referenced in its description or notes, limited to
+/// those visible to the caller.
 ///
 /// # Errors
-/// 404, also where the caller may not see the issue.
+/// Returns `NotFound` if the issue does not exist or is not visible to the caller.
 pub async fn related(
     backend: &Backend,
     access: &ProjectAccess,
@@ -345,7 +346,7 @@ async fn listed(
         .filter(visible)
         .order_by_asc(merge_requests::Column::Id);
     let page = page_of(db, wanted, page).await?;
-    // Most are of the project of the issue.
+    // Most of them belong to the project of the issue.
     let here = links::project_path(&access.namespace, &access.project);
     let paths = HashMap::from([(access.project.id, here)]);
     Ok(Page {

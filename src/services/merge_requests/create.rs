@@ -1,4 +1,4 @@
-//! Making a merge request.
+//! Creates merge requests.
 
 use std::collections::BTreeMap;
 
@@ -24,38 +24,39 @@ use crate::services::notes::system::Parent;
 use crate::services::places::Place;
 use crate::services::saying::{self, Written};
 
-/// How far a fork is followed to what it comes from.
+/// Maximum depth of forks that is followed to the original project.
 const MOST_FORKS: usize = 100;
 
-/// A new merge request.
+/// Attributes of a new merge request.
 #[derive(Debug, Clone, Default)]
 pub struct NewMergeRequest {
-    /// The branch that it comes from.
+    /// The source branch.
     pub source_branch: String,
-    /// The branch that it is merged into.
+    /// The target branch.
     pub target_branch: String,
-    /// The project of that branch; that of the source when absent.
+    /// The target project; the source project by default.
     pub target_project_id: Option<i64>,
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// What there is to say.
+    /// The description.
     pub description: Option<String>,
-    /// What members of the target say of it.
+    /// Metadata that members of the target project may set.
     pub metadata: Metadata,
-    /// The source branch is to be removed when it is merged.
+    /// Whether to delete the source branch after the merge.
     pub remove_source_branch: Option<bool>,
-    /// Its commits are to become one.
+    /// Whether to squash the commits.
     pub squash: bool,
-    /// Members of the target may push to the source branch.
+    /// Whether members of the target project may push to the source branch.
     pub allow_collaboration: bool,
 }
 
-/// Makes a merge request from a branch of the project that was named. Of the metadata, what is for members is ignored from
-/// others.
+/// Creates a merge request from a branch of the given project. Metadata reserved for members is ignored for
+/// other callers.
 ///
 /// # Errors
-/// 404 for the other project, 403 where its merge requests are not there for the caller, 400 for what does not do, and 409
-/// where one is open between the same branches.
+/// Returns `NotFound` for an unknown target project, `Forbidden` if its merge requests are disabled for the
+/// caller, and a validation error for invalid attributes. Returns `Conflict` if a merge request is open for
+/// the same branches.
 pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequest) -> Result<Row> {
     let author = access.caller.signed_in()?.id;
     let target = target(backend, access, new.target_project_id).await?;
@@ -111,7 +112,8 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
         .transaction(async |transaction| {
             prepared.hold(transaction, &target).await?;
             super::edit::enter(&prepared, &mut row, None);
-            // Whoever has the number is alone: nobody else makes one between the same branches meanwhile.
+            // The counter row is locked now, so no other merge request for the same branches can be created
+            // concurrently.
             let scope = Scope::Project(target_id);
             row.iid = Set(iid_counters::next(transaction, scope, Subject::MergeRequests).await?);
             refuse_second(
@@ -149,7 +151,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, new: NewMergeRequ
     row::of_one(backend, &target, merge_request, Wanted::default()).await
 }
 
-/// The project that it is to be merged into.
+/// Returns the target project.
 async fn target(backend: &Backend, access: &ProjectAccess, id: Option<i64>) -> Result<ProjectAccess> {
     let target = match id {
         Some(id) if id != access.project.id => {
@@ -173,7 +175,7 @@ async fn target(backend: &Backend, access: &ProjectAccess, id: Option<i64>) -> R
     Ok(target)
 }
 
-/// The project that all forks of forks come from.
+/// Returns the original project of a chain of forks.
 async fn origin(backend: &Backend, project: &projects::Model) -> Result<i64> {
     let (mut id, mut from) = (project.id, project.forked_from_id);
     for _ in 0..MOST_FORKS {
@@ -186,10 +188,10 @@ async fn origin(backend: &Backend, project: &projects::Model) -> Result<i64> {
     Ok(id)
 }
 
-/// Refuses what would be merged into itself.
+/// Refuses equal source and target branches.
 ///
 /// # Errors
-/// 400.
+/// Returns a validation error if both branches are the same.
 pub(super) fn refuse_same(source: BranchOf<'_>, target: BranchOf<'_>) -> Result<()> {
     if (source.project_id, source.name) == (target.project_id, target.name) {
         let text = "You can't use same project/branch for source and target";
@@ -198,10 +200,10 @@ pub(super) fn refuse_same(source: BranchOf<'_>, target: BranchOf<'_>) -> Result<
     Ok(())
 }
 
-/// Refuses where another one than that with this id is open between the same branches.
+/// Refuses a second open merge request for the same branches, other than the one with this ID.
 ///
 /// # Errors
-/// 409.
+/// Returns `Conflict` if one exists.
 pub(super) async fn refuse_second(
     transaction: &DatabaseTransaction,
     source: (i64, &str),
@@ -223,7 +225,7 @@ pub(super) async fn refuse_second(
     }
 }
 
-/// What a row that cannot be written means.
+/// Maps an error of writing the row.
 pub(super) fn taken(error: sea_orm::DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(_)) => {
@@ -234,19 +236,21 @@ pub(super) fn taken(error: sea_orm::DbErr) -> Error {
     }
 }
 
-/// Has a job look at the source branch once more: a push that came while nobody could know of the merge request is seen then.
+/// Enqueues another check of the source branch, for a push between the read of the branch and the commit of
+/// this transaction.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn follow(transaction: &DatabaseTransaction, id: i64) -> Result<()> {
     let job = KeepMergeRequest { merge_request_id: id };
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-/// Keeps the commits where they are to be merged; if only then it can be told where the branches part, it is entered then.
+/// Fetches the commits into the target repository. Records the merge base if it could not be determined
+/// before.
 ///
 /// # Errors
-/// Whatever the database or the repositories report.
+/// Returns an error if a database query or a Git operation fails.
 pub(super) async fn settle(
     backend: &Backend,
     merge_request: merge_requests::Model,
@@ -254,8 +258,8 @@ pub(super) async fn settle(
     tips: Tips,
 ) -> Result<merge_requests::Model> {
     if let Err(error) = heads::keep(backend, &merge_request).await {
-        // The merge request is there, and its commits are in the repository that they come from.
-        tracing::error!(id = merge_request.id, %error, "the commits of a merge request could not be kept");
+        // The merge request exists, and its commits are still in the source repository.
+        tracing::error!(id = merge_request.id, %error, "failed to update the head ref of a merge request");
     }
     if known {
         return Ok(merge_request);

@@ -1,4 +1,4 @@
-//! Removing a merge request.
+//! Deletes merge requests.
 
 use sea_orm::EntityTrait;
 use storage::entities::events::Action;
@@ -13,10 +13,11 @@ use crate::services::access::ProjectAccess;
 use crate::services::events::{self, NewEvent};
 use crate::services::preconditions;
 
-/// Removes a merge request with all that belongs to it. Its number is not given out again.
+/// Deletes a merge request with all its data. Its IID is not used again.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `NotFound` if the merge request does not exist, or `PreconditionFailed` if it was modified after
+/// the given date.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -46,8 +47,8 @@ pub async fn delete(
         .await?;
     let repository = heads::repository(backend, access.project.id);
     if let Err(error) = repository.forget_merge_request(iid).await {
-        // Nothing leads there any more; its commits stay a while longer.
-        tracing::warn!(iid, %error, "the head of a removed merge request is still kept");
+        // No row refers to the head any more; its commits merely remain for a while.
+        tracing::warn!(iid, %error, "failed to delete the head ref of a merge request");
     }
     Ok(())
 }

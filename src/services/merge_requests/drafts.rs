@@ -1,9 +1,9 @@
-//! Titles that say that a merge request is not done.
+//! Titles that mark a merge request as a draft.
 
-/// The words at the beginning of such titles, folded; lists look for the same.
+/// Prefixes of such titles, case-folded. The list filter uses the same prefixes.
 pub(super) const MARKS: [&str; 5] = ["draft:", "[draft]", "(draft)", "wip:", "[wip]"];
 
-/// Whether a title says so.
+/// Returns whether a title marks a draft.
 #[must_use]
 pub fn is_draft(title: &str) -> bool {
     let folded = title.to_lowercase();

@@ -1,4 +1,4 @@
-//! Changing a merge request.
+//! Updates merge requests.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel, TryIntoModel};
 use storage::entities::merge_requests::{ActiveModel, MergeStatus, Model, State};
@@ -20,37 +20,37 @@ use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
 use crate::services::saying::{self, Written};
 
-/// What becomes of the state of a merge request.
+/// A change of the state of a merge request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateEvent {
-    /// It is closed.
+    /// Close it.
     Close,
-    /// It is opened again.
+    /// Reopen it.
     Reopen,
 }
 
-/// What changes of a merge request; what is absent stays.
+/// Changes to a merge request; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
-    /// What it is about.
+    /// The title.
     pub title: Option<String>,
-    /// What there is to say.
+    /// The description.
     pub description: Patch<String>,
-    /// The branch that it is merged into.
+    /// The target branch.
     pub target_branch: Option<String>,
-    /// What becomes of its state.
+    /// The state change.
     pub state_event: Option<StateEvent>,
-    /// What members say of it.
+    /// Metadata that members may set.
     pub metadata: Metadata,
-    /// The source branch is to be removed when it is merged.
+    /// Whether to delete the source branch after the merge.
     pub remove_source_branch: Option<bool>,
-    /// Its commits are to become one.
+    /// Whether to squash the commits.
     pub squash: Option<bool>,
-    /// Members of the target may push to the source branch.
+    /// Whether members of the target project may push to the source branch.
     pub allow_collaboration: Option<bool>,
 }
 
-/// The fields, as the answer to a change of nothing names them.
+/// Names of the fields, for the error of an update without any.
 const FIELDS: [&str; 14] = [
     "title",
     "description",
@@ -68,11 +68,13 @@ const FIELDS: [&str; 14] = [
     "allow_collaboration",
 ];
 
-/// Changes a merge request; where everything is so already, nothing happens. Of the metadata, what is for members is ignored from others.
+/// Updates a merge request. If nothing differs, nothing is written. Metadata reserved for members is ignored
+/// for other callers.
 ///
 /// # Errors
-/// 404, 403 for whoever may not edit it, 400 for what does not do and for a change of nothing, 409 where another one is open
-/// between the same branches.
+/// Returns `NotFound` if the merge request is not visible, and `Forbidden` if the caller cannot edit it.
+/// Returns a validation error for invalid attributes or none at all. Returns `Conflict` if another merge
+/// request is open for the same branches.
 pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
         return Err(Error::nothing_sent(&FIELDS));
@@ -175,7 +177,8 @@ pub async fn edit(backend: &Backend, access: &ProjectAccess, iid: i64, change: C
     row::of_one(backend, access, merge_request, Wanted::default()).await
 }
 
-/// Where the branches stand that it is between from now on, and where they part; none where they stay as they are.
+/// Returns the heads and the merge base of the branches if the target changes or the merge request is
+/// reopened, otherwise `None`.
 async fn stand(
     backend: &Backend,
     found: &Model,
@@ -211,7 +214,7 @@ async fn stand(
 
 const SETTLED: &str = "can't be changed once it is being merged";
 
-/// Enters what is said of a merge request itself, and gives the notes that tell of it.
+/// Applies the changed fields to the row and returns the system notes.
 fn say(row: &mut ActiveModel, before: &Model, change: &Change, author: i64) -> Result<Vec<String>> {
     let mut notes = Vec::new();
     let title = change.title.as_deref().map(check_title).transpose()?;
@@ -250,7 +253,7 @@ fn say(row: &mut ActiveModel, before: &Model, change: &Change, author: i64) -> R
     Ok(notes)
 }
 
-/// Enters what becomes of the state, and gives the note that tells of it.
+/// Applies the state change to the row and returns its system note.
 fn turn(
     row: &mut ActiveModel,
     state: State,
@@ -275,7 +278,7 @@ fn turn(
     }
 }
 
-/// Enters what members say of it into the row, and gives the notes that tell of it.
+/// Applies the metadata to the row and returns the system notes.
 pub(super) fn enter(prepared: &Prepared, row: &mut ActiveModel, before: Option<&Model>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some(milestone) = prepared.milestone() {

@@ -1,4 +1,4 @@
-//! What follows from merges and pushes, when they are recorded: done by jobs, and good to be done twice.
+//! Work after merges and pushes, done by jobs. Every operation is idempotent.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
@@ -17,10 +17,11 @@ use crate::services::issues::{self, Closer};
 use crate::services::references::{Moved, moving};
 use crate::services::{Backend, push_rules};
 
-/// Keeps the head of a merge request that moved, and enters where it parts from its target now, and what its commits close.
+/// Updates the head ref of a merge request whose source changed, its merge base and the issues that it
+/// closes.
 ///
 /// # Errors
-/// Whatever the database or the repositories report.
+/// Returns an error if a database query or a Git operation fails.
 pub async fn refresh(backend: &Backend, id: i64) -> Result<()> {
     let db = backend.database.read();
     let Some(found) = Entity::find_by_id(id).one(db).await? else {
@@ -28,7 +29,7 @@ pub async fn refresh(backend: &Backend, id: i64) -> Result<()> {
     };
     let found = up_to_date(backend, found).await?;
     match heads::keep(backend, &found).await {
-        // Both the branch and its commits are gone: there is nothing to keep.
+        // Both the branch and its commits are gone, so there is no head to store.
         Err(Error::NotFound(_)) => return Ok(()),
         kept => kept?,
     }
@@ -49,7 +50,7 @@ pub async fn refresh(backend: &Backend, id: i64) -> Result<()> {
     closing::renew(backend, id).await
 }
 
-/// An open merge request with the head that its source branch has by now.
+/// Returns an open merge request with the current head of its source branch.
 async fn up_to_date(backend: &Backend, mut found: Model) -> Result<Model> {
     let Some(source_id) = found.source_project_id.filter(|_| found.state == State::Opened) else {
         return Ok(found);
@@ -71,11 +72,11 @@ async fn up_to_date(backend: &Backend, mut found: Model) -> Result<Model> {
     Ok(found)
 }
 
-/// Closes what a merged merge request closes, and removes its source branch where that was asked for; with the rights of who
-/// merged it.
+/// Closes the issues of a merged merge request and deletes its source branch if requested, with the
+/// permissions of the user who merged it.
 ///
 /// # Errors
-/// Whatever the database or a repository reports.
+/// Returns an error if a database query or a Git operation fails.
 pub async fn finish(backend: &Backend, job: &FinishMerge) -> Result<()> {
     let db = backend.database.read();
     let found = Entity::find_by_id(job.merge_request_id).one(db).await?;
@@ -126,7 +127,7 @@ async fn remove_source(backend: &Backend, caller: Caller, found: &Model) -> Resu
     let removed = moving(backend, committing::mover(&source), planned, async move {
         match repository.delete_branch(&branch, Some(head)).await {
             Ok(old) => Ok(((), vec![Moved::branch(&branch, Some(old), None)])),
-            // Somebody was faster, or has pushed more since: then it stays.
+            // The branch was deleted or has received new commits. It is not deleted then.
             Err(git::Error::BranchNotFound | git::Error::StaleReference) => Ok(((), Vec::new())),
             Err(error) => Err(error.into()),
         }

@@ -1,5 +1,5 @@
-//! The pipeline of the head of a merge request: the newest one of that commit on the source branch, in the project that it
-//! comes from.
+//! The head pipeline of a merge request: the newest pipeline for the head on the source branch, in the source
+//! project.
 
 use sea_orm::{ConnectionTrait, EntityTrait};
 use storage::entities::merge_requests::Model;
@@ -11,21 +11,21 @@ use crate::services::access::ProjectAccess;
 use crate::services::pipelines::may_read;
 use crate::services::{Backend, links};
 
-/// A pipeline with where it is.
+/// A pipeline with its project path.
 #[derive(Debug, Clone)]
 pub struct HeadPipeline {
     /// The pipeline.
     pub pipeline: pipelines::Model,
-    /// Who made it; nobody when the user is gone.
+    /// The user who created it; `None` if the user was deleted.
     pub user: Option<users::Model>,
-    /// The whole path of its project.
+    /// The full path of its project.
     pub project_path: String,
 }
 
-/// The pipeline of the head of a merge request, whoever asks.
+/// Returns the head pipeline of a merge request, without a permission check.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn of(
     db: &impl ConnectionTrait,
     merge_request: &Model,
@@ -37,7 +37,7 @@ pub(in crate::services) async fn of(
     Ok(pipelines::newest(db, source, &merge_request.head_sha, branch).await?)
 }
 
-/// Whether a project lets merge what has this pipeline, as far as that goes.
+/// Returns whether the pipeline requirement of a project is met.
 pub(super) fn lets_merge(target: &projects::Model, pipeline: Option<&pipelines::Model>) -> bool {
     match pipeline.map(|pipeline| pipeline.status) {
         Some(Status::Success) => true,
@@ -46,10 +46,10 @@ pub(super) fn lets_merge(target: &projects::Model, pipeline: Option<&pipelines::
     }
 }
 
-/// The pipeline of the head of a merge request, as far as the caller may know of the pipelines of where it comes from.
+/// Returns the head pipeline of a merge request if pipelines of the source project are visible to the caller.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn seen(
     backend: &Backend,
     access: &ProjectAccess,

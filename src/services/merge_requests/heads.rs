@@ -1,4 +1,4 @@
-//! The commits of merge requests in the repositories that they are to be merged into, whichever fork they come from.
+//! Head refs: the commits of merge requests in their target repository, including commits from forks.
 
 use git::{Oid, RepositoryId};
 use storage::entities::merge_requests::Model;
@@ -6,11 +6,11 @@ use storage::entities::merge_requests::Model;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 
-/// Sees to it that the head of a merge request, with all its history, is in the repository of its target, and that
-/// `refs/merge-requests/:iid/head` leads to it. May be done again at any time.
+/// Stores the head of a merge request with its history in the target repository, and points
+/// `refs/merge-requests/:iid/head` to it. The operation is idempotent.
 ///
 /// # Errors
-/// 404 when the head is in neither repository any more.
+/// Returns `NotFound` if neither repository contains the head.
 pub(in crate::services) async fn keep(backend: &Backend, merge_request: &Model) -> Result<()> {
     let head = oid(&merge_request.head_sha)?;
     let target = repository(backend, merge_request.target_project_id);
@@ -23,10 +23,10 @@ pub(in crate::services) async fn keep(backend: &Backend, merge_request: &Model) 
     Ok(())
 }
 
-/// The repository of the target with the head in it, and the head.
+/// Returns the target repository, after the head was stored in it, and the head.
 ///
 /// # Errors
-/// As [`keep`].
+/// Returns the errors of [`keep`].
 pub(super) async fn ready(backend: &Backend, merge_request: &Model) -> Result<(git::Repository, Oid)> {
     let head = oid(&merge_request.head_sha)?;
     let target = repository(backend, merge_request.target_project_id);
@@ -36,17 +36,17 @@ pub(super) async fn ready(backend: &Backend, merge_request: &Model) -> Result<(g
     Ok((target, head))
 }
 
-/// The repository of a project.
+/// Returns the repository of a project.
 pub(super) fn repository(backend: &Backend, project_id: i64) -> git::Repository {
     backend
         .repositories
         .repository(&RepositoryId::of_project(project_id))
 }
 
-/// An id that the database keeps.
+/// Parses a commit ID from the database.
 ///
 /// # Errors
-/// When it is none.
+/// Returns an error if the text is not a commit ID.
 pub(super) fn oid(text: &str) -> Result<Oid> {
     text.parse().map_err(Error::internal)
 }

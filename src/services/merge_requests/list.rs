@@ -1,4 +1,4 @@
-//! Lists of merge requests: what is asked of merge requests alone, and their orders (by analogy with specification 4.4).
+//! Lists of merge requests: filters that apply only to merge requests, and sort orders.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Func};
 use sea_orm::{ColumnTrait, Condition};
@@ -15,48 +15,49 @@ use crate::services::issuables::{self, Kind, Place};
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::begins;
 
-/// The table of what was shipped with deployments.
+/// Table that links deployments to merge requests.
 const SHIPPED: &str = "deployment_merge_requests";
 
-/// What merge requests are ordered by.
+/// Sort orders of merge requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// When they were made.
+    /// Creation time.
     #[default]
     CreatedAt,
-    /// When they were changed.
+    /// Time of the last update.
     UpdatedAt,
-    /// The day the milestone is due, and then the rank of the labels.
+    /// Due date of the milestone, then label priority.
     Priority,
-    /// The rank of the labels.
+    /// Label priority.
     LabelPriority,
-    /// The day the milestone is due.
+    /// Due date of the milestone.
     MilestoneDue,
-    /// How many users awarded `thumbsup`.
+    /// Number of `thumbsup` award emoji.
     Popularity,
 }
 
-/// Which merge requests are wanted; all conditions hold together. The names are those of the contract.
+/// Filter of a list of merge requests; conditions are combined with AND. The names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// What is asked of issues, too.
+    /// Filters that also apply to issues.
     pub shared: issuables::Filter,
     pub state: Option<State>,
     pub source_branch: Option<String>,
     pub target_branch: Option<String>,
     pub source_project_id: Option<i64>,
-    /// Those whose titles say that they are not done, or the others.
+    /// Only drafts, or only merge requests that are not drafts.
     pub draft: Option<bool>,
-    /// Those that were shipped with this deployment.
+    /// Only merge requests of this deployment.
     pub deployment_id: Option<i64>,
     pub order: Order,
 }
 
-/// One page of merge requests.
+/// Lists merge requests.
 ///
 /// # Errors
-/// 400 for conditions that exclude each other or do not do, 401 where nobody is signed in and they are about the caller.
+/// Returns a validation error for invalid or contradictory filters, and `Unauthorized` if a filter refers to
+/// the caller of an anonymous request.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
@@ -75,7 +76,7 @@ pub async fn list(
     })
 }
 
-/// Everything that a filter asks for.
+/// Returns all conditions of a filter.
 fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> Result<Sieves> {
     let faults = issuables::list::faults(backend, &filter.shared);
     if !faults.is_empty() {
@@ -91,7 +92,8 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
         (Column::TargetBranch, &filter.target_branch),
     ] {
         if let Some(name) = name {
-            // Tried row by row it is the text of an expression, for which no index is chosen.
+            // For the row-by-row test the column is wrapped in an expression, so that the planner uses no
+            // index.
             let tried = Func::coalesce([column.into_expr(), Expr::val("")]);
             let test = all(Expr::expr(tried).eq(name.as_str()));
             sieves.add(Sieve::of_things(
@@ -120,7 +122,7 @@ fn sieves(backend: &Backend, caller: &Caller, place: Place, filter: &Filter) -> 
     Ok(sieves)
 }
 
-/// What [`super::is_draft`] says of a title, as a condition.
+/// Condition equivalent to [`super::is_draft`].
 fn is_draft() -> Condition {
     let title = || Expr::expr(Func::lower(Column::Title.into_expr()));
     let marked = MARKS.iter().map(|mark| begins(title(), mark));
@@ -132,7 +134,7 @@ impl Filter {
         let columns: &[&str] = match self.order {
             Order::CreatedAt => &["created_at"],
             Order::UpdatedAt => &["updated_at"],
-            // Which of those that are due at once comes first is free, and this order has an index.
+            // The order within the same due date is unspecified, and this order has an index.
             Order::Priority | Order::MilestoneDue => &["milestone_due_on", "label_priority"],
             Order::LabelPriority => &["label_priority"],
             Order::Popularity => &["upvotes"],

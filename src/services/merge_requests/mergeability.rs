@@ -1,4 +1,4 @@
-//! Whether a merge request can be merged: looked at when somebody wants to know, once for each pair of commits.
+//! Mergeability of merge requests: computed on demand, once for each pair of commits.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter};
@@ -12,10 +12,11 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::todos::{self, Because};
 
-/// Brings the status of an open merge request up to date; others keep theirs. Git that takes too long leaves it as it is.
+/// Updates the merge status of an open merge request; others are unchanged. If Git times out, the status is
+/// unchanged.
 ///
 /// # Errors
-/// Whatever the database or the repository reports.
+/// Returns an error if a database query or a Git operation fails.
 pub(super) async fn check(backend: &Backend, mut merge_request: Model) -> Result<Model> {
     if merge_request.state != State::Opened {
         return Ok(merge_request);
@@ -68,14 +69,14 @@ pub(super) async fn check(backend: &Backend, mut merge_request: Model) -> Result
     Ok(merge_request)
 }
 
-/// What would come of merging.
+/// Result of a trial merge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Merging {
-    /// A commit.
+    /// The merge succeeds.
     Clean,
-    /// Conflicts.
+    /// The merge has conflicts.
     Conflicts,
-    /// Nothing: something is not there, or the target has it all.
+    /// No merge: a commit is missing, or the target contains all commits already.
     Nothing,
 }
 
@@ -90,7 +91,7 @@ async fn merging(backend: &Backend, merge_request: &Model, target: git::Oid) -> 
     })
 }
 
-/// Tells its author, and who has it merged when its pipeline succeeds, that there are conflicts.
+/// Creates to-do items about the conflicts for the author and the user who enabled the automatic merge.
 async fn tell(transaction: &DatabaseTransaction, merge_request: &Model) -> Result<()> {
     let author = merge_request.author_id;
     let waiting = merge_request

@@ -1,4 +1,4 @@
-//! Merging a merge request (specification 2.0, `merge_method`; `docs/adr/0020-merge-with-git-merge-tree.md`).
+//! Merges a merge request (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
 use git::{Merge, MergeMethod, PreparedMerge, Repository, Signature, Squash};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
@@ -17,32 +17,35 @@ use crate::services::events::pushes::between;
 use crate::services::references::{Moved, moving_prepared};
 use crate::services::{Backend, push_rules};
 
-/// How often a merge is made anew when pushes to its target are faster.
+/// Maximum number of attempts if concurrent pushes to the target win.
 const ATTEMPTS: usize = 5;
 
-/// How a merge request is to be merged; what is absent is as the merge request says.
+/// Options of a merge; absent ones default to those of the merge request.
 #[derive(Debug, Clone, Default)]
 pub struct Acceptance {
-    /// The head that the caller saw; it is merged only if it is still that.
+    /// The head that the caller saw. A different head is not merged.
     pub sha: Option<String>,
-    /// Makes one commit of all.
+    /// Whether to squash the commits.
     pub squash: Option<bool>,
     /// The message of the merge commit.
     pub merge_commit_message: Option<String>,
-    /// The message of the one commit.
+    /// The message of the squash commit.
     pub squash_commit_message: Option<String>,
-    /// Removes the source branch after.
+    /// Whether to delete the source branch after the merge.
     pub should_remove_source_branch: Option<bool>,
-    /// Where the project asks for a pipeline that succeeds, waits for one.
+    /// Whether to wait for a successful pipeline, if the project requires one.
     pub merge_when_pipeline_succeeds: bool,
 }
 
-/// Merges a merge request. When this returns it is merged and recorded; issues that it closes and the source branch follow.
+/// Merges a merge request. On return it is merged and recorded. Closing its issues and deleting the source
+/// branch follow in a job.
 ///
 /// # Errors
-/// 404; 401 for who may not merge into the target branch; 405 for one that is not open, is a draft, or that the project does
-/// not let merge yet; 406 for one that conflicts, has nothing to merge, or may not be merged without a rebase; 409 for another
-/// head than the caller's, and when pushes are faster time and again.
+/// Returns `NotFound` if the merge request is not visible, and `Unauthorized` if the caller may not merge
+/// into the target branch. Returns `NotAllowed` if it is not open, is a draft, or does not meet the
+/// requirements of the project. Returns `NotAcceptable` if it has conflicts, has no commits to merge, or
+/// needs a rebase. Returns `Conflict` if the head differs from the caller's, or if concurrent pushes win
+/// repeatedly.
 pub async fn accept(backend: &Backend, access: &ProjectAccess, iid: i64, wanted: Acceptance) -> Result<Row> {
     let db = backend.database.read();
     let found = find(db, access, iid).await?;
@@ -77,11 +80,11 @@ pub async fn accept(backend: &Backend, access: &ProjectAccess, iid: i64, wanted:
     row::of_one(backend, access, merged, Wanted::default()).await
 }
 
-/// Why a merge did not come about.
+/// The reason why a merge failed.
 enum Failure {
-    /// The target moved meanwhile.
+    /// The target changed concurrently.
     Overtaken,
-    /// Anything that another attempt would not change.
+    /// Any error that a retry does not fix.
     Other(Error),
 }
 
@@ -95,7 +98,7 @@ pub(super) fn not_allowed() -> Error {
     Error::NotAllowed("405 Method Not Allowed".into())
 }
 
-/// What a caller is told who saw another head.
+/// Error for a caller who saw another head.
 pub(super) fn another_head(merge_request: &Model) -> Error {
     let text = format!(
         "SHA does not match HEAD of source branch: {}",
@@ -108,7 +111,7 @@ fn cannot_be_merged() -> Error {
     Error::NotAcceptable("Branch cannot be merged".into())
 }
 
-/// Refuses what is not open, or not ready.
+/// Refuses a merge request that is not open or is a draft.
 pub(super) fn check_open(merge_request: &Model) -> Result<()> {
     match merge_request.state == State::Opened && !is_draft(&merge_request.title) {
         true => Ok(()),
@@ -116,8 +119,8 @@ pub(super) fn check_open(merge_request: &Model) -> Result<()> {
     }
 }
 
-/// Refuses what the settings of the project ask for and is not given; `piped` says that its pipeline has succeeded, or is
-/// waited for.
+/// Checks the merge requirements of the project; `piped` means that the pipeline has succeeded or is waited
+/// for.
 async fn check_project(
     backend: &Backend,
     project: &projects::Model,
@@ -136,8 +139,8 @@ async fn check_project(
     Ok(())
 }
 
-/// One attempt: what is to be merged is stored, written down, and published under the lock of the repository, which is held
-/// until all of it is recorded.
+/// Runs one attempt: stores the objects, records the plan, and publishes under the repository lock, which is
+/// released after everything is recorded.
 async fn merge(
     backend: &Backend,
     access: &ProjectAccess,
@@ -174,7 +177,7 @@ async fn merge(
         };
         write_down(&backend_, &found, &plan, ends, (squash, removal)).await?;
         match target.publish().await {
-            // The lock goes along: it is given back when all is recorded.
+            // The lock is returned as well, and released when everything is recorded.
             Ok(guard) => Ok((Ok(guard), vec![Moved::branch(&branch, Some(old), Some(new))])),
             Err(error) => {
                 forget(&backend_, &found).await?;
@@ -192,7 +195,7 @@ async fn merge(
     }
 }
 
-/// What is to be merged, and how.
+/// Determines the commits to merge and the method.
 async fn plan(
     backend: &Backend,
     access: &ProjectAccess,
@@ -226,7 +229,7 @@ async fn plan(
     })
 }
 
-/// The one commit in place of many; none where there is but one already, and nothing else to say of it.
+/// Creates the squash commit; `None` if there is only one commit and no new message.
 async fn squash(
     backend: &Backend,
     repository: &Repository,
@@ -249,7 +252,7 @@ async fn squash(
     }))
 }
 
-/// Writes down what the merge consists of, if nothing has changed since the caller was admitted.
+/// Records the plan of the merge, if nothing has changed since the permission check.
 async fn write_down(
     backend: &Backend,
     found: &Model,
@@ -283,7 +286,7 @@ async fn write_down(
         .await
 }
 
-/// Takes back what was written down of a merge that did not come about.
+/// Deletes the recorded plan of a failed merge.
 async fn forget(backend: &Backend, found: &Model) -> Result<()> {
     let row = merge_requests::ActiveModel {
         id: Set(found.id),

@@ -1,4 +1,4 @@
-//! What commits that merge say, where nobody says otherwise.
+//! Default messages of merge commits.
 
 use git::Signature;
 use sea_orm::EntityTrait;
@@ -10,10 +10,10 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::links;
 
-/// The message of a merge commit: from where to where, the title, which issues it closes, and where to read of it.
+/// Returns the message of a merge commit: branches, title, closed issues and reference of the merge request.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn of_merge(
     backend: &Backend,
     access: &ProjectAccess,
@@ -42,10 +42,11 @@ pub(super) async fn of_merge(
     ))
 }
 
-/// Who a commit says made the changes of a merge request: its author, or who merges where there is none any more.
+/// Returns the author of the squash commit: the author of the merge request, or the committer if that user
+/// was deleted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn author(
     backend: &Backend,
     merge_request: &Model,

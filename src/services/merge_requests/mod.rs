@@ -1,5 +1,4 @@
-//! Merge requests as things that are planned: made, read, edited, closed, listed (specification 2.0, and 2.5 and 4.4 by
-//! analogy).
+//! Merge requests as planning resources: create, read, update, close and list.
 
 mod automatic;
 mod changes;
@@ -46,10 +45,10 @@ use storage::entities::{merge_requests, now};
 use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 
-/// Finds a merge request of a project by its number, as far as the caller may see it.
+/// Returns a merge request of a project by its IID.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
 pub(in crate::services) async fn find(
     db: &impl ConnectionTrait,
     access: &ProjectAccess,
@@ -65,10 +64,10 @@ pub(in crate::services) async fn find(
     found.ok_or_else(|| Error::not_found("MergeRequest"))
 }
 
-/// As [`find`], for whoever is about to change it: locked until the transaction ends.
+/// As [`find`], but locks the row until the transaction ends.
 ///
 /// # Errors
-/// 404, also where it went away since.
+/// Returns `NotFound` also if the merge request was deleted concurrently.
 pub(in crate::services) async fn lock(
     db: &impl ConnectionTrait,
     access: &ProjectAccess,
@@ -79,7 +78,7 @@ pub(in crate::services) async fn lock(
     locked.ok_or_else(|| Error::not_found("MergeRequest"))
 }
 
-/// Whether merge requests of the project are there for the caller, who sees it.
+/// Returns whether merge requests are enabled for the caller, who can see the project.
 pub(in crate::services) fn are_there(access: &ProjectAccess) -> bool {
     let (standing, project) = (access.standing(), &access.project);
     standing.has(project.merge_requests_access_level)

@@ -1,5 +1,6 @@
-//! What becomes of merge requests when references move, whichever way: pushes to their source make them longer, its removal
-//! closes them, and a target that has got their commits makes them merged (ADR 20).
+//! Effects of ref updates on merge requests. A push to the source adds commits, its deletion closes the merge
+//! request, and a target that contains the commits marks it as merged
+//! (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -21,53 +22,53 @@ use crate::jobs::keep_merge_request::KeepMergeRequest;
 use crate::services::events::pushes::{COUNTED, between, oid};
 use crate::services::references::{Moved, Mover};
 
-/// How many branches are looked for in one statement.
+/// Maximum number of branches in one statement.
 const AT_ONCE: usize = 500;
 
-/// How many new commits a note names.
+/// Maximum number of new commits listed in a note.
 const NAMED: usize = 100;
 
-/// What a merge that is about to happen consists of, as the row of the merge request keeps it meanwhile.
+/// The plan of a merge that is about to happen, stored in the row of the merge request meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Plan {
-    /// The head that is merged; pushes that come meanwhile belong to no merge.
+    /// The head that is merged. Later pushes are not part of the merge.
     pub head: String,
-    /// Where the target is going to stand.
+    /// The future head of the target branch.
     pub tip: String,
     /// The merge commit.
     pub merge_commit_sha: Option<String>,
-    /// The one commit in place of many.
+    /// The squash commit.
     pub squash_commit_sha: Option<String>,
-    /// Removes the source branch after.
+    /// Whether to delete the source branch after the merge.
     pub remove_source_branch: bool,
 }
 
-/// What moves of references mean for open merge requests, found before they are recorded.
+/// Effects of ref updates on open merge requests, determined before they are recorded.
 #[derive(Debug, Default)]
 pub(in crate::services) struct Consequences {
     grown: Vec<Grown>,
     orphaned: Vec<i64>,
     merged: Vec<(i64, Option<Plan>)>,
-    /// Branches into which merge requests are open.
+    /// Branches that are the target of open merge requests.
     targets: Vec<String>,
 }
 
-/// A merge request whose source moved.
+/// A merge request whose source changed.
 #[derive(Debug)]
 struct Grown {
     id: i64,
     new: String,
-    /// What the note says that tells of it.
+    /// The text of the note about the new commits.
     note: String,
 }
 
-/// The columns that are looked at before: descriptions may be long, and requests many.
+/// Columns that are read: descriptions may be long and merge requests many.
 type Seen = (i64, String, String, Option<String>);
 
-/// Finds what follows from moves of the references of a project.
+/// Determines the effects of ref updates of a project.
 ///
 /// # Errors
-/// Whatever the database or the repository reports.
+/// Returns an error if a database query or a Git operation fails.
 pub(in crate::services) async fn of_moved(
     db: &impl sea_orm::ConnectionTrait,
     project_id: i64,
@@ -82,7 +83,7 @@ pub(in crate::services) async fn of_moved(
     let names: Vec<&str> = branches.keys().copied().collect();
     let (from, into) = (Column::SourceProjectId, Column::TargetProjectId);
     let mut found = Consequences::default();
-    // One branch may be the source of several.
+    // One branch may be the source of several merge requests.
     let (mut heads, mut notes) = (HashMap::new(), HashMap::<String, String>::new());
     for names in names.chunks(AT_ONCE) {
         for (id, branch, _, _) in open(db, from.eq(project_id), Column::SourceBranch, names).await? {
@@ -128,7 +129,7 @@ pub(in crate::services) async fn of_moved(
     Ok(found)
 }
 
-/// The open merge requests that have one of these branches in a column.
+/// Returns the open merge requests with one of these branches in a column.
 async fn open(
     db: &impl sea_orm::ConnectionTrait,
     project: Expr,
@@ -145,7 +146,7 @@ async fn open(
     Ok(rows.into_tuple().all(db).await?)
 }
 
-/// The commits that a branch has got by its move; none for a branch that is new.
+/// Returns the commits that an update added to a branch; empty for a new branch.
 async fn fresh(repository: &Repository, moved: &Moved) -> Result<HashSet<String>> {
     let ends = moved
         .old
@@ -167,7 +168,7 @@ fn page(old: Oid, new: Oid, limit: usize) -> ListCommits {
     }
 }
 
-/// The note that tells of new commits, the oldest first.
+/// Returns the note about new commits, oldest first.
 async fn added(repository: &Repository, moved: &Moved, new: &str) -> Result<String> {
     let ends = moved.old.as_deref().and_then(oid).zip(oid(new));
     let (commits, count) = match ends {
@@ -193,10 +194,10 @@ async fn added(repository: &Repository, moved: &Moved, new: &str) -> Result<Stri
     Ok(text)
 }
 
-/// Records what follows, in the transaction that records the moves.
+/// Records the effects, in the transaction that records the ref updates.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn apply(
     transaction: &DatabaseTransaction,
     mover: &Mover,
@@ -218,7 +219,7 @@ pub(in crate::services) async fn apply(
         merge(transaction, mover, *id, plan.as_ref()).await?;
     }
     for targets in consequences.targets.chunks(AT_ONCE) {
-        // Whether these can be merged still, whoever wants to know looks at anew.
+        // Mergeability is recomputed on the next read.
         Entity::update_many()
             .col_expr(Column::MergeStatus, Expr::value(MergeStatus::Unchecked))
             .filter(Column::TargetProjectId.eq(mover.project_id))

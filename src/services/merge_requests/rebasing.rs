@@ -1,4 +1,4 @@
-//! Moving the commits of a merge request on top of its target.
+//! Rebases a merge request onto its target branch.
 
 use git::{PreparedMove, Signature};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set};
@@ -13,15 +13,16 @@ use crate::services::commits::committing;
 use crate::services::references::{Moved, moving_prepared};
 use crate::services::{Backend, push_rules};
 
-/// What a merge request is told that cannot be rebased.
+/// Stored and returned if a rebase fails.
 const FAILED: &str = "Rebase failed: Rebase locally, resolve all conflicts, then push the branch.";
 
-/// Rebases the source branch of a merge request onto its target branch, and answers what went wrong, if anything did: the
-/// merge request keeps that, too.
+/// Rebases the source branch of a merge request onto its target branch. Returns the message of a failed
+/// rebase, which is also stored in the merge request.
 ///
 /// # Errors
-/// 404, 403 for who may not move the source branch and where that is gone, 405 for what is not open, 409 when pushes are
-/// faster.
+/// Returns `NotFound` if the merge request is not visible, and `Forbidden` if the caller cannot push to the
+/// source branch or it was deleted. Returns `NotAllowed` if it is not open, and `Conflict` if a concurrent
+/// push wins.
 pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Option<&'static str>> {
     let found = find(backend.database.read(), access, iid).await?;
     if found.state != State::Opened {
@@ -53,7 +54,7 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
         Ok(prepared) => {
             let moved = Moved::branch(&branch, Some(prepared.before()), Some(prepared.after()));
             match prepared.publish().await {
-                // The lock is given back when all is recorded.
+                // The lock is released when everything is recorded.
                 Ok(guard) => Ok(((Some(guard), None), vec![moved])),
                 Err(git::Error::StaleReference) => Err(Error::Conflict(committing::OVERTAKEN.into())),
                 Err(error) => Err(error.into()),
@@ -71,7 +72,7 @@ pub async fn rebase(backend: &Backend, access: &ProjectAccess, iid: i64) -> Resu
     Ok(refused)
 }
 
-/// The project that it comes from, as far as the caller is admitted to it.
+/// Returns the source project with the caller's permissions.
 async fn source(backend: &Backend, access: &ProjectAccess, found: &Model) -> Result<ProjectAccess> {
     let refused = || Error::forbidden_because("Source branch does not exist");
     let id = found.source_project_id.ok_or_else(refused)?;
@@ -86,7 +87,7 @@ async fn source(backend: &Backend, access: &ProjectAccess, found: &Model) -> Res
     }
 }
 
-/// What a merge request is told of what Git refuses; nothing where there was nothing to do.
+/// Returns the message for a Git error, or `None` if the branch was up to date.
 fn refusal(error: git::Error) -> Result<Option<&'static str>> {
     match error {
         git::Error::EmptyChange => Ok(None),

@@ -1,4 +1,4 @@
-//! Which issues the merge requests of a project close, counted again after what decides on it changed for all of them.
+//! Refreshes the closing issues of a whole project after a change that affects all of its merge requests.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ColumnTrait, Condition, EntityTrait, QueryFilter, QueryOrder, QuerySelect};
@@ -9,14 +9,15 @@ use super::closing;
 use crate::error::Result;
 use crate::services::Backend;
 
-/// How many merge requests are looked up at a time.
+/// Number of merge requests that are read at a time.
 const BATCH: u64 = 100;
 
-/// Counts again what the merge requests of a project close: those into its default branch what they say, while the project
-/// closes issues, and all others nothing. Merged ones closed what they closed. May be done again at any time.
+/// Refreshes the closing issues of the merge requests of a project. Those into the default branch close the
+/// issues in their texts, if the project closes issues; all others close none. Merged ones are unchanged. The
+/// operation is idempotent.
 ///
 /// # Errors
-/// Whatever the database or the repositories report.
+/// Returns an error if a database query or a Git operation fails.
 pub async fn recount_closing(backend: &Backend, project_id: i64) -> Result<()> {
     let db = backend.database.read();
     let Some(project) = projects::Entity::find_by_id(project_id).one(db).await? else {

@@ -1,4 +1,4 @@
-//! Merge requests with all that is shown of them, gathered in a handful of statements however many they are.
+//! Merge requests with all displayed data, loaded in a fixed number of statements for a page.
 
 use std::collections::{HashMap, HashSet};
 
@@ -16,76 +16,76 @@ use crate::services::issuables::subscriptions::is_subscribed;
 use crate::services::issuables::{Belongings, gather};
 use crate::services::{Backend, deployments, milestones, push_rules};
 
-/// A merge request with what belongs to it.
+/// A merge request with its associations.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The merge request.
     pub merge_request: Model,
-    /// The whole path of the project that it is merged into.
+    /// The full path of the target project.
     pub project_path: String,
-    /// Who made it; nobody when the user is gone.
+    /// The author; `None` if the user was deleted.
     pub author: Option<users::Model>,
-    /// Who closed it; nobody when it was not closed or the user is gone.
+    /// The user who closed it; `None` if it was not closed or the user was deleted.
     pub closed_by: Option<users::Model>,
-    /// Who merged it; nobody when it was not merged or the user is gone.
+    /// The user who merged it; `None` if it was not merged or the user was deleted.
     pub merged_by: Option<users::Model>,
-    /// Those it is assigned to, in the order they were assigned.
+    /// The assignees, in the order of assignment.
     pub assignees: Vec<users::Model>,
     /// The labels, by title.
     pub labels: Vec<labels::Model>,
     /// The milestone.
     pub milestone: Option<milestones::Row>,
-    /// Discussions on it wait to be resolved.
+    /// Whether it has unresolved discussions.
     pub unresolved: bool,
-    /// What is told of one alone.
+    /// Data that is loaded only for a single merge request.
     pub details: Option<Details>,
 }
 
-/// What is told of a merge request that is not one of a list.
+/// Details of a single merge request, not loaded for lists.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
-    /// Whether the caller is told of what happens to it; none without a caller.
+    /// Whether the caller is subscribed; `None` without a caller.
     pub subscribed: Option<bool>,
-    /// How many files it changes; none where that cannot be told.
+    /// Number of changed files; `None` if unknown.
     pub changes_count: Option<String>,
-    /// Whether its author, who has no role in the project, had none merged before.
+    /// Whether the author has no role in the project and no merged merge request in it.
     pub first_contribution: bool,
     /// Whether the caller may merge into the target branch.
     pub can_merge: bool,
-    /// How many commits the target branch has that the source has not, where that is wanted and can be told.
+    /// Number of commits that are only in the target branch, if requested and known.
     pub diverged_commits_count: Option<usize>,
-    /// Whether it is being rebased, where that is wanted.
+    /// Whether a rebase is in progress, if requested.
     pub rebase_in_progress: Option<bool>,
-    /// The newest pipeline of its head, as far as the caller may know of it.
+    /// The head pipeline, if visible to the caller.
     pub pipeline: Option<HeadPipeline>,
-    /// When it was first deployed to production, as far as the caller may know of it.
+    /// Time of the first deployment to production, if visible to the caller.
     pub first_deployed_to_production_at: Option<DateTime<Utc>>,
 }
 
-/// What is looked for when it is wanted only.
+/// Details that are loaded only on request.
 #[derive(Debug, Clone, Default)]
 pub struct Wanted {
-    /// How far the target branch has gone its own way.
+    /// The number of commits that are only in the target branch.
     pub diverged: bool,
-    /// Whether it is being rebased.
+    /// Whether a rebase is in progress.
     pub rebase: bool,
-    /// How many files it changes, where somebody has counted them already.
+    /// The number of changed files, if already known.
     pub counted: Option<String>,
 }
 
-/// One merge request of a project.
+/// Returns one merge request of a project.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
 pub async fn read(backend: &Backend, access: &ProjectAccess, iid: i64, wanted: Wanted) -> Result<Row> {
     let merge_request = find(backend.database.read(), access, iid).await?;
     of_one(backend, access, merge_request, wanted).await
 }
 
-/// One merge request with all that is told of one alone.
+/// Returns a merge request with its details.
 ///
 /// # Errors
-/// Whatever the database or the repositories report.
+/// Returns an error if a database query or a Git operation fails.
 pub(super) async fn of_one(
     backend: &Backend,
     access: &ProjectAccess,
@@ -99,7 +99,7 @@ pub(super) async fn of_one(
     let mut row = rows
         .into_iter()
         .next()
-        .ok_or_else(|| Error::internal(format!("merge request {id} was lost")))?;
+        .ok_or_else(|| Error::internal(format!("merge request {id} is missing")))?;
     let this = &row.merge_request;
     let rules = push_rules::rules(backend, access).await?;
     row.details = Some(Details {
@@ -117,7 +117,7 @@ pub(super) async fn of_one(
             true => changes::diverged(backend, this).await?,
             false => None,
         },
-        // Rebases are done within the request that asks for them.
+        // Rebases finish within the request, so none is ever in progress.
         rebase_in_progress: wanted.rebase.then_some(false),
         pipeline: head_pipeline::seen(backend, access, this).await?,
         first_deployed_to_production_at: match deployments::may_read(access) {
@@ -128,7 +128,7 @@ pub(super) async fn of_one(
     Ok(row)
 }
 
-/// Whether its author has no role in the project, and had none merged there before.
+/// Returns whether the author has no role in the project and no merge request merged there before.
 async fn is_first(db: &impl ConnectionTrait, of: &Model) -> Result<bool> {
     let Some(author) = of.author_id else {
         return Ok(false);
@@ -145,18 +145,18 @@ async fn is_first(db: &impl ConnectionTrait, of: &Model) -> Result<bool> {
     Ok(merged.count(db).await? == 0)
 }
 
-/// Adds what belongs to merge requests, for the whole page at once.
+/// Loads the associations of a page of merge requests.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>) -> Result<Vec<Row>> {
     decorate_within(db, found, HashMap::new()).await
 }
 
-/// As [`decorate`], where the whole paths of some projects are known already.
+/// As [`decorate`], with the full paths of some projects already known.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn decorate_within(
     db: &impl ConnectionTrait,
     found: Vec<Model>,
@@ -166,10 +166,10 @@ pub(super) async fn decorate_within(
     rows(db, found, all).await
 }
 
-/// Merge requests with what belongs to them; what went away since they were read is left out.
+/// Combines merge requests with their associations. Associations that were deleted since are omitted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn rows(
     db: &impl ConnectionTrait,
     found: Vec<Model>,
@@ -193,10 +193,10 @@ pub(in crate::services) async fn rows(
     Ok(rows.collect())
 }
 
-/// Those on which discussions wait to be resolved.
+/// Returns the merge requests with unresolved discussions.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn unresolved(db: &impl ConnectionTrait, found: &[Model]) -> Result<HashSet<i64>> {
     if found.is_empty() {
         return Ok(HashSet::new());

@@ -1,4 +1,4 @@
-//! Who takes part in a merge request, and who is told of what happens to it.
+//! Subscriptions to a merge request and its participants.
 
 use storage::entities::users;
 
@@ -10,10 +10,10 @@ use crate::services::issuables::subscriptions::say;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::{Backend, issuables};
 
-/// Tells the caller of what happens to a merge request, or ceases to.
+/// Subscribes or unsubscribes the caller.
 ///
 /// # Errors
-/// 404, and 304 where nothing changes by it.
+/// Returns `NotFound` if the merge request is not visible, and `NotModified` if nothing changes.
 pub async fn subscribe(backend: &Backend, access: &ProjectAccess, iid: i64, subscribed: bool) -> Result<Row> {
     let user_id = access.caller.signed_in()?.id;
     let mut row = row::read(backend, access, iid, Wanted::default()).await?;
@@ -28,10 +28,10 @@ pub async fn subscribe(backend: &Backend, access: &ProjectAccess, iid: i64, subs
     Ok(row)
 }
 
-/// The author of a merge request, those it is assigned to, and those who commented on it, each once.
+/// Lists the author of a merge request, its assignees and its commenters, each once.
 ///
 /// # Errors
-/// 404, also where the caller may not see the merge request.
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
 pub async fn participants(
     backend: &Backend,
     access: &ProjectAccess,

@@ -1,4 +1,4 @@
-//! What is told of a change of a merge request: the notes on it, the record of what happened, and the hooks.
+//! Events of merge requests: system notes, recorded events and webhooks.
 
 use std::collections::BTreeMap;
 
@@ -16,39 +16,39 @@ use crate::services::issuables::Changed;
 use crate::services::notes::system::{self, Parent};
 use crate::services::todos;
 
-/// A merge request that was made or changed.
+/// A merge request that was created or changed.
 pub(in crate::services) struct Told<'a> {
-    /// Who did it; nobody where it came by a push of nobody known.
+    /// The acting user; `None` for a push by an unknown user.
     pub author: Option<i64>,
-    /// What it was before; none when it is new.
+    /// The row before the change; `None` if it is new.
     pub before: Option<&'a Model>,
-    /// What it is now.
+    /// The row after the change.
     pub after: &'a Model,
-    /// The notes that tell of it.
+    /// The system notes.
     pub notes: Vec<String>,
-    /// Changes of what does not stand in its row.
+    /// Changes outside the row.
     pub beside: BTreeMap<String, Changed>,
-    /// Where its source branch stood, when that was moved.
+    /// The former head of the source branch, if it changed.
     pub oldrev: Option<String>,
 }
 
-/// What hooks are told beside the merge request as it is.
+/// Webhook data in addition to the current state of the merge request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct MergeRequestData {
     /// `open`, `update`, `close`, `reopen` or `merge`.
     pub action: String,
-    /// What each changed field was and is.
+    /// Old and new value of each changed field.
     pub changes: BTreeMap<String, Changed>,
-    /// Where its source branch stood, when that was moved.
+    /// The former head of the source branch, if it changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldrev: Option<String>,
 }
 
-/// Writes the notes of the system, the event, and what hooks are told, in the transaction of the change; what waited there for
-/// who changed it is done.
+/// Writes the system notes, the event and the webhook deliveries in the transaction of the change. Completes
+/// the author's to-do items for the merge request.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn tell(transaction: &DatabaseTransaction, told: Told<'_>) -> Result<()> {
     let now = told.after;
     system::write(transaction, Parent::MergeRequest(now.id), told.author, told.notes).await?;
@@ -86,7 +86,7 @@ pub(in crate::services) async fn tell(transaction: &DatabaseTransaction, told: T
     }
 }
 
-/// A merge request as what something was done to.
+/// Returns a merge request as the target of an event.
 pub(super) fn target(merge_request: &Model) -> events::Target {
     events::Target {
         kind: TargetType::MergeRequest,
@@ -96,7 +96,7 @@ pub(super) fn target(merge_request: &Model) -> events::Target {
     }
 }
 
-/// The fields of the row that are others now.
+/// Returns the changed fields of the row.
 fn changes(before: &Model, after: &Model) -> BTreeMap<String, Changed> {
     let fields = |of: &Model| {
         [
@@ -116,7 +116,7 @@ fn changes(before: &Model, after: &Model) -> BTreeMap<String, Changed> {
     Changed::between(fields(before), fields(after))
 }
 
-/// The number of a state, as hooks tell it.
+/// Returns the number of a state in webhooks.
 #[must_use]
 pub fn state_id(state: State) -> u8 {
     match state {

@@ -1,4 +1,4 @@
-//! How long a merge request is thought to take, and how long it took (by analogy with specification 2.5).
+//! Time estimate and time spent on a merge request.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::{merge_requests, now};
@@ -11,10 +11,10 @@ use crate::services::access::ProjectAccess;
 use crate::services::issuables::Kind;
 use crate::services::issuables::times::{self, Change, Times};
 
-/// The times of a merge request.
+/// Returns the time statistics of a merge request.
 ///
 /// # Errors
-/// 404, also where the caller may not see it.
+/// Returns `NotFound` if the merge request does not exist or is not visible to the caller.
 pub async fn read(backend: &Backend, access: &ProjectAccess, iid: i64) -> Result<Times> {
     let found = find(backend.database.read(), access, iid).await?;
     Ok(of(&found))
@@ -27,10 +27,11 @@ fn of(merge_request: &merge_requests::Model) -> Times {
     }
 }
 
-/// Changes the times of a merge request.
+/// Updates the time statistics of a merge request.
 ///
 /// # Errors
-/// 404, and 400 for a duration that is none, and for taking off more than was spent.
+/// Returns `NotFound` if the merge request is not visible. Returns a validation error for an invalid duration
+/// or for removing more time than was spent.
 pub async fn change(backend: &Backend, access: &ProjectAccess, iid: i64, change: Change) -> Result<Times> {
     let author = access.caller.signed_in()?.id;
     backend

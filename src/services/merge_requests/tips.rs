@@ -1,4 +1,4 @@
-//! The commits that the branches of merge requests stand at, and where their histories part.
+//! Heads of the branches of merge requests and their merge base.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::events::pushes::oid;
 
-/// Commits whose messages are read.
+/// Maximum number of commits whose messages are read.
 const MOST_MESSAGES: usize = 100;
 
 /// A branch of a project.
@@ -24,7 +24,7 @@ pub(super) struct BranchOf<'a> {
 }
 
 impl<'a> BranchOf<'a> {
-    /// The branch that a merge request is merged into.
+    /// Returns the target branch of a merge request.
     pub fn target(merge_request: &'a Model) -> Self {
         Self {
             project_id: merge_request.target_project_id,
@@ -32,7 +32,7 @@ impl<'a> BranchOf<'a> {
         }
     }
 
-    /// The branch that a merge request comes from, of this project.
+    /// Returns the source branch of a merge request, in this project.
     pub fn source(merge_request: &'a Model, project_id: i64) -> Self {
         Self {
             project_id,
@@ -41,19 +41,19 @@ impl<'a> BranchOf<'a> {
     }
 }
 
-/// Where both branches of a merge request stand.
+/// Heads of both branches of a merge request.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Tips {
-    /// The source branch.
+    /// Head of the source branch.
     pub head: Oid,
-    /// The target branch.
+    /// Head of the target branch.
     pub start: Oid,
 }
 
-/// Looks where two branches stand.
+/// Returns the heads of two branches.
 ///
 /// # Errors
-/// 400 that names those that are not there.
+/// Returns a validation error that names the missing branches.
 pub(super) async fn of(backend: &Backend, source: BranchOf<'_>, target: BranchOf<'_>) -> Result<Tips> {
     let head = tip(backend, source).await?;
     let start = tip(backend, target).await?;
@@ -73,10 +73,10 @@ pub(super) async fn of(backend: &Backend, source: BranchOf<'_>, target: BranchOf
     Err(Error::InvalidAttributes(faults))
 }
 
-/// Where a branch stands; none where it is not there.
+/// Returns the head of a branch, or `None` if it does not exist.
 ///
 /// # Errors
-/// Whatever the repository reports.
+/// Returns an error if a Git operation fails.
 pub(super) async fn tip(backend: &Backend, branch: BranchOf<'_>) -> Result<Option<Oid>> {
     match repository(backend, branch.project_id).branch(branch.name).await {
         Ok(found) => Ok(Some(found.commit)),
@@ -87,11 +87,11 @@ pub(super) async fn tip(backend: &Backend, branch: BranchOf<'_>) -> Result<Optio
     }
 }
 
-/// Where the histories of both branches part, or where the target stands if they have nothing in common; none as long as
-/// neither repository has the commits of both.
+/// Returns the merge base of both branches, or the head of the target if their histories are unrelated.
+/// Returns `None` if neither repository contains the commits of both.
 ///
 /// # Errors
-/// Whatever the repositories report.
+/// Returns an error if a Git operation fails.
 pub(super) async fn base(
     backend: &Backend,
     target_project_id: i64,
@@ -107,10 +107,11 @@ pub(super) async fn base(
     Ok(None)
 }
 
-/// The messages of the commits that a head has and a base has not, the newest first; none where they are not there.
+/// Returns the messages of the commits between a base and a head, newest first, or `None` if the commits are
+/// missing.
 ///
 /// # Errors
-/// Whatever the repositories report.
+/// Returns an error if a Git operation fails.
 pub(super) async fn messages(
     backend: &Backend,
     project_ids: [Option<i64>; 2],
@@ -138,13 +139,13 @@ pub(super) async fn messages(
     Ok(Vec::new())
 }
 
-/// The repositories of these projects, one of which has the commits that are asked for.
+/// Returns the repositories of these projects, one of which contains the commits.
 fn repositories(backend: &Backend, project_ids: [Option<i64>; 2]) -> impl Iterator<Item = git::Repository> {
     let ids = project_ids.into_iter().flatten();
     ids.map(|id| repository(backend, id))
 }
 
-/// What a repository answers; none where it has not all the commits that it was asked for.
+/// Converts the result of a repository: `None` if a requested commit is missing.
 fn there<T>(answer: git::Result<T>) -> Result<Option<T>> {
     match answer {
         Ok(found) => Ok(Some(found)),

@@ -1,4 +1,4 @@
-//! Times that are marked on dashboards of environments and clusters.
+//! Annotations on dashboards of environments and clusters.
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait};
@@ -12,36 +12,37 @@ use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::access::{GroupAccess, InstanceAccess, ProjectAccess};
 
-/// The longest path of a dashboard, in characters.
+/// Maximum length of a dashboard path, in characters.
 const LONGEST_PATH: usize = 255;
 
-/// A time to mark.
+/// A new annotation.
 #[derive(Debug, Clone)]
 pub struct NewAnnotation {
-    /// Where the dashboard stands; it may be CGI-escaped.
+    /// The path of the dashboard; it may be CGI-escaped.
     pub dashboard_path: String,
-    /// What happened.
+    /// The description.
     pub description: String,
-    /// The moment, or when the span begins.
+    /// The time, or the start of the period.
     pub starting_at: DateTime<Utc>,
-    /// When the span ends; none for a moment.
+    /// The end of the period; `None` for a single time.
     pub ending_at: Option<DateTime<Utc>>,
 }
 
-/// What a dashboard is of.
+/// The subject of a dashboard.
 #[derive(Debug, Clone, Copy)]
 pub enum Subject {
-    /// An environment, by its id.
+    /// An environment, by its ID.
     Environment(i64),
-    /// A cluster, by its id.
+    /// A cluster, by its ID.
     Cluster(i64),
 }
 
-/// Marks a time on a dashboard.
+/// Adds an annotation to a dashboard.
 ///
 /// # Errors
-/// 404 for what is not there or hidden, 403 below Developer and in archived projects, 400 for a path where there is no
-/// dashboard and for a span that ends before it begins.
+/// Returns `NotFound` if the subject does not exist or is not visible, and `Forbidden` below Developer and in
+/// archived projects. Returns a validation error if the path is not a dashboard or the period ends before it
+/// starts.
 pub async fn annotate(
     backend: &Backend,
     access: InstanceAccess,
@@ -80,13 +81,13 @@ pub async fn annotate(
     };
     let made = row.insert(backend.database.write()).await;
     made.map_err(|error| match Violation::of(&error) {
-        // The environment or cluster went away in the meantime.
+        // The environment or cluster was deleted concurrently.
         Some(Violation::ForeignKey(_)) => Error::not_found(""),
         _ => error.into(),
     })
 }
 
-/// Lets Developers of the project or group in, and gives the project, if it is one.
+/// Requires the Developer role in the project or group, and returns the project, if it is one.
 async fn admit(backend: &Backend, access: InstanceAccess, subject: Subject) -> Result<Option<ProjectAccess>> {
     let db = backend.database.read();
     let missing = || Error::not_found("");
@@ -111,7 +112,7 @@ async fn admit(backend: &Backend, access: InstanceAccess, subject: Subject) -> R
         };
     }
     let id = group.ok_or_else(missing)?;
-    // What is hidden answers as what is not there: its name is not told.
+    // A hidden group returns the same error as a missing one, so that its name does not leak.
     let hidden = |error| match error {
         Error::NotFound(_) => missing(),
         other => other,

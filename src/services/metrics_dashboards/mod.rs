@@ -1,4 +1,4 @@
-//! Dashboards of metrics that users star (specification 2.15 and 4.15): one that every project has, and files in its repository.
+//! Metrics dashboards that users star: one built-in dashboard and files in the repository.
 
 mod annotations;
 
@@ -15,19 +15,19 @@ use crate::error::{Error, Result};
 use crate::services::access::ProjectAccess;
 use crate::services::{Backend, commits};
 
-/// The dashboard that every project has.
+/// The built-in dashboard of every project.
 const BUILT_IN: &str = "config/prometheus/common_metrics.yml";
 
-/// The folders whose files are dashboards: by the name of this service, and by that of the reference service.
+/// Folders with dashboard files: that of this service and that of the reference service.
 const FOLDERS: [&str; 2] = [".service/dashboards/", ".gitlab/dashboards/"];
 
-/// What the file of a dashboard ends with.
+/// Extension of dashboard files.
 const ENDING: &str = ".yml";
 
 /// Stars a dashboard for the caller; the path may be CGI-escaped.
 ///
 /// # Errors
-/// 400 for a path where there is no dashboard, and for one that is starred already.
+/// Returns a validation error if the path is not a dashboard or is starred already.
 pub async fn star(backend: &Backend, access: &ProjectAccess, path: &str) -> Result<Model> {
     let (user_id, path) = (access.caller.signed_in()?.id, unescape(path)?);
     if !is_there(backend, access, &path).await? {
@@ -43,16 +43,16 @@ pub async fn star(backend: &Backend, access: &ProjectAccess, path: &str) -> Resu
     let made = row.insert(backend.database.write()).await;
     made.map_err(|error| match Violation::of(&error) {
         Some(Violation::Unique(_)) => Error::attribute("dashboard_path", "has already been taken"),
-        // The project went away in the meantime.
+        // The project was deleted concurrently.
         Some(Violation::ForeignKey(_)) => Error::not_found("Project"),
         _ => error.into(),
     })
 }
 
-/// Takes back the stars of the caller in a project, or that of one dashboard, and says how many there were.
+/// Removes the caller's stars in a project, or that of one dashboard, and returns their number.
 ///
 /// # Errors
-/// 400 for a path that is no text.
+/// Returns a validation error if the path is not valid text.
 pub async fn unstar(backend: &Backend, access: &ProjectAccess, path: Option<&str>) -> Result<u64> {
     let mut own = Entity::delete_many()
         .filter(Column::UserId.eq(access.caller.signed_in()?.id))
@@ -68,7 +68,7 @@ fn not_there() -> Error {
     Error::Refused("Dashboard with requested path can not be found".into())
 }
 
-/// Takes the escapes of CGI out of a path, once.
+/// Decodes the CGI escapes of a path once.
 fn unescape(path: &str) -> Result<String> {
     let spaced = path.replace('+', " ");
     let text = percent_decode_str(&spaced).decode_utf8().ok();
@@ -80,7 +80,7 @@ fn unescape(path: &str) -> Result<String> {
     }
 }
 
-/// Whether a path may be that of a file with a dashboard: right in one of the folders.
+/// Returns whether a path can be a dashboard file: directly in one of the folders.
 fn names_a_file(path: &str) -> bool {
     let inside = |folder: &&str| {
         let name = path.strip_prefix(*folder);
@@ -89,7 +89,7 @@ fn names_a_file(path: &str) -> bool {
     FOLDERS.iter().any(inside)
 }
 
-/// Whether a dashboard is there for the caller, on the default branch.
+/// Returns whether a dashboard exists on the default branch and is visible to the caller.
 async fn is_there(backend: &Backend, access: &ProjectAccess, path: &str) -> Result<bool> {
     if path == BUILT_IN {
         return Ok(true);

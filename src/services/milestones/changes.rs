@@ -1,4 +1,4 @@
-//! Milestones made, changed and deleted.
+//! Creates, updates and deletes milestones.
 
 use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, Query};
@@ -20,50 +20,50 @@ use crate::services::notes::lock_all;
 use crate::services::places::Place;
 use crate::services::preconditions;
 
-/// The most characters of a title.
+/// Maximum length of a title, in characters.
 const LONGEST_TITLE: usize = 255;
 
-/// What a new milestone is to be.
+/// Attributes of a new milestone.
 #[derive(Debug, Clone)]
 pub struct NewMilestone {
     /// The title.
     pub title: String,
-    /// What is to be reached.
+    /// The description.
     pub description: Option<String>,
-    /// The day it begins.
+    /// The start date.
     pub start_date: Option<NaiveDate>,
-    /// The day it is to be reached.
+    /// The due date.
     pub due_date: Option<NaiveDate>,
 }
 
-/// What is to happen to a milestone.
+/// A change of the state of a milestone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StateEvent {
-    /// It is worked on no more.
+    /// Close it.
     Close,
-    /// It is worked on again.
+    /// Reopen it.
     Activate,
 }
 
-/// What is to change of a milestone.
+/// Changes to a milestone.
 #[derive(Debug, Clone)]
 pub struct Change {
     /// The new title.
     pub title: Option<String>,
-    /// What is to be reached.
+    /// The description.
     pub description: Patch<String>,
-    /// The day it begins.
+    /// The start date.
     pub start_date: Patch<NaiveDate>,
-    /// The day it is to be reached.
+    /// The due date.
     pub due_date: Patch<NaiveDate>,
-    /// What is to happen to it.
+    /// The state change.
     pub state_event: Option<StateEvent>,
 }
 
-/// Makes a milestone.
+/// Creates a milestone.
 ///
 /// # Errors
-/// 400 for a title that does not do or is taken, and for days in the wrong order.
+/// Returns a validation error if the title is invalid or taken, or if the due date precedes the start date.
 pub async fn create(backend: &Backend, place: &Place, new: NewMilestone) -> Result<Row> {
     place.admit_to_planning()?;
     let made = checked(new)?;
@@ -78,10 +78,10 @@ pub async fn create(backend: &Backend, place: &Place, new: NewMilestone) -> Resu
         .await
 }
 
-/// The row of a milestone that does, without its place and its number.
+/// Returns the validated row of a milestone, without its project or group and its IID.
 ///
 /// # Errors
-/// 400 for a title that does not do, and for days in the wrong order.
+/// Returns a validation error if the title is invalid or the due date precedes the start date.
 pub(in crate::services) fn checked(new: NewMilestone) -> Result<ActiveModel> {
     let title = new.title.trim().to_owned();
     check_title(&title)?;
@@ -96,7 +96,7 @@ pub(in crate::services) fn checked(new: NewMilestone) -> Result<ActiveModel> {
     })
 }
 
-/// Enters a milestone of a place under its next number.
+/// Inserts a milestone with the next IID of its project or group.
 pub(super) async fn insert(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -116,10 +116,11 @@ pub(super) async fn insert(
     row.insert(transaction).await.map_err(refused)
 }
 
-/// Changes a milestone.
+/// Updates a milestone.
 ///
 /// # Errors
-/// As [`create`], and 404, and 400 when nothing is to change.
+/// Returns the errors of [`create`], `NotFound` if the milestone does not exist, and a validation error if no
+/// attribute is given.
 pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -> Result<Row> {
     place.admit_to_planning()?;
     let nothing = change.title.is_none()
@@ -173,10 +174,11 @@ pub async fn update(backend: &Backend, place: &Place, id: i64, change: Change) -
         .await
 }
 
-/// Deletes a milestone; what belongs to it stays without.
+/// Deletes a milestone and removes it from its issues and merge requests.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `NotFound` if the milestone does not exist, or `PreconditionFailed` if it was modified after the
+/// given date.
 pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since: Option<&str>) -> Result<()> {
     place.admit_to_planning()?;
     backend
@@ -184,7 +186,7 @@ pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since:
         .transaction(async |transaction| {
             let milestone = lock(transaction, place, id).await?;
             preconditions::unmodified_since(unmodified_since, milestone.updated_at)?;
-            // While it is still known what belongs to it.
+            // Must precede the deletion, which clears the references.
             note_due_date(transaction, id, None).await?;
             Entity::delete_by_id(id).exec(transaction).await?;
             record(transaction, place, &milestone, Action::Destroyed).await
@@ -192,7 +194,8 @@ pub async fn delete(backend: &Backend, place: &Place, id: i64, unmodified_since:
         .await
 }
 
-/// Tells what belongs to a milestone when that is due, by which lists are ordered: one statement a table.
+/// Copies the due date to the issues and merge requests of a milestone, which lists are sorted by. It uses
+/// one statement per table.
 pub(super) async fn note_due_date(
     transaction: &DatabaseTransaction,
     id: i64,
@@ -215,7 +218,7 @@ pub(super) async fn note_due_date(
     Ok(())
 }
 
-/// Records what happened to a milestone of a project; groups have no record.
+/// Records an event of a project milestone; groups have no events.
 async fn record(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -258,10 +261,10 @@ fn check_title(title: &str) -> Result<()> {
     Ok(())
 }
 
-/// Refuses days in the wrong order.
+/// Refuses a due date before the start date.
 ///
 /// # Errors
-/// 400.
+/// Returns a validation error if the dates are in the wrong order.
 pub(in crate::services) fn check_days(start: Option<NaiveDate>, due: Option<NaiveDate>) -> Result<()> {
     match (start, due) {
         (Some(start), Some(due)) if due < start => {
@@ -271,7 +274,7 @@ pub(in crate::services) fn check_days(start: Option<NaiveDate>, due: Option<Naiv
     }
 }
 
-/// Refuses a title that a milestone of the place or of a group above has.
+/// Refuses a title that a milestone of the project or group or of an ancestor group has.
 async fn refuse_taken(transaction: &DatabaseTransaction, place: &Place, title: &str) -> Result<()> {
     let same = milestones::available(place.scope(), place.namespace.id).filter(Column::Title.eq(title));
     match same.count(transaction).await? {
@@ -287,12 +290,12 @@ fn taken() -> Error {
     )
 }
 
-/// Why a row was not written.
+/// Maps the error of an insert.
 fn refused(error: DbErr) -> Error {
     match Violation::of(&error) {
-        // Somebody else made it at the same time.
+        // A concurrent request created the same milestone.
         Some(Violation::Unique(_)) => taken(),
-        // The place went away in the meantime.
+        // The project or group was deleted concurrently.
         Some(Violation::ForeignKey(_)) => Error::not_found(""),
         _ => error.into(),
     }

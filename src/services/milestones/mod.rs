@@ -1,5 +1,5 @@
-//! Milestones of projects and groups (specification 2.5): what is read here, what is changed in [`changes`], and what
-//! follows from one that becomes its group's in [`promotion`].
+//! Milestones of projects and groups. This module reads them; [`changes`] writes them and [`promotion`] moves
+//! them to a group.
 
 mod changes;
 mod promotion;
@@ -20,34 +20,34 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, page_of};
 use crate::services::places::Place;
 
-/// Which milestones a caller wants.
+/// Filter of a list of milestones.
 #[derive(Debug, Clone)]
 pub struct Filter {
-    /// Only those with these numbers within their project or group.
+    /// Only milestones with these IIDs.
     pub iids: Option<Vec<i64>>,
-    /// Only those in this state.
+    /// Only milestones in this state.
     pub state: Option<State>,
-    /// Only those with exactly this title.
+    /// Only milestones with exactly this title.
     pub title: Option<String>,
-    /// Only those whose title or description contains this text.
+    /// Only milestones whose title or description contains this text.
     pub search: Option<String>,
-    /// With those of the groups above.
+    /// Whether to include milestones of ancestor groups.
     pub parents: bool,
 }
 
-/// A milestone and where it belongs.
+/// A milestone with the path of its project or group.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The milestone.
     pub milestone: Model,
-    /// The full path of the project or group that it belongs to.
+    /// The full path of its project or group.
     pub full_path: String,
-    /// The day it was to be reached has passed.
+    /// Whether the due date has passed.
     pub expired: bool,
 }
 
 impl Row {
-    /// A milestone with the full path of the project or group that it belongs to.
+    /// Combines a milestone with the full path of its project or group.
     #[must_use]
     pub fn new(milestone: Model, full_path: String) -> Self {
         let today = now().date_naive();
@@ -59,10 +59,10 @@ impl Row {
     }
 }
 
-/// A page of the milestones of a place, the newest first.
+/// Lists the milestones of a project or group, newest first.
 ///
 /// # Errors
-/// 403 where there is nothing that has milestones.
+/// Returns `Forbidden` if issues and merge requests are both disabled for the caller.
 pub async fn list(
     backend: &Backend,
     place: &Place,
@@ -70,7 +70,7 @@ pub async fn list(
     page: &PageRequest,
 ) -> Result<Page<Row>> {
     place.admit_to_planning()?;
-    // Numbers are those within one project or group.
+    // IIDs refer to one project or group.
     let mut wanted = match filter.parents && filter.iids.is_none() {
         true => milestones::available(place.scope(), place.namespace.id),
         false => milestones::within(place.scope()),
@@ -98,10 +98,11 @@ pub async fn list(
     Ok(Page { items, rest })
 }
 
-/// One milestone of a place.
+/// Returns a milestone of a project or group.
 ///
 /// # Errors
-/// 403 where there is nothing that has milestones, and 404, also for one of a group above.
+/// Returns `Forbidden` if issues and merge requests are both disabled for the caller. Returns `NotFound` if
+/// the milestone does not exist or belongs to an ancestor group.
 pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
     place.admit_to_planning()?;
     let found = milestones::within(place.scope())
@@ -111,7 +112,7 @@ pub async fn read(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
     Ok(here(place, found.ok_or_else(missing)?))
 }
 
-/// Looks among the milestones of the place itself, and locks what is found until the transaction ends.
+/// Returns a milestone of the project or group itself and locks it until the transaction ends.
 async fn lock(db: &impl ConnectionTrait, place: &Place, id: i64) -> Result<Model> {
     let own = milestones::within(place.scope()).filter(Column::Id.eq(id));
     own.lock_exclusive().one(db).await?.ok_or_else(missing)
@@ -121,15 +122,16 @@ fn missing() -> Error {
     Error::not_found("Milestone")
 }
 
-/// A milestone of the place itself.
+/// Returns a milestone of the project or group itself.
 fn here(place: &Place, milestone: Model) -> Row {
     Row::new(milestone, place.full_path())
 }
 
-/// Milestones of a place and of the groups above with where they belong, in one statement more where there are such.
+/// Adds the full paths to milestones of a project or group and its ancestors. It needs one more statement if
+/// there are milestones of ancestors.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn locate(db: &impl ConnectionTrait, place: &Place, found: Vec<Model>) -> Result<Vec<Row>> {
     let above: Vec<i64> = found
         .iter()

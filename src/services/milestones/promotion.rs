@@ -1,4 +1,4 @@
-//! Milestones of projects that become milestones of their group.
+//! Promotion of project milestones to group milestones.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{
@@ -15,14 +15,15 @@ use crate::policy::Role;
 use crate::services::Backend;
 use crate::services::places::Place;
 
-/// What refers to milestones.
+/// Tables that refer to milestones.
 const BELONGING: [&str; 4] = ["issues", "merge_requests", "boards", "board_lists"];
 
-/// Turns a milestone of a project into one of the group it lies in, together with the milestones of the same title of
-/// all other projects below that group.
+/// Promotes a project milestone to its group, and merges milestones with the same title from all other
+/// projects of that group.
 ///
 /// # Errors
-/// 404, 400 for a project outside of groups, and 403 for who is not Developer of the group.
+/// Returns `NotFound` if the milestone does not exist, a validation error for a project outside a group, and
+/// `Forbidden` below Developer in the group.
 pub async fn promote(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
     place.admit_to_planning()?;
     backend
@@ -33,7 +34,7 @@ pub async fn promote(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
             let group = group.ok_or_else(|| {
                 Error::Refused("Failed to promote project milestone to group milestone".into())
             })?;
-            // One at a time, so that two do not make the same milestone.
+            // Serialize promotions, so that two requests do not create the same milestone.
             namespaces::lock(transaction, group.namespace.id).await?;
             let promoted = of_group(transaction, &group, &milestone).await?;
             merge(transaction, group.namespace.id, &promoted).await?;
@@ -42,7 +43,7 @@ pub async fn promote(backend: &Backend, place: &Place, id: i64) -> Result<Row> {
         .await
 }
 
-/// The milestone of the group with the title of another one, made like that where it is missing.
+/// Returns the group milestone with the same title, creating it if needed.
 async fn of_group(transaction: &DatabaseTransaction, group: &Place, like: &Model) -> Result<Model> {
     let known = milestones::within(Scope::Group(group.namespace.id)).filter(Column::Title.eq(&like.title));
     if let Some(known) = known.one(transaction).await? {
@@ -59,7 +60,7 @@ async fn of_group(transaction: &DatabaseTransaction, group: &Place, like: &Model
     insert(transaction, group, made).await
 }
 
-/// Gives everything that belongs to a milestone of this title of a project below the group to the group's instead.
+/// Replaces project milestones with this title by the group milestone in all references.
 async fn merge(transaction: &DatabaseTransaction, group_id: i64, into: &Model) -> Result<()> {
     let inside = projects::Entity::find()
         .select_only()

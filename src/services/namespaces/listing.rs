@@ -1,4 +1,4 @@
-//! Reading namespaces of either kind.
+//! Reads of user and group namespaces.
 
 use std::collections::HashMap;
 
@@ -13,30 +13,30 @@ use crate::services::authentication::Caller;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, page_of};
 
-/// A namespace, with the user whose personal one it is.
+/// A namespace, with its user if it is personal.
 #[derive(Debug, Clone)]
 pub struct Found {
     /// The namespace.
     pub namespace: namespaces::Model,
-    /// The user, unless it is a group.
+    /// The user; `None` for a group.
     pub owner: Option<users::Model>,
 }
 
-/// Which namespaces are wanted; all conditions hold together.
+/// Filter of a list of namespaces; conditions are combined with AND.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Part of the name or the whole path.
+    /// Part of the name or the full path.
     pub search: Option<String>,
-    /// Only those that the caller owns.
+    /// Whether to return only namespaces that the caller owns.
     pub owned_only: bool,
-    /// Only those that are in no other.
+    /// Whether to return only top-level namespaces.
     pub top_level_only: bool,
 }
 
-/// One page of the namespaces in which the caller has a role; of all for administrators.
+/// Lists the namespaces in which the caller has a role; all namespaces for administrators.
 ///
 /// # Errors
-/// 401 without a caller.
+/// Returns `Unauthorized` without a caller.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
@@ -69,10 +69,10 @@ pub async fn list(
     }))
 }
 
-/// One namespace: the caller's own, or a group that the caller may see.
+/// Returns a namespace: the caller's own, or a group visible to the caller.
 ///
 /// # Errors
-/// 404 when it is not there for the caller.
+/// Returns `NotFound` if the namespace does not exist or is not visible to the caller.
 pub async fn read(backend: &Backend, caller: &Caller, reference: &str) -> Result<Found> {
     let db = backend.database.read();
     let user = caller.signed_in()?;
@@ -96,7 +96,7 @@ pub async fn read(backend: &Backend, caller: &Caller, reference: &str) -> Result
     })
 }
 
-/// The users whose personal namespaces are among these, in one statement; each has one.
+/// Returns the owners of the personal namespaces among these, in one statement.
 async fn owners(
     db: &impl ConnectionTrait,
     found: &[namespaces::Model],

@@ -1,4 +1,4 @@
-//! What groups and personal namespaces have in common.
+//! Operations that groups and personal namespaces share.
 
 mod listing;
 mod removal;
@@ -14,10 +14,10 @@ use storage::entities::{namespace_ancestors, namespaces};
 
 use crate::error::Result;
 
-/// The names of namespaces with those of all above them, separated by ` / `, in one statement.
+/// Returns the names of namespaces with those of their ancestors, separated by ` / `, in one statement.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn full_names(
     db: &impl ConnectionTrait,
     ids: impl IntoIterator<Item = i64>,

@@ -1,4 +1,4 @@
-//! Removing a namespace with all it holds: out of sight in one step, for good in many.
+//! Deletes a namespace with its content: hidden in one step, deleted in many.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, QueryOrder};
@@ -9,10 +9,10 @@ use crate::services::Backend;
 use crate::services::projects::remove as remove_project;
 use crate::services::{avatars, group_transfers};
 
-/// Hides a namespace, everything below it, and the projects in them; false when it was hidden before.
+/// Hides a namespace, its subgroups and their projects. Returns false if it was hidden already.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<bool> {
     namespaces::lock_shape(transaction).await?;
     let hidden = namespaces::Entity::update_many()
@@ -30,11 +30,11 @@ pub async fn hide(transaction: &DatabaseTransaction, root: i64) -> Result<bool> 
     Ok(hidden.rows_affected > 0)
 }
 
-/// Removes a hidden namespace and everything below it, deepest first, so that whatever is cut short can be found and
-/// gone on with.
+/// Deletes a hidden namespace with its subgroups, deepest first, so that an interrupted deletion can be
+/// resumed.
 ///
 /// # Errors
-/// Whatever the database or the file system reports.
+/// Returns an error if a database query or a file operation fails.
 pub async fn remove_tree(backend: &Backend, root: i64) -> Result<()> {
     let ids = namespace_ancestors::descendant_ids(backend.database.read(), root).await?;
     for id in ids.into_iter().rev() {

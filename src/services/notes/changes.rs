@@ -1,4 +1,4 @@
-//! Writing, changing and removing notes.
+//! Creates, updates and deletes notes.
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, EntityTrait, IntoActiveModel};
@@ -23,28 +23,28 @@ use crate::services::todos;
 /// A new note.
 #[derive(Debug, Clone, Default)]
 pub struct NewNote {
-    /// What it says.
+    /// The text.
     pub body: String,
-    /// Only its author, and members from Reporter on, are to see it.
+    /// Whether only the author and members from Reporter can see it.
     pub confidential: bool,
-    /// When it was made, for owners.
+    /// The creation time, which only Owners may set.
     pub created_at: Option<DateTime<Utc>>,
 }
 
-/// What became of what was to be a note.
+/// The result of creating a note.
 #[derive(Debug, Clone)]
 pub enum Posted {
-    /// It is one.
+    /// A note.
     Note(Box<Row>),
-    /// It named an emoji, which was awarded.
+    /// An award emoji, because the text was only the name of an emoji.
     Award(Box<Award>),
 }
 
-/// Writes a note on something; a note that says nothing but the name of an emoji awards that instead.
+/// Creates a note. A note that consists only of an emoji name creates an award emoji instead.
 ///
 /// # Errors
-/// 400 for a blank note, 404 where the caller may not see the thing and for an emoji that was awarded already, 403 for
-/// others than members where the discussion is locked.
+/// Returns a validation error for a blank note. Returns `NotFound` if the noteable is not visible or the
+/// emoji was awarded already. Returns `Forbidden` for non-members if the discussion is locked.
 pub async fn create(backend: &Backend, place: &Place, key: Key, new: NewNote) -> Result<Posted> {
     let author = place.caller.signed_in()?;
     check_body(&new.body)?;
@@ -83,10 +83,11 @@ pub async fn create(backend: &Backend, place: &Place, key: Key, new: NewNote) ->
         .await
 }
 
-/// Changes what a note says.
+/// Updates the text of a note.
 ///
 /// # Errors
-/// 400 for a blank text, 404, and 403 for others than its author and Maintainers, for everybody where nobody wrote it.
+/// Returns a validation error for a blank text and `NotFound` if the note is not visible. Returns `Forbidden`
+/// unless the caller is the author or a Maintainer, and always for system notes.
 pub async fn edit(backend: &Backend, place: &Place, key: Key, id: i64, body: String) -> Result<Row> {
     let editor = place.caller.signed_in()?.id;
     check_body(&body)?;
@@ -115,7 +116,7 @@ pub async fn edit(backend: &Backend, place: &Place, key: Key, id: i64, body: Str
         .await
 }
 
-/// What follows from what a note says and did not say before.
+/// Resolves mentions and references in the text that were not in the previous one.
 async fn listen(backend: &Backend, place: &Place, key: Key, before: &str, new: &NewNote) -> Result<Said> {
     if saying::is_silent(&new.body) {
         return Ok(Said::default());
@@ -128,7 +129,7 @@ async fn listen(backend: &Backend, place: &Place, key: Key, before: &str, new: &
     }
 }
 
-/// Enters what follows from a note: what waited there for who wrote it is done.
+/// Applies the effects of a note, and completes the author's to-do items for the noteable.
 async fn follow(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -145,10 +146,11 @@ async fn follow(
     said.enter(transaction, written, Vec::new()).await
 }
 
-/// Removes a note.
+/// Deletes a note.
 ///
 /// # Errors
-/// 404, 403 as [`edit`], and 412 when it changed after the caller's date.
+/// Returns `NotFound` if the note is not visible, `Forbidden` as [`edit`], and `PreconditionFailed` if it was
+/// modified after the given date.
 pub async fn delete(
     backend: &Backend,
     place: &Place,
@@ -176,10 +178,10 @@ fn check_body(body: &str) -> Result<()> {
     }
 }
 
-/// Whether the caller, who sees a note, may change and remove it.
+/// Checks that the caller, who can see the note, may update and delete it.
 ///
 /// # Errors
-/// 403.
+/// Returns `Forbidden` unless the caller may change the note.
 fn check_may_change(place: &Place, on: &Noteable, note: &Model) -> Result<()> {
     on.check_unlocked(place)?;
     let caller = place.caller.as_user().map(|user| user.id);
@@ -190,12 +192,12 @@ fn check_may_change(place: &Place, on: &Noteable, note: &Model) -> Result<()> {
     }
 }
 
-/// How many notes it is in the number that everybody sees: that does not tell of confidential ones.
+/// Returns 1 if a note counts in the public number of notes, which excludes confidential ones, otherwise 0.
 fn counted(note: &Model) -> i32 {
     i32::from(!note.system && !note.confidential)
 }
 
-/// Records that somebody commented, with what hooks are told; groups have no record.
+/// Records a comment event with its webhook data; groups have no events.
 async fn tell(
     transaction: &DatabaseTransaction,
     place: &Place,

@@ -1,4 +1,4 @@
-//! Notes that are read, with who wrote them.
+//! Reads of notes with their authors.
 
 use std::collections::HashMap;
 
@@ -14,30 +14,30 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::places::Place;
 
-/// A note with what belongs to it.
+/// A note with its author and noteable.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The note.
     pub note: Model,
-    /// Who wrote it; nobody when the user is gone.
+    /// The author; `None` if the user was deleted.
     pub author: Option<users::Model>,
-    /// The number of what it stands on within the project.
+    /// The IID of the noteable within its project or group.
     pub iid: Option<i64>,
 }
 
-/// In which order to list notes.
+/// Sort order of a list of notes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// By when they were changed last, instead of when they were made.
+    /// Whether to sort by the time of the last update instead of creation.
     pub by_change: bool,
-    /// The oldest first.
+    /// Whether the oldest come first.
     pub ascending: bool,
 }
 
-/// A page of the notes on something. Of the same time, that with the lower number is the older.
+/// Lists the notes on a noteable. Of notes with the same time, the one with the lower ID is older.
 ///
 /// # Errors
-/// 404, also where the caller may not see what they stand on.
+/// Returns `NotFound` if the noteable does not exist or is not visible to the caller.
 pub async fn list(
     backend: &Backend,
     place: &Place,
@@ -68,18 +68,19 @@ pub async fn list(
     }))
 }
 
-/// One note on something.
+/// Returns a note on a noteable.
 ///
 /// # Errors
-/// 404, also for a note on something else, and where the caller may not see it.
+/// Returns `NotFound` if the note does not exist, belongs to another noteable or is not visible to the
+/// caller.
 pub async fn read(backend: &Backend, place: &Place, key: Key, id: i64) -> Result<Row> {
     Ok(read_with(backend, place, key, id).await?.0)
 }
 
-/// One note on something, and what it stands on.
+/// Returns a note and its noteable.
 ///
 /// # Errors
-/// As [`read`].
+/// Returns the errors of [`read`].
 pub async fn read_with(backend: &Backend, place: &Place, key: Key, id: i64) -> Result<(Row, Noteable)> {
     let db = backend.database.read();
     let on = Noteable::find(db, place, key).await?;
@@ -87,10 +88,10 @@ pub async fn read_with(backend: &Backend, place: &Place, key: Key, id: i64) -> R
     Ok((of_one(db, &on, note).await?, on))
 }
 
-/// One note with who wrote it.
+/// Returns a note with its author.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn of_one(db: &impl ConnectionTrait, on: &Noteable, note: Model) -> Result<Row> {
     let people = people(db, note.author_id.into_iter()).await?;
     Ok(Row {
@@ -100,7 +101,7 @@ pub(super) async fn of_one(db: &impl ConnectionTrait, on: &Noteable, note: Model
     })
 }
 
-/// Users by their ids.
+/// Returns users by their IDs.
 async fn people(
     db: &impl ConnectionTrait,
     ids: impl Iterator<Item = i64>,

@@ -1,4 +1,4 @@
-//! Notes on issues, merge requests, snippets and epics (specification 2.4 and 4.3).
+//! Notes on issues, merge requests, snippets and epics.
 
 mod changes;
 mod listing;
@@ -21,7 +21,8 @@ use crate::error::{Error, Result};
 use crate::policy::Role;
 use crate::services::places::Place;
 
-/// The notes on something that the caller may see. Those that name what the caller may not see are not counted either.
+/// Selects the notes on a noteable that are visible to the caller. Notes that reference a noteable that is
+/// not visible are excluded, also from counts.
 pub(in crate::services) fn visible(place: &Place, on: &Noteable) -> Select<Entity> {
     let (viewer, today) = (place.caller.viewer(), now().date_naive());
     let all = Entity::find()
@@ -37,10 +38,11 @@ pub(in crate::services) fn visible(place: &Place, on: &Noteable) -> Select<Entit
     all.filter(seen)
 }
 
-/// Finds a note on something, as far as the caller may see it.
+/// Returns a note on a noteable.
 ///
 /// # Errors
-/// 404, also for a note on something else.
+/// Returns `NotFound` if the note does not exist, belongs to another noteable or is not visible to the
+/// caller.
 pub(in crate::services) async fn find(
     db: &impl ConnectionTrait,
     place: &Place,

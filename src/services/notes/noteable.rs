@@ -1,4 +1,4 @@
-//! What notes stand on. A kind of thing that can have notes adds a key, a variant, and an arm to each match.
+//! Noteables. A new type of noteable needs a key, a variant, and an arm in each match.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
@@ -14,20 +14,20 @@ use crate::services::places::Place;
 use crate::services::saying::{self, Scene};
 use crate::services::snippets::{self as snippets_service, Home};
 
-/// Which thing of a project or group, as a path names it.
+/// Identifies a noteable of a project or group, as in a request path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Key {
-    /// The issue with this number.
+    /// The issue with this IID.
     Issue(i64),
-    /// The merge request with this number.
+    /// The merge request with this IID.
     MergeRequest(i64),
-    /// The snippet with this id.
+    /// The snippet with this ID.
     Snippet(i64),
-    /// The epic with this id.
+    /// The epic with this ID.
     Epic(i64),
 }
 
-/// Something that notes stand on, as far as the caller may see it.
+/// A noteable that is visible to the caller.
 #[derive(Debug, Clone)]
 pub enum Noteable {
     /// An issue.
@@ -41,10 +41,10 @@ pub enum Noteable {
 }
 
 impl Noteable {
-    /// Finds what a key names.
+    /// Returns the noteable of a key.
     ///
     /// # Errors
-    /// 404, also where the caller may not see it.
+    /// Returns `NotFound` if the noteable does not exist or is not visible to the caller.
     pub(in crate::services) async fn find(
         db: &impl ConnectionTrait,
         place: &Place,
@@ -68,10 +68,10 @@ impl Noteable {
         }
     }
 
-    /// As [`Self::find`], for whoever is about to change something on it: locked until the transaction ends.
+    /// As [`Self::find`], but locks the row until the transaction ends.
     ///
     /// # Errors
-    /// 404, also where it went away since.
+    /// Returns `NotFound` also if the noteable was deleted concurrently.
     pub(in crate::services) async fn lock(
         transaction: &DatabaseTransaction,
         place: &Place,
@@ -99,7 +99,7 @@ impl Noteable {
         }
     }
 
-    /// Its id, with its kind.
+    /// Returns its type and ID.
     #[must_use]
     pub fn parent(&self) -> Parent {
         match self {
@@ -110,7 +110,7 @@ impl Noteable {
         }
     }
 
-    /// Its number within the project or group, where it has one.
+    /// Returns its IID, if it has one.
     #[must_use]
     pub fn iid(&self) -> Option<i64> {
         match self {
@@ -121,7 +121,7 @@ impl Noteable {
         }
     }
 
-    /// Who made it; nobody where the user is gone.
+    /// Returns its author, or `None` if the user was deleted.
     #[must_use]
     pub fn author_id(&self) -> Option<i64> {
         match self {
@@ -132,7 +132,7 @@ impl Noteable {
         }
     }
 
-    /// What it is about.
+    /// Returns its title.
     #[must_use]
     pub fn title(&self) -> &str {
         match self {
@@ -143,7 +143,7 @@ impl Noteable {
         }
     }
 
-    /// The name of its file, where it has one.
+    /// Returns its file name, if it has one.
     #[must_use]
     pub fn file_name(&self) -> Option<&str> {
         match self {
@@ -152,7 +152,7 @@ impl Noteable {
         }
     }
 
-    /// Whether few may see it.
+    /// Returns whether it is confidential.
     #[must_use]
     pub fn is_confidential(&self) -> bool {
         match self {
@@ -162,10 +162,11 @@ impl Noteable {
         }
     }
 
-    /// Where a note on it is written, as far as that decides who may read it; none where nothing follows from what notes say.
+    /// Returns the context that decides who can read a note on it, or `None` if the texts of its notes have
+    /// no effects.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if a database query fails.
     pub(in crate::services) async fn scene<'a>(
         &self,
         db: &impl ConnectionTrait,
@@ -190,10 +191,10 @@ impl Noteable {
         })
     }
 
-    /// Refuses what takes part in the discussion from others than members, where it is locked.
+    /// Refuses participation of non-members in a locked discussion.
     ///
     /// # Errors
-    /// 403.
+    /// Returns `Forbidden` if the discussion is locked and the caller is not a member.
     pub(in crate::services) fn check_unlocked(&self, place: &Place) -> Result<()> {
         let locked = match self {
             Self::Issue(issue) => issue.discussion_locked,
@@ -206,10 +207,10 @@ impl Noteable {
         }
     }
 
-    /// Enters that a note on it changed, and that there are so many more that users wrote.
+    /// Updates the time of the last change and adds to the number of user notes.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if a database query fails.
     pub(in crate::services) async fn touch(
         &self,
         transaction: &DatabaseTransaction,

@@ -1,4 +1,4 @@
-//! What a user wrote, when it goes with the user.
+//! Deletes the content of a user who is deleted.
 
 use sea_orm::sea_query::{
     Asterisk, Expr, ExprTrait, Func, LockType, Order, Query, SelectStatement, SubQueryStatement,
@@ -9,20 +9,20 @@ use storage::entities::notes::{Column, Entity};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 
-/// What shows how many notes it has: the table, and the column of the notes that stand on it.
+/// Tables with a note count, and the column of their notes.
 const COUNTED: [(&str, Column); 3] = [
     ("issues", Column::IssueId),
     ("merge_requests", Column::MergeRequestId),
     ("epics", Column::EpicId),
 ];
 
-/// How many things one statement names at most.
+/// Maximum number of IDs in one statement.
 const AT_ONCE: usize = 1000;
 
-/// Removes the notes that a user wrote; those that tell of a change the user made stay.
+/// Deletes the notes of a user, except system notes.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
     let written = || Column::AuthorId.eq(user_id).and(Column::System.eq(false));
     backend
@@ -36,7 +36,7 @@ pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
                     .and_where(written())
                     .and_where(column.is_not_null())
                     .take();
-                // As for every change of notes, what they stand on is locked first.
+                // As in every change of notes, the noteables are locked first.
                 concerned.push((table, column, lock_all(transaction, table, on).await?));
             }
             Entity::delete_many().filter(written()).exec(transaction).await?;
@@ -55,10 +55,10 @@ pub async fn remove_all_of(backend: &Backend, user_id: i64) -> Result<()> {
         .await
 }
 
-/// The rows of a table with these ids, locked one after another in their order until the transaction ends.
+/// Returns the IDs of the selected rows of a table, locked in ascending order until the transaction ends.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn lock_all(
     transaction: &DatabaseTransaction,
     table: &'static str,
@@ -76,7 +76,7 @@ pub(in crate::services) async fn lock_all(
     Ok(ids.collect::<Result<_, _>>()?)
 }
 
-/// How many notes everybody sees on a thing, looked at row by row.
+/// Counts the public notes of a noteable, row by row.
 fn count(table: &'static str, column: Column) -> Expr {
     let all = Query::select()
         .expr(Func::count(Expr::col(Asterisk)))

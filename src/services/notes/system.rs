@@ -1,4 +1,4 @@
-//! Notes that nobody writes: they tell of changes to what they stand on.
+//! System notes: they record changes of their noteable.
 
 use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
@@ -9,21 +9,21 @@ use storage::entities::{now, users};
 
 use crate::services::durations::humane;
 
-/// What a note stands on.
+/// The noteable of a note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parent {
-    /// An issue, by its id.
+    /// An issue, by its ID.
     Issue(i64),
-    /// A merge request, by its id.
+    /// A merge request, by its ID.
     MergeRequest(i64),
-    /// A snippet, by its id.
+    /// A snippet, by its ID.
     Snippet(i64),
-    /// An epic, by its id.
+    /// An epic, by its ID.
     Epic(i64),
 }
 
 impl Parent {
-    /// A row that stands on it, and says nothing yet.
+    /// Returns an empty note row on this noteable.
     pub(in crate::services) fn row(self) -> ActiveModel {
         let mut row = ActiveModel::default();
         match self {
@@ -35,7 +35,7 @@ impl Parent {
         row
     }
 
-    /// It as what a to-do item is about; none of what there are no such items for.
+    /// Returns the target of to-do items, or `None` if this noteable cannot have any.
     pub(in crate::services) fn todo_target(self) -> Option<Target> {
         match self {
             Self::Issue(id) => Some(Target::Issue(id)),
@@ -45,7 +45,7 @@ impl Parent {
         }
     }
 
-    /// Rows that stand on it.
+    /// Returns the condition that a note belongs to this noteable.
     pub(in crate::services) fn holds(self) -> Expr {
         match self {
             Self::Issue(id) => Column::IssueId.eq(id),
@@ -56,10 +56,10 @@ impl Parent {
     }
 }
 
-/// Writes notes of the system, in this order, in the name of whoever made the change, if anybody is known.
+/// Writes system notes in this order. Their author is the user whose change they describe, if known.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn write(
     transaction: &DatabaseTransaction,
     parent: Parent,
@@ -76,7 +76,8 @@ pub async fn write(
     Ok(())
 }
 
-/// A note of the system that names another thing: who may not see that does not see the note.
+/// Returns a system note that references another noteable. Users who cannot see that noteable do not see the
+/// note.
 pub(in crate::services) fn naming(
     on: Parent,
     named: Parent,
@@ -87,13 +88,14 @@ pub(in crate::services) fn naming(
     match named {
         Parent::Issue(id) => row.referenced_issue_id = Set(Some(id)),
         Parent::MergeRequest(id) => row.referenced_merge_request_id = Set(Some(id)),
-        // No text on these names anything.
+        // System notes never reference these.
         Parent::Snippet(_) | Parent::Epic(_) => {}
     }
     row
 }
 
-/// A note of the system that names a commit of a project: who may not read the code of that does not see the note.
+/// Returns a system note that references a commit of a project. Users who cannot read the code of the project
+/// do not see the note.
 pub(in crate::services) fn naming_commit(
     on: Parent,
     project_id: i64,
@@ -118,7 +120,7 @@ fn written(on: Parent, author_id: Option<i64>, body: String) -> ActiveModel {
     }
 }
 
-/// The title changed: what is new and what went is marked, in whole words.
+/// Returns the text of a changed title, with added and removed text marked in whole words.
 #[must_use]
 pub fn retitled(old: &str, new: &str) -> String {
     let (old_words, new_words): (Vec<&str>, Vec<&str>) = (old.split(' ').collect(), new.split(' ').collect());
@@ -154,7 +156,7 @@ pub fn retitled(old: &str, new: &str) -> String {
     )
 }
 
-/// Those that it is assigned to changed; none when they did not.
+/// Returns the text of changed assignees, or `None` if they are unchanged.
 #[must_use]
 pub fn assigned(old: &[users::Model], new: &[users::Model]) -> Option<String> {
     let names = |all: &[users::Model], but: &[users::Model]| {
@@ -173,7 +175,7 @@ pub fn assigned(old: &[users::Model], new: &[users::Model]) -> Option<String> {
     joined(parts)
 }
 
-/// `a`, `a and b`, `a, b, and c`; none of nothing.
+/// Joins parts as `a`, `a and b` or `a, b, and c`; returns `None` without parts.
 fn joined(mut parts: Vec<String>) -> Option<String> {
     let last = parts.pop()?;
     Some(match parts.len() {
@@ -183,7 +185,7 @@ fn joined(mut parts: Vec<String>) -> Option<String> {
     })
 }
 
-/// The milestone changed to the one of this title, or went.
+/// Returns the text of a changed or removed milestone.
 #[must_use]
 pub fn milestone(title: Option<&str>) -> String {
     match title {
@@ -192,7 +194,7 @@ pub fn milestone(title: Option<&str>) -> String {
     }
 }
 
-/// Titles that are not one word are written in quotes.
+/// Quotes titles that are not a single word.
 fn quoted(title: &str) -> String {
     let plain = title
         .chars()
@@ -203,7 +205,7 @@ fn quoted(title: &str) -> String {
     }
 }
 
-/// The day it is due changed, or went.
+/// Returns the text of a changed or removed due date.
 #[must_use]
 pub fn due(day: Option<NaiveDate>) -> String {
     match day {
@@ -212,7 +214,7 @@ pub fn due(day: Option<NaiveDate>) -> String {
     }
 }
 
-/// The weight changed, or went.
+/// Returns the text of a changed or removed weight.
 #[must_use]
 pub fn weight(weight: Option<i32>) -> String {
     match weight {
@@ -221,13 +223,13 @@ pub fn weight(weight: Option<i32>) -> String {
     }
 }
 
-/// It is to be merged into another branch.
+/// Returns the text of a changed target branch.
 #[must_use]
 pub fn retargeted(old: &str, new: &str) -> String {
     format!("changed target branch from `{old}` to `{new}`")
 }
 
-/// Comments became something for members only, or for everybody again; `noun` says on what.
+/// Returns the text of a locked or unlocked discussion; `noun` names the noteable.
 #[must_use]
 pub fn locked(noun: &str, locked: bool) -> String {
     match locked {
@@ -236,7 +238,7 @@ pub fn locked(noun: &str, locked: bool) -> String {
     }
 }
 
-/// The estimate changed, in seconds; 0 is none.
+/// Returns the text of a changed time estimate in seconds; 0 means that it was removed.
 #[must_use]
 pub fn estimated(seconds: i64) -> String {
     match humane(seconds) {
@@ -245,7 +247,7 @@ pub fn estimated(seconds: i64) -> String {
     }
 }
 
-/// Time was spent, in seconds, or taken off.
+/// Returns the text of time spent in seconds, or removed if negative.
 #[must_use]
 pub fn spent(seconds: i64) -> String {
     let time = humane(seconds.saturating_abs()).unwrap_or_default();
@@ -255,7 +257,7 @@ pub fn spent(seconds: i64) -> String {
     }
 }
 
-/// All time that was spent was taken back.
+/// Returns the text of a reset of the time spent.
 #[must_use]
 pub fn spent_nothing() -> String {
     "removed time spent".to_owned()

@@ -1,4 +1,4 @@
-//! The applications that may ask users for tokens: registered by administrators.
+//! OAuth applications, registered by administrators.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, EntityTrait, IntoActiveModel, QueryOrder};
 use storage::entities::now;
@@ -19,11 +19,11 @@ use crate::services::preconditions::unmodified_since;
 
 pub use storage::entities::oauth_applications::Model as Application;
 
-/// What secret scanners know the secrets by.
+/// Prefix of secrets, which secret scanners recognize.
 const PREFIX: &str = "hfoas-";
-/// Most redirect addresses of an application.
+/// Maximum number of redirect URIs of an application.
 const MOST_ADDRESSES: usize = 20;
-/// Schemes that would run in, or read from, the browser that is sent back.
+/// Schemes that would run code in, or read data of, the redirected browser.
 const FORBIDDEN_SCHEMES: [&str; 8] = [
     "javascript",
     "data",
@@ -35,23 +35,23 @@ const FORBIDDEN_SCHEMES: [&str; 8] = [
     "filesystem",
 ];
 
-/// What a new application is to be.
+/// Attributes of a new application.
 #[derive(Debug, Clone)]
 pub struct NewApplication {
-    /// What users are shown.
+    /// The name that is displayed to users.
     pub name: String,
-    /// Where users may be sent back to, separated by whitespace.
+    /// The redirect URIs, separated by whitespace.
     pub redirect_uri: String,
-    /// What it may ask for, separated by whitespace.
+    /// The scopes it may request, separated by whitespace.
     pub scopes: String,
-    /// Whether it can keep a secret.
+    /// Whether it can store a secret safely.
     pub confidential: bool,
 }
 
-/// Registers an application; its secret is given out here and never again.
+/// Registers an application. Its secret is returned only here.
 ///
 /// # Errors
-/// 400 under `redirect_uri` and `scopes`.
+/// Returns a validation error for `redirect_uri` or `scopes`.
 pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Application, String)> {
     let addresses: Vec<&str> = new.redirect_uri.split_ascii_whitespace().collect();
     if addresses.is_empty() {
@@ -82,7 +82,7 @@ pub async fn create(backend: &Backend, new: NewApplication) -> Result<(Applicati
     Ok((made, secret.expose().to_owned()))
 }
 
-/// What is wrong with a redirect address, if anything is.
+/// Returns the fault of a redirect URI, if any.
 fn address_fault(address: &str) -> Option<&'static str> {
     let Ok(url) = Url::parse(address) else {
         return Some("must be an absolute URI.");
@@ -101,19 +101,19 @@ fn address_fault(address: &str) -> Option<&'static str> {
     (!absolute || !plain).then_some("must be an absolute URI.")
 }
 
-/// A page of the applications, in the order they were registered.
+/// Lists the applications in the order of registration.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn list(backend: &Backend, page: &PageRequest) -> Result<Page<Application>> {
     let all = Entity::find().order_by_asc(Column::Id);
     page_of(backend.database.read(), all, page).await
 }
 
-/// Gives an application another secret, which is given out here and never again.
+/// Generates a new secret for an application. It is returned only here.
 ///
 /// # Errors
-/// 404.
+/// Returns `NotFound` if the application does not exist.
 pub async fn renew_secret(backend: &Backend, id: i64) -> Result<(Application, String)> {
     let secret = Token::generate(PREFIX);
     let mut row = get(backend, id).await?.into_active_model();
@@ -123,10 +123,11 @@ pub async fn renew_secret(backend: &Backend, id: i64) -> Result<(Application, St
     Ok((changed, secret.expose().to_owned()))
 }
 
-/// Removes an application; codes and tokens that users granted it go with it.
+/// Deletes an application with its authorization codes and tokens.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `NotFound` if the application does not exist, or `PreconditionFailed` if it was modified after the
+/// given date.
 pub async fn delete(backend: &Backend, id: i64, since: Option<&str>) -> Result<()> {
     let application = get(backend, id).await?;
     unmodified_since(since, application.updated_at)?;
@@ -139,10 +140,10 @@ async fn get(backend: &Backend, id: i64) -> Result<Application> {
     found.ok_or_else(|| Error::not_found("Application"))
 }
 
-/// The application that a token is of.
+/// Returns the application of a token.
 ///
 /// # Errors
-/// 401 when it is gone, and the token with it.
+/// Returns `Unauthorized` if the application was deleted, and the token with it.
 pub async fn of_token(backend: &Backend, token: &oauth_tokens::Model) -> Result<Application> {
     let found = Entity::find_by_id(token.application_id)
         .one(backend.database.read())
@@ -150,14 +151,16 @@ pub async fn of_token(backend: &Backend, token: &oauth_tokens::Model) -> Result<
     found.ok_or(Error::Unauthorized)
 }
 
-/// The application that these credentials are of. One that can keep a secret must prove it; another need not, but a
-/// wrong secret is refused.
+/// Returns the application of these credentials. A confidential application must prove its secret. A public
+/// one need not, but a wrong secret is refused.
 ///
-/// Failures are counted by application and by address. Secrets are random and long, so nobody comes upon one by trying,
-/// and the right one is taken whatever others have tried: to lock an application out is no more than to know its id.
+/// Failures are counted by application and by address. A secret is long and random, so it cannot be guessed.
+/// The correct secret is accepted in spite of earlier failures: otherwise the public ID would be enough to
+/// lock an application out.
 ///
 /// # Errors
-/// [`Fault::InvalidClient`]; [`Error::RateLimited`] in its place after too many.
+/// Returns [`Fault::InvalidClient`] for unknown or wrong credentials, or [`Error::RateLimited`] after too
+/// many failures.
 pub async fn authenticate(
     backend: &Backend,
     uid: &str,
@@ -172,7 +175,7 @@ pub async fn authenticate(
     if let Some(application) = proven {
         return Ok(application);
     }
-    // No user name has a space in it.
+    // The space avoids a clash with user names, which contain none.
     let sources = attempts::sources(&format!("application {uid}"), "oauth", address);
     attempts::refuse_excess(backend, &sources).await?;
     attempts::note_failure(backend, &sources).await?;

@@ -1,4 +1,4 @@
-//! What an application asks a user for, and the code it gets when the user agrees.
+//! Authorization requests of applications and the codes that follow from consent.
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
@@ -11,54 +11,54 @@ use crate::error::Error;
 use crate::secrets::Token;
 use crate::services::Backend;
 
-/// How long a code is good for.
+/// Lifetime of a code.
 const LIFETIME: TimeDelta = TimeDelta::minutes(10);
-/// How long a code that has ended is kept, to tell when it is used again.
+/// Retention of expired codes, to detect reuse.
 const KEPT: TimeDelta = TimeDelta::days(1);
-/// Most characters of the state that goes back with the user.
+/// Maximum length of the state parameter, in characters.
 const LONGEST_STATE: usize = 4096;
 
-/// What an application asks for, as it stands in the address.
+/// Parameters of an authorization request.
 #[derive(Debug, Clone, Default)]
 pub struct Request {
-    /// Who asks.
+    /// The application.
     pub client_id: Option<String>,
-    /// Where to send the user back to.
+    /// The requested redirect URI.
     pub redirect_uri: Option<String>,
-    /// What to send back.
+    /// The response type.
     pub response_type: Option<String>,
-    /// What for; all the application may ask for when absent.
+    /// The scopes; by default all that the application may request.
     pub scope: Option<String>,
-    /// What goes back as it came.
+    /// The state, returned unchanged.
     pub state: Option<String>,
-    /// What the exchange must answer.
+    /// The PKCE code challenge.
     pub code_challenge: Option<String>,
-    /// How.
+    /// The PKCE challenge method.
     pub code_challenge_method: Option<String>,
 }
 
-/// A request that can be put to the user.
+/// A valid request that needs the user's consent.
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// Who asks.
+    /// The application.
     pub application: Application,
-    /// Where the user goes next; one of the application's addresses.
+    /// The redirect URI, which is registered for the application.
     pub redirect_uri: Url,
-    /// What for, separated by spaces.
+    /// The scopes, separated by spaces.
     pub scopes: String,
     state: Option<String>,
     sent_uri: String,
     challenge: Option<(String, pkce::Method)>,
 }
 
-/// Why a request cannot be put to the user.
+/// The reason why a request is invalid.
 #[derive(Debug)]
 pub enum Refusal {
-    /// It is not certain where it came from, so the user must be told and sent nowhere.
+    /// The origin is not certain, so the error is displayed to the user without a redirect.
     Told(&'static str),
-    /// The application is told; holds where the user goes.
+    /// The error is returned to the application; contains the redirect address.
     SentBack(String),
-    /// A failure of ours.
+    /// An internal error.
     Internal(Error),
 }
 
@@ -68,10 +68,10 @@ impl From<sea_orm::DbErr> for Refusal {
     }
 }
 
-/// Checks a request.
+/// Validates a request.
 ///
 /// # Errors
-/// [`Refusal`].
+/// Returns [`Refusal`] if the request is invalid or an internal error occurs.
 pub async fn check(backend: &Backend, request: Request) -> Result<Question, Refusal> {
     let unknown = Refusal::Told("The application that sent you here is not known to this server.");
     let Some(uid) = request.client_id.as_deref().filter(|uid| !uid.contains('\0')) else {
@@ -112,10 +112,10 @@ pub async fn check(backend: &Backend, request: Request) -> Result<Question, Refu
     })
 }
 
-/// Notes that a user agrees; gives the address, with the code, that they go to next.
+/// Records the user's consent and returns the redirect address with the code.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn agree(backend: &Backend, user: &users::Model, question: &Question) -> Result<String, Error> {
     let (code, instant) = (Token::generate(""), now());
     let row = oauth_grants::ActiveModel {
@@ -149,7 +149,7 @@ pub async fn agree(backend: &Backend, user: &users::Model, question: &Question) 
     Ok(address(&question.redirect_uri, &code, question.state.as_deref()))
 }
 
-/// The address that a user who says no goes to.
+/// Returns the redirect address after a denial.
 #[must_use]
 pub fn deny(question: &Question) -> String {
     fault_address(

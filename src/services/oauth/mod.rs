@@ -1,7 +1,7 @@
-//! OAuth 2.0: this server lets users grant applications tokens (specification 5, ADR 9).
+//! OAuth 2.0 provider: users grant tokens to applications (ADR 9).
 //!
-//! Only the authorization code grant and refreshing are offered, with PKCE, which applications that cannot keep a
-//! secret must use. Of codes, tokens and secrets only digests are kept.
+//! It supports the authorization code grant and refresh tokens, with PKCE, which public applications must
+//! use. Codes, tokens and secrets are stored only as digests.
 
 pub mod applications;
 pub mod authorization;
@@ -11,10 +11,10 @@ mod pkce;
 
 use crate::error::Error;
 
-/// Why a request of an application is refused, in the words of RFC 6749 and RFC 7636.
+/// Errors of OAuth requests, as in RFC 6749 and RFC 7636.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// A parameter is missing or makes no sense; the text says which.
+    /// A parameter is missing or invalid; the text names it.
     #[error("{0}")]
     InvalidRequest(&'static str),
     /// The application is unknown, or its secret is wrong.
@@ -27,25 +27,25 @@ pub enum Fault {
         "The provided authorization grant is invalid, expired, revoked, does not match the redirection URI used in the authorization request, or was issued to another client."
     )]
     InvalidGrant,
-    /// A scope is unknown, or not one that the application may ask for.
+    /// A scope is unknown, or the application may not request it.
     #[error("The requested scope is invalid, unknown, or malformed.")]
     InvalidScope,
-    /// The grant type is not offered.
+    /// The grant type is not supported.
     #[error("The authorization grant type is not supported by the authorization server.")]
     UnsupportedGrantType,
-    /// The response type is not offered.
+    /// The response type is not supported.
     #[error("The authorization server does not support this response type.")]
     UnsupportedResponseType,
-    /// The user said no.
+    /// The user denied the request.
     #[error("The resource owner or authorization server denied the request.")]
     AccessDenied,
-    /// A failure of ours.
+    /// An internal error.
     #[error(transparent)]
     Internal(#[from] Error),
 }
 
 impl Fault {
-    /// The word that goes into `error`.
+    /// Returns the value of the `error` field.
     #[must_use]
     pub fn code(&self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl From<sea_orm::DbErr> for Fault {
     }
 }
 
-/// The scopes asked for, all of which must be among those allowed; all allowed ones when none is asked for.
+/// Returns the requested scopes, which must all be allowed. Without any, returns all allowed scopes.
 fn narrowed<'a>(
     asked: Option<&'a str>,
     allowed: impl Iterator<Item = &'a str> + Clone,

@@ -1,4 +1,4 @@
-//! Proof that who exchanges a code is who asked for it (RFC 7636).
+//! Proof Key for Code Exchange (RFC 7636).
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -7,17 +7,17 @@ use sha2::{Digest, Sha256};
 use super::Fault;
 use crate::secrets::constant_time_eq;
 
-/// How a verifier becomes its challenge.
+/// Transformation of a verifier into its challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Method {
-    /// It is hashed.
+    /// SHA-256.
     S256,
-    /// It stays as it is.
+    /// No transformation.
     Plain,
 }
 
 impl Method {
-    /// The word for it in requests and in the database.
+    /// Returns the name in requests and in the database.
     pub fn word(self) -> &'static str {
         match self {
             Self::S256 => "S256",
@@ -32,10 +32,10 @@ impl Method {
     }
 }
 
-/// The challenge of a request, which applications that cannot keep a secret must send.
+/// Returns the challenge of a request, which is required for public applications.
 ///
 /// # Errors
-/// [`Fault::InvalidRequest`].
+/// Returns [`Fault::InvalidRequest`] if the challenge is missing or malformed.
 pub fn challenge(
     challenge: Option<String>,
     method: Option<&str>,
@@ -61,8 +61,8 @@ pub fn challenge(
     Ok(Some((challenge, method)))
 }
 
-/// Whether a verifier answers a challenge; where there was no challenge, there must be no verifier, so that nobody can
-/// take the challenge out of a request unnoticed.
+/// Returns whether a verifier matches a challenge. Without a challenge, a verifier is refused, so that an
+/// attacker cannot remove the challenge from a request unnoticed.
 pub fn answers(challenge: Option<(&str, &str)>, verifier: Option<&str>) -> bool {
     match (challenge, verifier) {
         (None, None) => true,

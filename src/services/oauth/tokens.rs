@@ -1,7 +1,7 @@
-//! Tokens of applications: given for codes, replaced by refreshing, taken back, looked at.
+//! OAuth tokens: issued for codes, refreshed, revoked and looked up.
 //!
-//! A refresh token works once: what replaces it ends it together with its access token. A code or refresh token that
-//! is used again has been stolen, or its thief was faster, so all tokens of its family end.
+//! A refresh token works once: its successor revokes it together with its access token. Reuse of a code or
+//! refresh token indicates theft, so it revokes all tokens of its family.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::sea_query::Expr;
@@ -17,31 +17,31 @@ use crate::error::{Error, Result, TokenFault};
 use crate::secrets::{self, Token};
 use crate::services::Backend;
 
-/// How long an access token is good for.
+/// Lifetime of an access token.
 const LIFETIME: TimeDelta = TimeDelta::hours(2);
-/// How long tokens that were taken back are kept, to tell when they are used again.
+/// Retention of revoked tokens, to detect reuse.
 const KEPT: TimeDelta = TimeDelta::days(30);
-/// What secret scanners know access tokens by.
+/// Prefix of access tokens, which secret scanners recognize.
 const PREFIX: &str = "hfoat-";
-/// What secret scanners know refresh tokens by.
+/// Prefix of refresh tokens, which secret scanners recognize.
 const REFRESH_PREFIX: &str = "hfort-";
 
-/// What an application gets.
+/// The tokens issued to an application.
 #[derive(Debug)]
 pub struct Issued {
     /// The access token.
     pub access_token: String,
-    /// What the next access token is to be had for.
+    /// The refresh token for the next access token.
     pub refresh_token: String,
-    /// Seconds until the access token ends.
+    /// Lifetime of the access token, in seconds.
     pub expires_in: i64,
     /// The scopes, separated by spaces.
     pub scope: String,
-    /// When it was made.
+    /// The creation time.
     pub created_at: DateTime<Utc>,
 }
 
-/// Whose tokens are made, and how far they reach.
+/// Owner and scopes of new tokens.
 struct Basis {
     application_id: i64,
     user_id: i64,
@@ -49,10 +49,11 @@ struct Basis {
     scopes: String,
 }
 
-/// Exchanges a code.
+/// Exchanges a code for tokens.
 ///
 /// # Errors
-/// [`Fault::InvalidGrant`]; when the code was used before, all that came of it ends.
+/// Returns [`Fault::InvalidGrant`] for an invalid code. If the code was used before, all tokens issued for it
+/// are revoked.
 pub async fn exchange(
     backend: &Backend,
     application: &Application,
@@ -72,14 +73,14 @@ pub async fn exchange(
         .map_err(Fault::Internal)?
 }
 
-/// A code and what must fit it.
+/// A code with the parameters that must match it.
 struct Sent<'a> {
     digest: String,
     redirect_uri: Option<&'a str>,
     verifier: Option<&'a str>,
 }
 
-/// A refusal is no error here: what it revokes stays revoked.
+/// A refused grant is returned as `Ok`, so that the transaction commits the revocations.
 async fn exchange_within(
     transaction: &DatabaseTransaction,
     application: &Application,
@@ -115,7 +116,7 @@ async fn exchange_within(
         .exec(transaction)
         .await?;
     if used.rows_affected == 0 {
-        // Somebody else was faster, and one of the two has no right to it.
+        // A concurrent request used the code, and one of the two is not entitled to it.
         oauth_tokens::revoke_family(transaction, &grant.family, instant).await?;
         return Ok(Err(Fault::InvalidGrant));
     }
@@ -128,11 +129,11 @@ async fn exchange_within(
     issue(transaction, basis).await
 }
 
-/// Replaces a refresh token, and the access token it came with.
+/// Replaces a refresh token and its access token.
 ///
 /// # Errors
-/// [`Fault::InvalidGrant`]; when it was replaced or taken back before, the whole family ends.
-/// [`Fault::InvalidScope`] for scopes beyond those it has.
+/// Returns [`Fault::InvalidGrant`] for an invalid token. If it was replaced or revoked before, the whole
+/// family is revoked. Returns [`Fault::InvalidScope`] for scopes beyond its own.
 pub async fn refresh(
     backend: &Backend,
     application: &Application,
@@ -223,11 +224,11 @@ async fn issue(
     }))
 }
 
-/// Takes an access or refresh token of an application back, and the other one with it. What is none changes nothing
-/// (RFC 7009).
+/// Revokes an access or refresh token of an application, and the other token of the pair. An unknown token is
+/// not an error (RFC 7009).
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn revoke(backend: &Backend, application: &Application, token: &str) -> Result<()> {
     let digest = secrets::digest(token);
     oauth_tokens::Entity::update_many()
@@ -244,19 +245,19 @@ pub async fn revoke(backend: &Backend, application: &Application, token: &str) -
     Ok(())
 }
 
-/// An access token and the user it acts as.
+/// Returns an access token and its user.
 ///
 /// # Errors
-/// 401 when it is unknown, taken back or expired.
+/// Returns `Unauthorized` if the token is unknown, revoked or expired.
 pub async fn find(backend: &Backend, token: &str) -> Result<(oauth_tokens::Model, users::Model)> {
     let found = oauth_tokens::by_digest(backend.database.read(), &secrets::digest(token)).await?;
     still_good(found)
 }
 
-/// The same by its id.
+/// Returns an access token and its user, by the ID of the token.
 ///
 /// # Errors
-/// 401 when it is unknown, revoked or expired.
+/// Returns `Unauthorized` if the token is unknown, revoked or expired.
 pub async fn find_by_id(backend: &Backend, id: i64) -> Result<(oauth_tokens::Model, users::Model)> {
     still_good(oauth_tokens::by_id(backend.database.read(), id).await?)
 }
@@ -274,7 +275,7 @@ fn still_good(
     Ok((token, user))
 }
 
-/// Seconds until an access token ends.
+/// Returns the remaining lifetime of an access token, in seconds.
 #[must_use]
 pub fn seconds_left(token: &oauth_tokens::Model) -> i64 {
     (token.expires_at - now()).num_seconds().max(0)

@@ -1,4 +1,4 @@
-//! Making, changing and removing schedules.
+//! Creates, updates and deletes pipeline schedules.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -18,28 +18,29 @@ use crate::services::pipelines::refuse_maker;
 use crate::services::preconditions;
 use crate::services::projects;
 
-/// How many schedules a project may have.
+/// Maximum number of schedules of a project.
 const MOST: u64 = 10;
 
-/// What a caller says of a schedule; what is absent stays.
+/// Attributes of a schedule; absent ones are unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
     /// The branch or tag.
     pub ref_name: Option<String>,
-    /// When it runs.
+    /// The cron expression.
     pub cron: Option<String>,
-    /// The zone on whose clocks that is read.
+    /// The time zone of the cron expression.
     pub cron_timezone: Option<String>,
-    /// Whether it runs.
+    /// Whether the schedule is active.
     pub active: Option<bool>,
 }
 
-/// Makes a schedule of the caller's.
+/// Creates a schedule owned by the caller.
 ///
 /// # Errors
-/// 400 under each attribute that does not do, and for more than a project may have; 403 as [`refuse_maker`].
+/// Returns a validation error for each invalid attribute and beyond the maximum number of schedules. Returns
+/// `Forbidden` as [`refuse_maker`].
 pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -> Result<Detail> {
     refuse_maker(access)?;
     if change
@@ -60,7 +61,7 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
     let made = backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // Lock the project, so that two requests cannot exceed the limit together.
             projects::hold(transaction, project_id).await?;
             let own = pipeline_schedules::of_project(project_id);
             if own.count(transaction).await? >= MOST {
@@ -73,19 +74,21 @@ pub async fn create(backend: &Backend, access: &ProjectAccess, change: Change) -
     detail(backend, made).await
 }
 
-/// Changes what is said of a schedule, and finds anew when it runs next.
+/// Updates a schedule and recomputes its next run.
 ///
 /// # Errors
-/// 404; 400 as [`create`]; 403 for others than its owner and Maintainers.
+/// Returns `NotFound` if the schedule does not exist, a validation error as [`create`], and `Forbidden`
+/// unless the caller is its owner or a Maintainer.
 pub async fn update(backend: &Backend, access: &ProjectAccess, id: i64, change: Change) -> Result<Detail> {
     refuse_maker(access)?;
     alter(backend, access, id, |row| apply(row, change)).await
 }
 
-/// Makes the caller the owner of a schedule.
+/// Transfers the ownership of a schedule to the caller.
 ///
 /// # Errors
-/// 404; 403 for others than its owner and Maintainers.
+/// Returns `NotFound` if the schedule does not exist, and `Forbidden` unless the caller is its owner or a
+/// Maintainer.
 pub async fn take_ownership(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Detail> {
     refuse_maker(access)?;
     let user = access.caller.signed_in()?.id;
@@ -113,10 +116,11 @@ async fn alter(
     detail(backend, changed).await
 }
 
-/// Removes a schedule with its variables, and gives what it was.
+/// Deletes a schedule with its variables, and returns it.
 ///
 /// # Errors
-/// 404; 403 for others than its owner and Maintainers; 412 when it changed after the caller's date.
+/// Returns `NotFound` if the schedule does not exist, and `Forbidden` unless the caller is its owner or a
+/// Maintainer. Returns `PreconditionFailed` if it was modified after the given date.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -137,7 +141,7 @@ pub async fn delete(
     Ok(was)
 }
 
-/// Puts what is sent into a row, if all of it is sound, with when it runs next.
+/// Validates the attributes and applies them to the row, with the next run.
 fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
     let mut faults = BTreeMap::new();
     for (name, column, sent) in [
@@ -165,7 +169,7 @@ fn apply(row: &mut ActiveModel, change: Change) -> Result<()> {
         match sent {
             Some((true, value)) => *column = Set(value),
             Some((false, value)) => {
-                // Clients of the reference service know the text with the space before it.
+                // The leading space is part of the text in the reference service.
                 let mut texts = vec![Cow::from(" is invalid syntax")];
                 if value.trim().is_empty() {
                     texts.push("can't be blank".into());

@@ -1,5 +1,4 @@
-//! Pipeline schedules of projects (specification 2.7, 3.4 and 4.6): when they run is said by `services::cron`, and how in
-//! [`running`].
+//! Pipeline schedules of projects. `services::cron` computes their times, and [`running`] runs them.
 
 mod changing;
 mod running;
@@ -24,30 +23,30 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::bounded_count;
 use crate::services::pipelines::{Variable, refuse_reader};
 
-/// A schedule with who owns it; nobody when the user is gone.
+/// A schedule with its owner.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The schedule.
     pub schedule: Model,
-    /// Who owns it.
+    /// The owner; `None` if the user was deleted.
     pub owner: Option<users::Model>,
 }
 
-/// A schedule with all that is told of one alone.
+/// A schedule with data that is loaded only for a single one.
 #[derive(Debug, Clone)]
 pub struct Detail {
     /// The schedule.
     pub row: Row,
-    /// The last pipeline that it made.
+    /// The last pipeline that it created.
     pub last_pipeline: Option<pipelines::Model>,
-    /// What its pipelines get.
+    /// The variables for its pipelines.
     pub variables: Vec<Variable>,
 }
 
-/// A page of the schedules of a project, the newest first; `active` leaves those that are, or are not.
+/// Lists the schedules of a project, newest first; `active` selects active or inactive ones.
 ///
 /// # Errors
-/// 403 where pipelines are not there for the caller.
+/// Returns `Forbidden` if pipelines are not visible to the caller.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -72,17 +71,18 @@ pub async fn list(
     Ok(Page::new(page, rows.collect(), total))
 }
 
-/// One schedule of a project.
+/// Returns a schedule of a project.
 ///
 /// # Errors
-/// 404, 403 where pipelines are not there for the caller, and when a value cannot be decrypted.
+/// Returns `NotFound` if the schedule does not exist and `Forbidden` if pipelines are not visible to the
+/// caller. Fails if a value cannot be decrypted.
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Detail> {
     refuse_reader(access)?;
     let schedule = find(backend.database.read(), access, id).await?;
     detail(backend, schedule).await
 }
 
-/// A schedule with all that is told of one alone.
+/// Loads the details of a schedule.
 async fn detail(backend: &Backend, schedule: Model) -> Result<Detail> {
     let db = backend.database.read();
     let owner = match schedule.owner_id {
@@ -106,7 +106,8 @@ async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Res
     found.one(db).await?.ok_or_else(missing)
 }
 
-/// A schedule that the caller may change, locked until the transaction ends: their own, or as a Maintainer any.
+/// Returns a schedule that the caller may change, locked until the transaction ends. Maintainers may change
+/// all schedules, others their own.
 async fn lock(transaction: &DatabaseTransaction, access: &ProjectAccess, id: i64) -> Result<Model> {
     let found = pipeline_schedules::of_project(access.project.id).filter(Column::Id.eq(id));
     let found = found.lock_exclusive().one(transaction).await?;

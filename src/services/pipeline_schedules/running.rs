@@ -1,9 +1,10 @@
-//! Running schedules: when they are due, or when somebody plays one.
+//! Runs schedules when they are due or played.
 //!
-//! Every node looks for those that are due every few seconds (`jobs::scheduler`) and enqueues a job for each
-//! (`jobs::run_schedule`), of which there is one however many nodes look. What one run does is one transaction under the lock of
-//! the project and of the schedule: the pipeline and the next time. So a run happens wholly or not at all, and whoever comes
-//! second finds that the next time is another. What came due while no node was there is due when one is, once.
+//! Every few seconds every node looks for due schedules (`jobs::scheduler`) and enqueues a job for each
+//! (`jobs::run_schedule`). The job is deduplicated across nodes. A run is one transaction that locks the
+//! project and the schedule, creates the pipeline and stores the next time. It is therefore atomic, and a
+//! concurrent second run finds a later next time. A schedule that became due while no node was running runs
+//! once.
 
 use chrono::{DateTime, Utc};
 use sea_orm::{
@@ -26,23 +27,24 @@ use crate::services::pipelines::{
     self, NewPipeline, Reference, refuse_maker, refuse_reference, resolve, unknown,
 };
 
-/// How many schedules are enqueued at once; those that wait longest come first.
+/// Maximum number of schedules enqueued at once; the longest overdue come first.
 const AT_ONCE: u64 = 1000;
 
-/// What becomes of a schedule that is due.
+/// Action for a due schedule.
 enum Outcome {
-    /// A pipeline in the name of this user.
+    /// Create a pipeline with this user as the creator.
     Run(Reference, i64),
-    /// Nothing this time; why is logged.
+    /// Skip this run; the reason is logged.
     Skip(&'static str),
-    /// Nothing any more: nobody is there in whose name it could run.
+    /// Deactivate the schedule, because its owner is missing or cannot run it.
     End,
 }
 
-/// Makes a pipeline of a schedule at once, in the name of the caller. When it runs next stays.
+/// Creates a pipeline of a schedule immediately, with the caller as the creator. The next run is unchanged.
 ///
 /// # Errors
-/// 404; 400 for a reference that is not there; 403 for who may not make pipelines for it.
+/// Returns `NotFound` if the schedule does not exist and a validation error if its ref does not exist.
+/// Returns `Forbidden` if the caller cannot create pipelines for it.
 pub async fn play(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<()> {
     refuse_maker(access)?;
     let user_id = access.caller.signed_in()?.id;
@@ -61,10 +63,11 @@ pub async fn play(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<
         .await
 }
 
-/// Runs a schedule if it is due, and says when it is the next time. One that is not due, not active or gone is left alone.
+/// Runs a schedule if it is due, and stores the next time. A schedule that is not due, inactive or deleted is
+/// skipped.
 ///
 /// # Errors
-/// Whatever the database or the repository reports; then it is still due.
+/// Returns an error if a database query or a Git operation fails; the schedule is then still due.
 pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
     let found = Entity::find_by_id(id).one(backend.database.read()).await?;
     let Some(schedule) = found.filter(|found| found.active && found.next_run_at <= now()) else {
@@ -81,7 +84,8 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
     backend
         .database
         .transaction(async |transaction| {
-            // Somebody was faster, or has changed what it is to do: then it is looked for again.
+            // A concurrent run or update has changed the schedule. If it is still due, the next search finds
+            // it.
             let locked = lock(transaction, &schedule).await?;
             let Some(locked) = locked.filter(|locked| *locked == schedule) else {
                 return Ok(());
@@ -91,12 +95,12 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
             let mut row = locked.into_active_model();
             match (outcome, next) {
                 (Outcome::End, _) | (_, None) => {
-                    tracing::info!(schedule = id, "the schedule is not active any more");
+                    tracing::info!(schedule = id, "deactivated a pipeline schedule");
                     row.active = Set(false);
                     row.updated_at = Set(now());
                 }
                 (Outcome::Skip(reason), Some(next)) => {
-                    tracing::warn!(schedule = id, reason, "a schedule made no pipeline");
+                    tracing::warn!(schedule = id, reason, "skipped a run of a pipeline schedule");
                     row.next_run_at = Set(next);
                 }
                 (Outcome::Run(..), Some(next)) => row.next_run_at = Set(next),
@@ -110,10 +114,10 @@ pub async fn run_due(backend: &Backend, id: i64) -> Result<()> {
         .await
 }
 
-/// Enqueues a job for each schedule that is due; while one waits, there is no second one. Gives their number.
+/// Enqueues a job for each due schedule that has no waiting job, and returns their number.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn enqueue_due(backend: &Backend) -> Result<usize> {
     let due = pipeline_schedules::due(backend.database.read(), now(), AT_ONCE).await?;
     for schedule_id in &due {
@@ -127,7 +131,7 @@ pub async fn enqueue_due(backend: &Backend) -> Result<usize> {
     Ok(due.len())
 }
 
-/// What becomes of a schedule that is due.
+/// Determines the action for a due schedule.
 async fn outcome(backend: &Backend, schedule: &Model) -> Result<Outcome> {
     let owner = match schedule.owner_id {
         Some(id) => users::Entity::find_by_id(id).one(backend.database.read()).await?,
@@ -141,18 +145,18 @@ async fn outcome(backend: &Backend, schedule: &Model) -> Result<Outcome> {
     let project = schedule.project_id.to_string();
     let access = match ProjectAccess::find(backend, Caller::user(owner), &project).await {
         Ok(access) => access,
-        Err(Error::NotFound(_)) => return Ok(Outcome::Skip("its owner does not see the project")),
+        Err(Error::NotFound(_)) => return Ok(Outcome::Skip("the owner cannot see the project")),
         Err(error) => return Err(error),
     };
     match refuse_maker(&access) {
-        Err(Error::Forbidden(_)) => return Ok(Outcome::Skip("its owner may not make pipelines")),
+        Err(Error::Forbidden(_)) => return Ok(Outcome::Skip("the owner cannot create pipelines")),
         other => other?,
     }
     let Some(reference) = resolve(backend, &access, &schedule.ref_name).await? else {
-        return Ok(Outcome::Skip("its branch or tag is not there"));
+        return Ok(Outcome::Skip("the branch or tag does not exist"));
     };
     match refuse_reference(backend, &access, &reference).await {
-        Err(Error::Forbidden(_)) => Ok(Outcome::Skip("its owner may not use the protected branch")),
+        Err(Error::Forbidden(_)) => Ok(Outcome::Skip("the owner cannot use the protected branch")),
         other => other.map(|()| Outcome::Run(reference, user_id)),
     }
 }
@@ -175,7 +179,7 @@ async fn new(
     })
 }
 
-/// Locks the project and then the schedule; none when one of them is gone.
+/// Locks the project and then the schedule; returns `None` if either was deleted.
 async fn lock(transaction: &DatabaseTransaction, schedule: &Model) -> Result<Option<Model>> {
     if projects::hold(transaction, schedule.project_id).await?.is_none() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Variables that the pipelines of a schedule get. Their values are encrypted at rest.
+//! Variables for the pipelines of a schedule. Their values are encrypted at rest.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
@@ -18,7 +18,7 @@ use crate::services::access::ProjectAccess;
 use crate::services::pipelines::{MOST_VARIABLES, Variable, check_variable, open, refuse_maker, seal};
 use crate::services::preconditions;
 
-/// All variables of a schedule, the oldest first; they are few.
+/// Returns all variables of a schedule, oldest first. The number is limited.
 pub(super) async fn all(backend: &Backend, schedule_id: i64) -> Result<Vec<Variable>> {
     let found = rows::of_schedule(schedule_id)
         .all(backend.database.read())
@@ -26,11 +26,12 @@ pub(super) async fn all(backend: &Backend, schedule_id: i64) -> Result<Vec<Varia
     found.into_iter().map(|row| reveal(backend, row)).collect()
 }
 
-/// Gives a schedule a variable.
+/// Creates a variable of a schedule.
 ///
 /// # Errors
-/// 404 for the schedule; 403 for others than its owner and Maintainers; 400 under the name of the attribute for what breaks a
-/// rule or is there already, and for more variables than there may be.
+/// Returns `NotFound` if the schedule does not exist, and `Forbidden` unless the caller is its owner or a
+/// Maintainer. Returns a validation error for an invalid or duplicate attribute, and beyond the maximum
+/// number of variables.
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -68,10 +69,10 @@ pub async fn create(
     Ok(new)
 }
 
-/// Changes what a variable of a schedule holds.
+/// Updates a variable of a schedule.
 ///
 /// # Errors
-/// As [`create`], and 404 for the variable.
+/// Returns the errors of [`create`], and `NotFound` if the variable does not exist.
 pub async fn update(
     backend: &Backend,
     access: &ProjectAccess,
@@ -98,10 +99,11 @@ pub async fn update(
     reveal(backend, changed)
 }
 
-/// Takes a variable from a schedule, and gives what it was.
+/// Deletes a variable of a schedule, and returns it.
 ///
 /// # Errors
-/// 404, 403 as [`create`], and 412 when it changed after the caller's date.
+/// Returns `NotFound` if the variable does not exist, `Forbidden` as [`create`], and `PreconditionFailed` if
+/// it was modified after the given date.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -122,7 +124,8 @@ pub async fn delete(
     reveal(backend, was)
 }
 
-/// A variable of a schedule that the caller may change; the schedule is locked until the transaction ends.
+/// Returns a variable of a schedule that the caller may change; the schedule is locked until the transaction
+/// ends.
 async fn find(
     transaction: &DatabaseTransaction,
     access: &ProjectAccess,
@@ -143,7 +146,7 @@ fn reveal(backend: &Backend, row: Model) -> Result<Variable> {
     })
 }
 
-/// Where a value stands, for which alone it can be decrypted.
+/// Returns the context that an encrypted value is bound to.
 fn place(schedule_id: i64, key: &str) -> String {
     format!("pipeline_schedule_variables.value:{schedule_id}:{key}")
 }

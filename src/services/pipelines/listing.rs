@@ -12,68 +12,68 @@ use crate::services::access::ProjectAccess;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{no_later, page_of};
 
-/// Which of the pipelines of a project are meant.
+/// Subset of the pipelines of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Those that run.
+    /// Running pipelines.
     Running,
-    /// Those that wait to be run.
+    /// Pending pipelines.
     Pending,
-    /// Those from which nothing more comes.
+    /// Finished pipelines.
     Finished,
-    /// The newest of each branch.
+    /// The newest pipeline of each branch.
     Branches,
-    /// The newest of each tag.
+    /// The newest pipeline of each tag.
     Tags,
 }
 
-/// What pipelines are ordered by; where that is the same, by their numbers.
+/// Sort orders of pipelines; ties are sorted by ID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Their numbers.
+    /// ID.
     #[default]
     Id,
-    /// The words of their statuses.
+    /// Name of the status.
     Status,
-    /// Branches and tags by name.
+    /// Name of the ref.
     Ref,
-    /// When they changed.
+    /// Time of the last update.
     UpdatedAt,
-    /// The numbers of who made them.
+    /// ID of the user who created the pipeline.
     UserId,
 }
 
-/// Which pipelines to list.
+/// Filter of a list of pipelines.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only these.
+    /// Only this subset.
     pub scope: Option<Scope>,
-    /// Only those of this status.
+    /// Only pipelines with this status.
     pub status: Option<Status>,
-    /// Only those of this branch or tag.
+    /// Only pipelines of this branch or tag.
     pub ref_name: Option<String>,
-    /// Only those of this commit.
+    /// Only pipelines of this commit.
     pub sha: Option<String>,
-    /// Only those whose configuration has faults, or has none.
+    /// Only pipelines with or without an invalid configuration.
     pub yaml_errors: Option<bool>,
-    /// Only those of users of this display name.
+    /// Only pipelines of users with this display name.
     pub name: Option<String>,
-    /// Only those of the user of this name.
+    /// Only pipelines of the user with this user name.
     pub username: Option<String>,
-    /// Only those that changed at this time or later.
+    /// Only pipelines updated at this time or later.
     pub updated_after: Option<DateTime<Utc>>,
-    /// Only those that changed at this time or earlier.
+    /// Only pipelines updated at this time or earlier.
     pub updated_before: Option<DateTime<Utc>>,
-    /// What they are ordered by.
+    /// The sort order.
     pub order: Order,
-    /// The smallest first.
+    /// Whether the smallest come first.
     pub ascending: bool,
 }
 
-/// A page of the pipelines of a project.
+/// Lists the pipelines of a project.
 ///
 /// # Errors
-/// 403 for whoever may not know of pipelines, and whatever the database reports.
+/// Returns `Forbidden` if pipelines are not visible to the caller, and an error if a database query fails.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -123,7 +123,7 @@ fn condition(project_id: i64, filter: Filter) -> Condition {
         .add_option(filter.status.map(|status| Column::Status.eq(status)))
         .add_option(filter.ref_name.map(|name| Column::RefName.eq(name)))
         .add_option(filter.sha.map(|sha| Column::Sha.eq(sha.to_lowercase())))
-        // No configuration is read yet, so none has faults.
+        // Configurations are not read yet, so none is invalid.
         .add_option(
             filter
                 .yaml_errors
@@ -144,7 +144,7 @@ fn condition(project_id: i64, filter: Filter) -> Condition {
         )
 }
 
-/// The newest pipeline of each branch, or of each tag.
+/// Selects the newest pipeline of each branch or of each tag.
 fn newest_of_each(project_id: i64, tag: bool) -> Expr {
     let newest = pipelines::of_project(project_id)
         .select_only()

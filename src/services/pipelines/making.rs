@@ -1,4 +1,4 @@
-//! Making pipelines, whoever asks for them.
+//! Creates pipelines.
 
 use chrono::{DateTime, Utc};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction};
@@ -14,22 +14,22 @@ use crate::services::access::ProjectAccess;
 use crate::services::projects;
 use crate::services::{Backend, commits, freeze_periods, push_rules};
 
-/// The variable that says that the project is frozen.
+/// Variable that marks a freeze period of the project.
 const FROZEN: &str = "CI_DEPLOY_FREEZE";
 
-/// A branch or tag, and the commit it stands at.
+/// A branch or tag with its commit.
 #[derive(Debug, Clone)]
 pub(in crate::services) struct Reference {
     /// The short name.
     pub name: String,
-    /// It is a tag.
+    /// Whether it is a tag.
     pub tag: bool,
     /// The commit.
     pub sha: String,
 }
 
 impl Reference {
-    /// That of a pipeline, wherever it stands by now.
+    /// Returns the ref of a pipeline with the recorded commit, which may not be the current one.
     pub fn of(pipeline: &Model) -> Self {
         Self {
             name: pipeline.ref_name.clone(),
@@ -39,30 +39,30 @@ impl Reference {
     }
 }
 
-/// A pipeline that is to be made.
+/// Attributes of a new pipeline.
 #[derive(Debug, Clone)]
 pub(in crate::services) struct NewPipeline {
     /// The project.
     pub project_id: i64,
-    /// What it is for.
+    /// The ref.
     pub reference: Reference,
-    /// What makes it.
+    /// The source of the pipeline.
     pub source: Source,
-    /// Who makes it.
+    /// The user who creates it.
     pub user_id: i64,
-    /// What its jobs get.
+    /// The variables for its jobs.
     pub variables: Vec<NewVariable>,
-    /// The trigger that makes it.
+    /// The trigger that creates it.
     pub trigger_id: Option<i64>,
-    /// The schedule that makes it, and the time for which it does.
+    /// The schedule that creates it, and the scheduled time.
     pub schedule: Option<(i64, Option<DateTime<Utc>>)>,
 }
 
-/// Makes a pipeline for the commit that a branch or tag stands at.
+/// Creates a pipeline for the head of a branch or tag.
 ///
 /// # Errors
-/// 400 for a reference that is not there and for variables that break a rule; 403 as [`refuse_maker`] and
-/// [`refuse_reference`].
+/// Returns a validation error if the ref does not exist or a variable is invalid. Returns `Forbidden` as
+/// [`refuse_maker`] and [`refuse_reference`].
 pub async fn create(
     backend: &Backend,
     access: &ProjectAccess,
@@ -92,15 +92,16 @@ pub async fn create(
     with_user(backend.database.read(), made).await
 }
 
-/// What is told of a reference that is not there.
+/// Returns the error of a missing ref.
 pub(in crate::services) fn unknown() -> Error {
     Error::attribute("base", "Reference not found")
 }
 
-/// The branch of a name or, without one, the tag; with or without `refs/heads/` or `refs/tags/`. None when there is neither.
+/// Returns the branch with a name or, without one, the tag. The prefixes `refs/heads/` and `refs/tags/` are
+/// optional. Returns `None` if neither exists.
 ///
 /// # Errors
-/// 400 for a blank name, and whatever the repository reports.
+/// Returns a validation error for a blank name, and an error if a Git operation fails.
 pub(in crate::services) async fn resolve(
     backend: &Backend,
     access: &ProjectAccess,
@@ -143,11 +144,11 @@ pub(in crate::services) async fn resolve(
     }
 }
 
-/// Refuses a protected branch into which the caller may neither push nor merge: jobs of such a branch get protected
-/// variables.
+/// Refuses a protected branch that the caller may neither push to nor merge into, because its jobs get
+/// protected variables.
 ///
 /// # Errors
-/// 403.
+/// Returns `Forbidden` for such a branch.
 pub(in crate::services) async fn refuse_reference(
     backend: &Backend,
     access: &ProjectAccess,
@@ -167,11 +168,11 @@ pub(in crate::services) async fn refuse_reference(
     }
 }
 
-/// Writes a pipeline with its variables, and tells hooks of it. The project is locked, the variables are checked, and whoever
-/// makes it may.
+/// Inserts a pipeline with its variables, and enqueues webhook deliveries. The caller has locked the project,
+/// and checked the variables and the permissions.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn insert(
     backend: &Backend,
     transaction: &DatabaseTransaction,

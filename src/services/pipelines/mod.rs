@@ -1,10 +1,11 @@
-//! Pipelines of projects. A pipeline is a record: it is made by a call, a trigger or a schedule, or for what a system outside
-//! reports of a commit, and its status follows from its jobs ([`progress`]).
+//! Pipelines of projects. A pipeline is a record: a request, a trigger or a schedule creates it, or a commit
+//! status of an external system. Its status follows from its jobs ([`progress`]).
 //!
-//! Nothing is run here. What runs jobs will read the configuration where [`making`] inserts a pipeline, put its jobs into
-//! `ci_jobs`, and call [`progress::settle`] whenever one of them changes, as `services::commit_statuses` does.
+//! This module runs no jobs. A future executor will read the configuration where [`making`] inserts a
+//! pipeline and insert its jobs into `ci_jobs`. It will call [`progress::settle`] after each change of a job,
+//! as `services::commit_statuses` does.
 //!
-//! Whoever changes a pipeline or its jobs locks the project first and the pipeline then.
+//! A change of a pipeline or its jobs locks the project first, then the pipeline.
 
 mod listing;
 mod making;
@@ -36,17 +37,17 @@ use crate::services::commits::{has_repository, may_read_code};
 use crate::services::preconditions;
 use crate::services::projects;
 
-/// A pipeline with who made it; nobody when the user is gone.
+/// A pipeline with its user.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The pipeline.
     pub pipeline: Model,
-    /// Who made it.
+    /// The user who created it; `None` if the user was deleted.
     pub user: Option<users::Model>,
 }
 
-/// Whether the caller may know of the pipelines of the project: members of a role that reads code, and others where the
-/// project shows its jobs to everybody.
+/// Returns whether pipelines of the project are visible to the caller. They are visible to members who can
+/// read the code, and to others if the project has public pipelines.
 #[must_use]
 pub fn may_read(access: &ProjectAccess) -> bool {
     let project = &access.project;
@@ -55,10 +56,10 @@ pub fn may_read(access: &ProjectAccess) -> bool {
         && (project.public_jobs || access.holds(Role::Reporter))
 }
 
-/// Refuses whoever may not know of the pipelines of the project.
+/// Refuses callers who cannot see the pipelines of the project.
 ///
 /// # Errors
-/// 403.
+/// Returns `Forbidden` for such callers.
 pub fn refuse_reader(access: &ProjectAccess) -> Result<()> {
     match may_read(access) {
         true => Ok(()),
@@ -66,11 +67,11 @@ pub fn refuse_reader(access: &ProjectAccess) -> Result<()> {
     }
 }
 
-/// Refuses whoever may not make pipelines, whatever for: less than a Developer, and everybody where pipelines or the repository
-/// are switched off or the project is archived.
+/// Refuses callers below Developer. Refuses all callers if pipelines or the repository are disabled, or the
+/// project is archived.
 ///
 /// # Errors
-/// 403.
+/// Returns `Forbidden` for refused callers.
 pub fn refuse_maker(access: &ProjectAccess) -> Result<()> {
     let there = access.standing().has(access.project.builds_access_level) && has_repository(access);
     match there && !access.project.archived && access.holds(Role::Developer) {
@@ -79,10 +80,10 @@ pub fn refuse_maker(access: &ProjectAccess) -> Result<()> {
     }
 }
 
-/// One pipeline of a project.
+/// Returns a pipeline of a project with its user.
 ///
 /// # Errors
-/// 404, and 403 as [`refuse_reader`].
+/// Returns `NotFound` if the pipeline does not exist, and `Forbidden` as [`refuse_reader`].
 pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     refuse_reader(access)?;
     let db = backend.database.read();
@@ -90,19 +91,19 @@ pub async fn get(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<R
     with_user(db, pipeline).await
 }
 
-/// A pipeline of a project.
+/// Returns a pipeline of a project.
 ///
 /// # Errors
-/// 404.
+/// Returns `NotFound` if the pipeline does not exist.
 pub(in crate::services) async fn find(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Model> {
     let found = pipelines::of_project(project_id).filter(pipelines::Column::Id.eq(id));
     found.one(db).await?.ok_or_else(missing)
 }
 
-/// Adds who made a pipeline.
+/// Adds the user of a pipeline.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn with_user(db: &impl ConnectionTrait, pipeline: Model) -> Result<Row> {
     let user = match pipeline.user_id {
         Some(id) => users::Entity::find_by_id(id).one(db).await?,
@@ -111,10 +112,10 @@ pub(in crate::services) async fn with_user(db: &impl ConnectionTrait, pipeline: 
     Ok(Row { pipeline, user })
 }
 
-/// The newest pipeline of a commit, if there is one and the caller may know of it.
+/// Returns the newest pipeline of a commit, if it exists and is visible to the caller.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn newest_of_commit(backend: &Backend, access: &ProjectAccess, sha: &str) -> Result<Option<Model>> {
     if !may_read(access) {
         return Ok(None);
@@ -123,10 +124,10 @@ pub async fn newest_of_commit(backend: &Backend, access: &ProjectAccess, sha: &s
     Ok(pipelines::newest(db, access.project.id, sha, None).await?)
 }
 
-/// The newest pipelines of the commits of a page, as far as the caller may know of them, in one statement.
+/// Returns the newest pipelines of the commits of a page that are visible to the caller, in one statement.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn newest_of_commits(
     backend: &Backend,
     access: &ProjectAccess,
@@ -139,10 +140,11 @@ pub async fn newest_of_commits(
     Ok(pipelines::newest_of(db, access.project.id, shas).await?)
 }
 
-/// Removes a pipeline with its variables and jobs.
+/// Deletes a pipeline with its variables and jobs.
 ///
 /// # Errors
-/// 404, and 412 when it changed after the caller's date.
+/// Returns `NotFound` if the pipeline does not exist, or `PreconditionFailed` if it was modified after the
+/// given date.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -161,10 +163,11 @@ pub async fn delete(
         .await
 }
 
-/// Stops a pipeline and its jobs that are not finished.
+/// Cancels a pipeline and its unfinished jobs.
 ///
 /// # Errors
-/// 404, and 403 as [`refuse_maker`] and for a protected branch into which the caller may neither push nor merge.
+/// Returns `NotFound` if the pipeline does not exist. Returns `Forbidden` as [`refuse_maker`], and for a
+/// protected branch that the caller may neither push to nor merge into.
 pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     change(backend, access, id, async |transaction, pipeline, user| {
         let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
@@ -185,10 +188,10 @@ pub async fn cancel(backend: &Backend, access: &ProjectAccess, id: i64) -> Resul
     .await
 }
 
-/// Lets the jobs of a pipeline that failed or were stopped wait again, and a stopped pipeline without jobs.
+/// Retries the failed and canceled jobs of a pipeline, or a canceled pipeline without jobs.
 ///
 /// # Errors
-/// As [`cancel`].
+/// Returns the errors of [`cancel`].
 pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result<Row> {
     change(backend, access, id, async |transaction, pipeline, user| {
         let jobs = ci_jobs::counting(transaction, pipeline.id).await?;
@@ -226,7 +229,7 @@ pub async fn retry(backend: &Backend, access: &ProjectAccess, id: i64) -> Result
     .await
 }
 
-/// Changes a pipeline in the name of the caller.
+/// Changes a pipeline as the caller.
 async fn change(
     backend: &Backend,
     access: &ProjectAccess,

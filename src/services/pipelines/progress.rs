@@ -1,4 +1,4 @@
-//! How the status of a pipeline follows from its jobs, and what follows from that.
+//! Derives the status of a pipeline from its jobs, and triggers the effects of a change.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, IntoActiveModel,
@@ -13,11 +13,11 @@ use crate::error::{Error, Result};
 use crate::jobs::merge_waiting::MergeWaiting;
 use crate::services::deployments;
 
-/// Brings a pipeline in step with its jobs, in the transaction of the change of one of them; the pipeline is locked. One
-/// without jobs stays as it is.
+/// Updates a pipeline in the transaction that changes one of its jobs. The pipeline is locked. Without jobs
+/// it is unchanged.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn settle(
     transaction: &DatabaseTransaction,
     pipeline: Model,
@@ -44,11 +44,11 @@ pub(in crate::services) async fn settle(
     Ok(after)
 }
 
-/// Has what depends on a job follow one that is new or has another status, in the transaction of that: hooks are told, and its
-/// deployment is what it is. `before` is the job whose place it takes. The project is held.
+/// Applies the effects of a new job or a changed status in the same transaction: webhook deliveries and the
+/// status of its deployment. `before` is the job that it replaces. The project is locked.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn job_changed(
     transaction: &DatabaseTransaction,
     pipeline: &Model,
@@ -63,10 +63,10 @@ pub(in crate::services) async fn job_changed(
     deployments::follow(transaction, job).await
 }
 
-/// Gives a pipeline without jobs a status.
+/// Sets the status of a pipeline without jobs.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn become_now(
     transaction: &DatabaseTransaction,
     pipeline: Model,
@@ -83,11 +83,11 @@ pub(super) async fn become_now(
     Ok(after)
 }
 
-/// Has a job look at the merge requests that wait for a pipeline which went well. Whoever begins to wait does so under the lock
-/// of the project that is held here, and looks at the pipeline then.
+/// Enqueues a job for merge requests that wait for a successful pipeline. Enabling an automatic merge takes
+/// the project lock held here and then reads the pipeline, so none is missed.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn wake(transaction: &DatabaseTransaction, pipeline: &Model) -> Result<()> {
     if !matches!(pipeline.status, Status::Success | Status::Skipped) || pipeline.tag {
         return Ok(());
@@ -111,14 +111,15 @@ pub(super) async fn wake(transaction: &DatabaseTransaction, pipeline: &Model) ->
     Ok(())
 }
 
-/// The mean of what jobs tell.
+/// Returns the average of the coverage that jobs report.
 fn coverage(jobs: &[ci_jobs::Model]) -> Option<f64> {
     let told: Vec<f64> = jobs.iter().filter_map(|job| job.coverage).collect();
     let count = u32::try_from(told.len()).ok().filter(|count| *count > 0)?;
     Some(told.iter().sum::<f64>() / f64::from(count))
 }
 
-/// What becomes of a pipeline by the statuses of its jobs, each with whether it may fail; none without jobs.
+/// Derives the status of a pipeline from the statuses of its jobs and whether each may fail. Returns `None`
+/// without jobs.
 fn status_of(jobs: impl Iterator<Item = (Status, bool)>) -> Option<Status> {
     use Status::{
         Canceled, Created, Failed, Manual, Pending, Preparing, Running, Scheduled, Skipped, Success,

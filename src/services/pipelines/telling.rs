@@ -1,5 +1,5 @@
-//! What hooks are told of pipelines and jobs: how they stood at the time. Nothing is recorded where no hook wants to know,
-//! and lists of events show none of it. Values of variables are told to nobody.
+//! Webhook events of pipelines and jobs, with their state at that time. An event is recorded only if a
+//! webhook subscribes to it, and event lists omit it. Variable values are never sent.
 
 use chrono::{DateTime, Utc};
 use sea_orm::DatabaseTransaction;
@@ -11,47 +11,47 @@ use storage::entities::{ci_jobs, pipelines};
 use crate::error::Result;
 use crate::services::events::{self, NewEvent};
 
-/// A pipeline as it stood.
+/// A snapshot of a pipeline.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PipelineData {
-    /// The word for what had become of it.
+    /// The status at that time.
     pub status: String,
-    /// When its first job began.
+    /// Start time of its first job.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it finished.
+    /// End time.
     pub finished_at: Option<DateTime<Utc>>,
-    /// Its jobs that count, at most [`MOST_JOBS`].
+    /// Its current jobs, at most [`MOST_JOBS`].
     pub jobs: Vec<JobData>,
 }
 
-/// A job as it stood.
+/// A snapshot of a job.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct JobData {
-    /// The number.
+    /// The ID.
     pub id: i64,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// The stage it is of.
+    /// The stage.
     pub stage: String,
-    /// The word for what had become of it.
+    /// The status at that time.
     pub status: String,
-    /// The pipeline goes well even if this does not.
+    /// Whether the pipeline succeeds even if this job fails.
     pub allow_failure: bool,
-    /// When it was made.
+    /// The creation time.
     pub created_at: DateTime<Utc>,
-    /// When it began.
+    /// The start time.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it finished.
+    /// The end time.
     pub finished_at: Option<DateTime<Utc>>,
-    /// The pipeline it belongs to.
+    /// The ID of the pipeline.
     pub pipeline_id: i64,
 }
 
-/// How many jobs are told with a pipeline.
+/// Maximum number of jobs in a pipeline event.
 const MOST_JOBS: usize = 100;
 
 impl PipelineData {
-    /// A pipeline as it stands, with the jobs of it that count.
+    /// Creates a snapshot of a pipeline with its current jobs.
     #[must_use]
     pub fn of(pipeline: &pipelines::Model, jobs: &[ci_jobs::Model]) -> Self {
         Self {
@@ -79,10 +79,10 @@ impl From<&ci_jobs::Model> for JobData {
     }
 }
 
-/// Tells that a pipeline has another status.
+/// Records a changed status of a pipeline.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn pipeline(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,
@@ -102,10 +102,10 @@ pub(in crate::services) async fn pipeline(
     .await
 }
 
-/// Tells that a job has another status.
+/// Records a changed status of a job.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn job(
     transaction: &DatabaseTransaction,
     pipeline: &pipelines::Model,

@@ -1,4 +1,5 @@
-//! Variables of pipelines and of schedules: their values are encrypted at rest, and told in no log, error or hook.
+//! Variables of pipelines and of schedules. Their values are encrypted at rest and never appear in logs,
+//! errors or webhooks.
 
 use std::collections::HashSet;
 
@@ -14,22 +15,22 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::variables::rules;
 
-/// How many variables a pipeline or a schedule may have.
+/// Maximum number of variables of a pipeline or a schedule.
 pub(in crate::services) const MOST: u64 = 200;
 
-/// A variable that jobs get.
+/// A variable for jobs.
 #[derive(Debug, Clone)]
 pub struct Variable {
-    /// What it is called.
+    /// The key.
     pub key: String,
-    /// What it holds.
+    /// The value.
     pub value: Secret<String>,
-    /// What jobs get of it.
+    /// Whether jobs get the value or a file with it.
     pub kind: Kind,
 }
 
 impl Variable {
-    /// One of which jobs get the value, unless another kind is said.
+    /// Creates a variable, by default of the kind that passes the value.
     #[must_use]
     pub fn new(key: String, value: Secret<String>, kind: Option<Kind>) -> Self {
         Self {
@@ -43,10 +44,11 @@ impl Variable {
 /// A variable for a new pipeline.
 pub type NewVariable = Variable;
 
-/// The variables of a pipeline, in the order they were given.
+/// Lists the variables of a pipeline in their original order.
 ///
 /// # Errors
-/// 404; 403 where pipelines are not there for the caller; and when a value cannot be decrypted.
+/// Returns `NotFound` if the pipeline does not exist and `Forbidden` if pipelines are not visible to the
+/// caller. Fails if a value cannot be decrypted.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -70,18 +72,18 @@ pub async fn list(
     })
 }
 
-/// Refuses a key or a value that breaks a rule.
+/// Validates a key and a value.
 ///
 /// # Errors
-/// 400 under the name of the attribute.
+/// Returns a validation error for the attribute.
 pub(in crate::services) fn check(key: Option<&str>, value: &Secret<String>) -> Result<()> {
     rules::check(key, value, false, "*")
 }
 
-/// Refuses variables of which one breaks a rule, two are called the same, or that are too many.
+/// Validates the variables, their uniqueness and their number.
 ///
 /// # Errors
-/// 400 under the name of the attribute, or under `variables`.
+/// Returns a validation error for the attribute, or for `variables`.
 pub(in crate::services) fn check_all(given: &[NewVariable]) -> Result<()> {
     if given.len() as u64 > MOST {
         let text = format!("are too many (maximum is {MOST})");
@@ -98,7 +100,7 @@ pub(in crate::services) fn check_all(given: &[NewVariable]) -> Result<()> {
     Ok(())
 }
 
-/// Writes the variables of a pipeline.
+/// Inserts the variables of a pipeline.
 pub(super) async fn insert(
     backend: &Backend,
     transaction: &DatabaseTransaction,
@@ -128,23 +130,23 @@ pub(super) async fn insert(
     Ok(())
 }
 
-/// Encrypts a value for the place where it is to stand.
+/// Encrypts a value for a context.
 ///
 /// # Errors
-/// When it cannot be encrypted.
+/// Returns an error if the encryption fails.
 pub(in crate::services) fn seal(backend: &Backend, value: &Secret<String>, place: &str) -> Result<String> {
     Ok(backend.keyring.encrypt(value.expose(), place)?)
 }
 
-/// Decrypts a value that stands in a place.
+/// Decrypts a value of a context.
 ///
 /// # Errors
-/// When it was encrypted for another place, or by another key.
+/// Returns an error if the value was encrypted for another context or with another key.
 pub(in crate::services) fn open(backend: &Backend, sealed: &str, place: &str) -> Result<Secret<String>> {
     Ok(backend.keyring.decrypt(sealed, place)?)
 }
 
-/// Where a value stands, for which alone it can be decrypted.
+/// Returns the context that an encrypted value is bound to.
 fn place(pipeline_id: i64, key: &str) -> String {
     format!("pipeline_variables.value:{pipeline_id}:{key}")
 }

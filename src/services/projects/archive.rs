@@ -1,4 +1,4 @@
-//! Making projects read-only and writable again (specification 3.2).
+//! Archives and unarchives projects.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, IntoActiveModel};
 use storage::entities::now;
@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
-/// Archives a project or makes it writable again; what is so already stays untouched.
+/// Archives or unarchives a project; nothing is written if the state is unchanged.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn set_archived(backend: &Backend, access: ProjectAccess, archived: bool) -> Result<ProjectAccess> {
     if access.project.archived == archived {
         return Ok(access);

@@ -1,4 +1,4 @@
-//! The custom attributes of listed projects.
+//! Custom attributes of listed projects.
 
 use storage::entities::custom_attributes;
 
@@ -7,10 +7,10 @@ use crate::error::Result;
 use crate::services::Backend;
 use crate::services::authentication::Caller;
 
-/// Adds the custom attributes to projects, in one statement; nothing for callers who may not see them.
+/// Loads the custom attributes of projects in one statement. Callers who may not see them get none.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn add_custom_attributes(backend: &Backend, caller: &Caller, rows: &mut [Row]) -> Result<()> {
     if rows.is_empty() || !caller.is_admin() {
         return Ok(());

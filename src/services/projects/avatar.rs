@@ -1,4 +1,4 @@
-//! The picture of a project.
+//! Avatars of projects.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, EntityTrait, QueryFilter};
@@ -11,10 +11,10 @@ use crate::services::avatars::{self, Owner};
 use crate::services::kernel::download::Download;
 use crate::services::uploads::UploadedFile;
 
-/// Gives a project a picture, or takes it away.
+/// Sets or deletes the avatar of a project.
 ///
 /// # Errors
-/// 400 for what is too large or no picture that browsers show.
+/// Returns a validation error if the file is too large or not an image that browsers display.
 pub async fn set_avatar(
     backend: &Backend,
     access: ProjectAccess,
@@ -37,10 +37,10 @@ pub async fn set_avatar(
     Ok(ProjectAccess { project, ..access })
 }
 
-/// The picture of a project, to be shown.
+/// Returns the avatar of a project for download.
 ///
 /// # Errors
-/// 404 when it has none of this name.
+/// Returns `NotFound` if the project has no avatar with this name.
 pub async fn avatar(backend: &Backend, access: &ProjectAccess, file_name: &str) -> Result<Download> {
     let project = &access.project;
     let owner = Owner::Project(project.id);

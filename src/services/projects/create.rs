@@ -1,4 +1,4 @@
-//! Making projects: the row and what belongs to it first, then the repository.
+//! Creates projects: first the rows, then the repository.
 
 use git::{Action, CommitRequest, RepositoryId, Signature, Start};
 use sea_orm::{
@@ -23,35 +23,36 @@ use crate::services::events::{self, Action as Happening, NewEvent, project_targe
 use crate::services::references::{self, Moved, Mover};
 use crate::services::{Backend, naming, settings};
 
-/// The default branch of projects that ask for no other.
+/// The default branch of new projects.
 pub(super) const DEFAULT_BRANCH: &str = "master";
 
-/// What a new project is to be.
+/// Attributes of a new project.
 #[derive(Debug, Clone, Default)]
 pub struct NewProject {
-    /// The name; the path when absent.
+    /// The name; the path by default.
     pub name: Option<String>,
-    /// The last part of the path; made from the name when absent.
+    /// The last part of the path; derived from the name by default.
     pub path: Option<String>,
-    /// The namespace; the caller's own when absent.
+    /// The namespace; the caller's own by default.
     pub namespace_id: Option<i64>,
-    /// Who may see it; what the instance's settings say when absent.
+    /// The visibility; by default that of the instance settings.
     pub visibility: Option<Visibility>,
     /// The branch that HEAD names.
     pub default_branch: Option<String>,
-    /// Whether to make a first commit.
+    /// Whether to create an initial commit.
     pub with_readme: bool,
-    /// All else.
+    /// All other settings.
     pub settings: Settings,
 }
 
-/// Makes a project with its repository.
+/// Creates a project with its repository.
 ///
-/// The row comes first, in a transaction with a job that makes the repository should this server be killed before it
-/// did; when the repository cannot be made, the row is taken back.
+/// The row is inserted first. The same transaction enqueues a job that creates the repository in case the
+/// server is killed. If the repository cannot be created, the row is deleted.
 ///
 /// # Errors
-/// 400 for names, paths, namespaces and values that do not do; 403 beyond the caller's limit of projects.
+/// Returns a validation error for invalid names, paths, namespaces and values. Returns `Forbidden` beyond the
+/// caller's project limit.
 pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Result<ProjectAccess> {
     let user = caller.signed_in()?.clone();
     let (name, path) = names(new.name, new.path)?;
@@ -105,11 +106,11 @@ pub async fn create(backend: &Backend, caller: &Caller, new: NewProject) -> Resu
         .map(|access| ProjectAccess { namespace, ..access })
 }
 
-/// Makes only the row of a project whose name is its path, which [`naming`] has to find without fault. Its visibility
-/// is no wider than that of the namespace.
+/// Inserts only the row of a project whose name equals its path, which must pass [`naming`]. Its visibility
+/// does not exceed that of the namespace.
 ///
 /// # Errors
-/// 400 for a path that is taken, 404 for a namespace that is gone.
+/// Returns a validation error for a path that is taken, and `NotFound` for a deleted namespace.
 pub async fn insert_bare(
     backend: &Backend,
     namespace_id: i64,
@@ -160,7 +161,7 @@ pub(super) fn row(
     }
 }
 
-/// The name and path, each from the other when absent.
+/// Returns the name and path, each derived from the other if absent.
 fn names(name: Option<String>, path: Option<String>) -> Result<(String, String)> {
     let (name, path) = match (name, path) {
         (Some(name), Some(path)) => (name, path),
@@ -175,7 +176,7 @@ fn names(name: Option<String>, path: Option<String>) -> Result<(String, String)>
     Ok((name, path))
 }
 
-/// Holds a name and a path to the rules, and tells all faults.
+/// Validates a name and a path, and reports all faults.
 pub(super) fn check_names(name: Option<&str>, path: Option<&str>) -> Result<()> {
     let faults = [
         ("name", name.and_then(naming::project_name_fault)),
@@ -184,7 +185,7 @@ pub(super) fn check_names(name: Option<&str>, path: Option<&str>) -> Result<()> 
     refuse(faults)
 }
 
-/// One error of all faults there are.
+/// Combines all faults into one error.
 pub(super) fn refuse<const N: usize>(faults: [(&'static str, Option<&'static str>); N]) -> Result<()> {
     let faults: std::collections::BTreeMap<_, _> = faults
         .into_iter()
@@ -206,19 +207,20 @@ fn no_namespace() -> Error {
     Error::attribute("namespace", "is not valid")
 }
 
-/// The id of the namespace that a number or a full path names, for what is to be put there.
+/// Returns the ID of a target namespace, given by ID or full path.
 ///
 /// # Errors
-/// 404 when there is none.
+/// Returns `NotFound` if the namespace does not exist.
 pub(super) async fn target_id(backend: &Backend, reference: &str) -> Result<i64> {
     let found = namespaces::by_reference(backend.database.read(), reference).await?;
     found.map(|namespace| namespace.id).ok_or_else(no_target)
 }
 
-/// As [`namespace`], for what is put there from elsewhere: it answers as if there were no such namespace.
+/// As [`namespace`], for a project that comes from elsewhere: a forbidden namespace is reported as missing.
 ///
 /// # Errors
-/// 404 for a namespace in which the caller may make no projects, 403 beyond their limit.
+/// Returns `NotFound` for a namespace in which the caller cannot create projects, and `Forbidden` beyond
+/// their project limit.
 pub(super) async fn target(
     transaction: &DatabaseTransaction,
     caller: &Caller,
@@ -237,7 +239,8 @@ fn no_target() -> Error {
     Error::not_found("Target Namespace")
 }
 
-/// The namespace, locked, when the caller may make projects in it; what may not be seen answers alike.
+/// Returns the namespace, locked, if the caller can create projects in it. A namespace that is not visible
+/// returns the same error.
 async fn namespace(
     transaction: &DatabaseTransaction,
     caller: &Caller,
@@ -287,7 +290,7 @@ async fn refuse_beyond_limit(
     Err(Error::forbidden_because(text))
 }
 
-/// Refuses a visibility beyond that of the group.
+/// Refuses a visibility that exceeds that of the group.
 pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility) -> Result<()> {
     if namespace.kind == Kind::User || wanted <= namespace.visibility {
         return Ok(());
@@ -301,7 +304,7 @@ pub(super) fn check_visibility(namespace: &namespaces::Model, wanted: Visibility
     Err(Error::attribute("visibility_level", text))
 }
 
-/// Refuses a name or a path that something in the namespace, which is locked, has already.
+/// Refuses a name or path that is already used in the namespace, which is locked.
 pub(super) async fn refuse_taken(
     db: &impl ConnectionTrait,
     namespace: &namespaces::Model,
@@ -354,7 +357,7 @@ pub(super) async fn insert(
     Ok(row.update(transaction).await?)
 }
 
-/// Says which of the unique attributes is taken.
+/// Maps a unique violation to its attribute.
 pub(super) fn taken(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.ends_with("path_key") => {
@@ -365,8 +368,8 @@ pub(super) fn taken(error: DbErr) -> Error {
     }
 }
 
-/// Makes the creator, or the owner of the personal namespace, a Maintainer; not one whose role in the group is that
-/// high already, since a membership may not be lower than the inherited one.
+/// Adds the creator, or the owner of the personal namespace, as a Maintainer. A user with a role at least as
+/// high in the group is skipped, because a membership cannot be lower than the inherited one.
 pub(super) async fn add_maintainer(
     transaction: &DatabaseTransaction,
     namespace: &namespaces::Model,
@@ -395,7 +398,7 @@ pub(super) async fn add_maintainer(
     Ok(())
 }
 
-/// Makes the repository, and the first commit when one is wanted.
+/// Creates the repository, with the initial commit if requested.
 async fn fill(
     backend: &Backend,
     project: &projects::Model,
@@ -445,10 +448,10 @@ fn readme(project: &projects::Model) -> String {
     }
 }
 
-/// Makes the repository of a project unless it is there.
+/// Creates the repository of a project unless it exists.
 ///
 /// # Errors
-/// What the file system says.
+/// Returns an error if a file operation fails.
 pub async fn ensure_repository(
     backend: &Backend,
     project_id: i64,
@@ -461,7 +464,7 @@ pub async fn ensure_repository(
     }
 }
 
-/// Removes a project whose repository could not be made or filled.
+/// Deletes a project whose repository could not be created or filled.
 async fn take_back(backend: &Backend, project_id: i64) -> Result<()> {
     projects::Entity::delete_by_id(project_id)
         .exec(backend.database.write())

@@ -1,4 +1,4 @@
-//! Removing projects (specification 3.3): hidden at once, then erased by a job.
+//! Deletes projects: hidden immediately, then deleted by a job.
 
 use chrono::{Days, NaiveDate};
 use git::RepositoryId;
@@ -19,10 +19,10 @@ use crate::services::uploads;
 use crate::services::users::deletion::delete_bots;
 use crate::services::{Backend, settings};
 
-/// Begins the removal of a project, or marks it where the plan and the instance's settings delay removals.
+/// Starts the deletion of a project, or marks it if the plan and the instance settings delay deletions.
 ///
 /// # Errors
-/// 412 when the project changed after the date.
+/// Returns `PreconditionFailed` if the project was modified after the given date.
 pub async fn delete(
     backend: &Backend,
     access: &ProjectAccess,
@@ -52,7 +52,7 @@ pub async fn delete(
                 }
             };
             if update.exec(transaction).await?.rows_affected == 0 {
-                // Somebody else was faster.
+                // A concurrent request started the deletion.
                 return Ok(());
             }
             if marked_on.is_none() {
@@ -70,7 +70,7 @@ pub async fn delete(
         .await
 }
 
-/// The removal of a project as an event, which stays when the project is gone.
+/// Returns the event of a deletion, which outlives the project.
 fn removal(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
     NewEvent {
         project_id: None,
@@ -82,7 +82,7 @@ fn removal(project: &projects::Model, user_id: Option<i64>) -> NewEvent {
     }
 }
 
-/// How long removals are delayed; `None` when they begin at once.
+/// Returns the delay of deletions, or `None` if they start immediately.
 pub(in crate::services) async fn delay(backend: &Backend) -> Result<Option<Days>> {
     if backend.instance.plan < Tier::Premium {
         return Ok(None);
@@ -91,11 +91,11 @@ pub(in crate::services) async fn delay(backend: &Backend) -> Result<Option<Days>
     Ok((days > 0).then(|| Days::new(days)))
 }
 
-/// Erases a project whose removal began, or whose mark of that day is due, as `user_id` asked for. Whatever was erased
-/// by an attempt that was killed is no obstacle.
+/// Deletes a project whose deletion has started, or whose mark of that day is due, on behalf of `user_id`.
+/// Data that an interrupted attempt deleted is skipped.
 ///
 /// # Errors
-/// Whatever the database or the file system reports.
+/// Returns an error if a database query or a file operation fails.
 pub async fn erase(
     backend: &Backend,
     project_id: i64,
@@ -123,7 +123,7 @@ pub async fn erase(
     let db = backend.database.write();
     match projects::Entity::find_by_id(project_id).one(db).await? {
         Some(project) if project.deletion_started_at.is_some() => remove(backend, &project).await,
-        // It was restored in the meantime.
+        // The project was restored in the meantime.
         Some(_) => Ok(()),
         None => {
             let id = RepositoryId::of_project(project_id);
@@ -133,16 +133,16 @@ pub async fn erase(
     }
 }
 
-/// Removes a project whatever its state, files before rows: a row without files is found again, files without a row
-/// are not. All that refers to the row goes with it.
+/// Deletes a project in any state, files before rows: a row without files is found again, files without a row
+/// are not. All rows that refer to it are deleted too.
 ///
 /// # Errors
-/// Whatever the database or the file system reports.
+/// Returns an error if a database query or a file operation fails.
 pub async fn remove(backend: &Backend, project: &projects::Model) -> Result<()> {
     let id = RepositoryId::of_project(project.id);
     backend.repositories.remove(&id).await?;
     uploads::remove_all(backend, project.id).await?;
-    // The row would take them along in one statement, and everybody who writes would wait for it.
+    // Otherwise the deletion of the row would cascade to them in one statement and block all writers.
     repositories::erase_all(backend, project.id).await?;
     backend
         .database

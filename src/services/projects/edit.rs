@@ -1,4 +1,4 @@
-//! Changing projects.
+//! Updates projects.
 
 use git::{Repository, RepositoryId};
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, DbErr, QueryFilter};
@@ -15,24 +15,24 @@ use crate::policy::Tier;
 use crate::services::access::ProjectAccess;
 use crate::services::{Backend, settings};
 
-/// What is to change; absent fields keep their value.
+/// Changes to a project; absent fields are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
-    /// The name, which Owners may change.
+    /// The name, which only Owners may change.
     pub name: Option<String>,
     /// The last part of the path.
     pub path: Option<String>,
-    /// Who may see it, which Owners may change.
+    /// The visibility, which only Owners may change.
     pub visibility: Option<Visibility>,
-    /// The branch that is shown first; it must exist unless the repository is empty.
+    /// The default branch; it must exist unless the repository is empty.
     pub default_branch: Option<String>,
-    /// Whom copying from elsewhere acts as.
+    /// The user that mirroring acts as.
     pub mirror_user_id: Option<i64>,
-    /// All else.
+    /// All other settings.
     pub settings: Settings,
 }
 
-/// All that can be sent, in the words of the contract.
+/// All fields, with their names in the contract.
 const FIELDS: [&str; 45] = [
     "name",
     "path",
@@ -81,11 +81,11 @@ const FIELDS: [&str; 45] = [
     "repository_storage",
 ];
 
-/// Changes a project.
+/// Updates a project.
 ///
 /// # Errors
-/// 403 when only an Owner may change what was sent; 400 for values that do not do; 409 when the default branch
-/// cannot be changed because somebody else keeps the repository locked.
+/// Returns `Forbidden` if a field requires an Owner, and a validation error for invalid values. Returns
+/// `Conflict` if the default branch cannot be changed because the repository is locked.
 pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> Result<ProjectAccess> {
     if change == Change::default() {
         return Err(Error::nothing_sent(&FIELDS));
@@ -116,8 +116,8 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
     };
     change.settings.apply(backend, &caller, &mut row)?;
     let (name, path) = (change.name, change.path);
-    // Before the rows, so that nothing has changed when the repository is locked; and not in the transaction,
-    // which must not wait for a repository.
+    // Set HEAD before the rows, so that nothing has changed if the repository is locked. It is outside the
+    // transaction, which must not wait for a repository.
     let former = match &head {
         Some(head) => {
             let former = repository.default_branch().await?;
@@ -182,7 +182,7 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
     if let (Err(_), Some(former)) = (&edited, former)
         && let Err(error) = repository.set_default_branch(&former).await
     {
-        tracing::warn!(project = access.project.id, %error, "HEAD does not name the default branch");
+        tracing::warn!(project = access.project.id, %error, "failed to restore HEAD of a repository");
     }
     let (project, namespace) = edited?;
     Ok(ProjectAccess {
@@ -193,13 +193,13 @@ pub async fn edit(backend: &Backend, access: ProjectAccess, change: Change) -> R
     })
 }
 
-/// The branch whose merges close issues; none where none does.
+/// Returns the branch whose merges close issues, or `None` if this is disabled.
 fn closes(project: &projects::Model) -> Option<&str> {
     let branch = project.default_branch.as_deref();
     branch.filter(|_| project.autoclose_referenced_issues)
 }
 
-/// The branch, or none where the repository has no branch at all yet and any name will do.
+/// Returns the branch, or `None` if the repository is empty and any name is valid.
 async fn existing_branch(repository: &Repository, name: &str) -> Result<Option<String>> {
     let unknown = || Error::attribute("default_branch", format!("branch '{name}' does not exist"));
     git::check_branch_name(name).map_err(|_| unknown())?;
@@ -213,7 +213,7 @@ async fn existing_branch(repository: &Repository, name: &str) -> Result<Option<S
     }
 }
 
-/// The user that copying is to act as: the caller, or anybody when an administrator says so.
+/// Returns the user that mirroring acts as: the caller, or any user if the caller is an administrator.
 fn mirror_user(backend: &Backend, access: &ProjectAccess, wanted: Option<i64>) -> Result<Option<i64>> {
     let Some(id) = wanted.filter(|_| backend.instance.plan >= Tier::Starter) else {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! Forks: copies of a project that remember where they come from.
+//! Forks of projects.
 
 use futures_util::TryStreamExt;
 use git::RepositoryId;
@@ -26,26 +26,26 @@ use crate::services::references::{self, Moved, Mover};
 use crate::services::uploads::UploadedFile;
 use crate::services::{Backend, settings};
 
-/// Where a fork goes and what it is called.
+/// Attributes of a new fork.
 #[derive(Debug, Clone, Default)]
 pub struct NewFork {
-    /// Number or full path of the namespace; the caller's own when absent.
+    /// ID or full path of the namespace; the caller's own by default.
     pub namespace: Option<String>,
-    /// The name; the source's when absent.
+    /// The name; by default that of the source.
     pub name: Option<String>,
-    /// The last part of the path; the source's when absent.
+    /// The last part of the path; by default that of the source.
     pub path: Option<String>,
-    /// What it is for; as the source when absent.
+    /// The description; by default that of the source.
     pub description: Patch<String>,
-    /// Who may see it; as the source, within what the namespace allows, when absent.
+    /// The visibility; by default that of the source, limited by the namespace.
     pub visibility: Option<Visibility>,
 }
 
-/// Makes the row of a fork, and leaves copying the repository to a job.
+/// Inserts the row of a fork and enqueues a job that copies the repository.
 ///
 /// # Errors
-/// 404 for who may not fork, and for a namespace that is not there or takes no projects of the caller; 409 for a
-/// name or path that is taken; 400 for names and visibilities that do not do.
+/// Returns `NotFound` if the caller cannot fork the project, or cannot create projects in the namespace.
+/// Returns `Conflict` for a name or path that is taken, and a validation error for invalid attributes.
 pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Result<ProjectAccess> {
     may_fork(access)?;
     let (caller, source) = (&access.caller, &access.project);
@@ -97,15 +97,15 @@ pub async fn fork(backend: &Backend, access: &ProjectAccess, new: NewFork) -> Re
         Ok(Some(pictured)) => Ok(pictured),
         Ok(None) => Ok(fork),
         Err(error) => {
-            // The fork is there, and without a picture it is as good as with one.
-            tracing::warn!(project = project.id, %error, "the picture of a fork's source could not be copied");
+            // The fork exists, and an avatar is not essential.
+            tracing::warn!(project = project.id, %error, "failed to copy the avatar to a fork");
             Ok(fork)
         }
     }
 }
 
-/// Gives a fork the settings of its source, which say what is done with the code and what is switched on. Who takes part,
-/// where it comes from and what is told to others is each project's own.
+/// Copies the settings of the source that concern code and features. Members, mirroring and notifications are
+/// not copied.
 fn inherit(fork: &mut projects::ActiveModel, source: &projects::Model) {
     macro_rules! copy {
         ($($field:ident),* $(,)?) => {$( fork.$field = Set(source.$field.clone()); )*};
@@ -147,7 +147,7 @@ fn inherit(fork: &mut projects::ActiveModel, source: &projects::Model) {
     );
 }
 
-/// Gives a fork the picture of its source, when there is one.
+/// Copies the avatar of the source, if any.
 async fn copy_picture(
     backend: &Backend,
     source: &ProjectAccess,
@@ -173,7 +173,7 @@ async fn copy_picture(
     set_avatar(backend, fork.clone(), Some(picture)).await.map(Some)
 }
 
-/// Whether the caller may fork: who may read the code, unless forking is off.
+/// Checks that the caller can fork: they must be able to read the code, and forking must be enabled.
 fn may_fork(access: &ProjectAccess) -> Result<()> {
     let open = access.standing().has(access.project.forking_access_level);
     if open && access.caller.is_signed_in() && commits::may_read_code(access) {
@@ -183,7 +183,8 @@ fn may_fork(access: &ProjectAccess) -> Result<()> {
     }
 }
 
-/// Who may see a fork: never more than may see its source, and no more than the instance allows the caller.
+/// Returns the visibility of a fork, limited by that of its source and by what the instance allows the
+/// caller.
 fn visibility(
     in_force: &settings::Settings,
     caller: &Caller,
@@ -214,7 +215,7 @@ fn visibility(
     }
 }
 
-/// Of a fork, a taken name is a conflict.
+/// Maps a taken name or path of a fork to a conflict.
 fn taken(error: Error) -> Error {
     match error {
         Error::InvalidAttributes(attributes) => {
@@ -227,7 +228,7 @@ fn taken(error: Error) -> Error {
     }
 }
 
-/// Adds to the number of a project's forks.
+/// Adds to the fork count of a project.
 async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<()> {
     let counted = projects::Entity::update_many()
         .col_expr(Column::ForksCount, Expr::col(Column::ForksCount).add(more))
@@ -241,10 +242,11 @@ async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) ->
     }
 }
 
-/// Declares a project to be a fork of another one.
+/// Marks a project as a fork of another one.
 ///
 /// # Errors
-/// 404 for a source that the caller may not fork, 409 for what is a fork already, 400 for a project and itself.
+/// Returns `NotFound` if the caller cannot fork the source, `Conflict` for an existing fork, and a validation
+/// error if both are the same project.
 pub async fn relate(backend: &Backend, access: ProjectAccess, source: &str) -> Result<ProjectAccess> {
     let source = ProjectAccess::find(backend, access.caller.clone(), source).await?;
     may_fork(&source)?;
@@ -273,10 +275,10 @@ pub async fn relate(backend: &Backend, access: ProjectAccess, source: &str) -> R
     Ok(ProjectAccess { project, ..access })
 }
 
-/// Makes a fork a project of its own.
+/// Removes the fork relation of a project.
 ///
 /// # Errors
-/// 304 for a project that is no fork.
+/// Returns `NotModified` if the project is not a fork.
 pub async fn unrelate(backend: &Backend, access: &ProjectAccess) -> Result<()> {
     let source_id = access.project.forked_from_id.ok_or(Error::NotModified)?;
     backend
@@ -297,10 +299,10 @@ pub async fn unrelate(backend: &Backend, access: &ProjectAccess) -> Result<()> {
         .await
 }
 
-/// Copies the repository of a fork. Nothing is done that was done by an attempt before.
+/// Copies the repository of a fork. Steps that an earlier attempt finished are skipped.
 ///
 /// # Errors
-/// Whatever Git or the database reports; the fork is not finished then.
+/// Returns an error if a database query or a Git operation fails; the fork is not finished then.
 pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
     let waiting = [ImportStatus::Scheduled, ImportStatus::Started];
     let project = projects::live()
@@ -329,7 +331,7 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
             Err(error) => return Err(error.into()),
         }
         let fork = repositories.repository(&id);
-        // The branches are not news: only that there are any now.
+        // The copied branches are not new pushes; only the default branch is reported.
         let head = fork.default_branch().await?;
         let moved = match fork.branch(&head).await {
             Ok(branch) => vec![Moved::branch(&head, None, Some(branch.commit))],
@@ -341,10 +343,10 @@ pub async fn copy(backend: &Backend, job: &ForkRepository) -> Result<()> {
     set_status(backend, job.project_id, ImportStatus::Finished, None).await
 }
 
-/// Gives a fork up: it keeps an empty repository, and says why.
+/// Marks a fork as failed: its repository stays empty, and the reason is stored.
 ///
 /// # Errors
-/// Whatever Git or the database reports.
+/// Returns an error if a database query or a Git operation fails.
 pub async fn give_up(backend: &Backend, job: &ForkRepository) -> Result<()> {
     super::ensure_repository(backend, job.project_id, super::create::DEFAULT_BRANCH).await?;
     let why = "The repository could not be copied";

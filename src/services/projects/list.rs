@@ -1,4 +1,4 @@
-//! Lists of projects: filters, order, and both ways of paging (specification 4.5 and 8).
+//! Lists of projects: filters, sort orders, offset and keyset pagination.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -27,26 +27,26 @@ use crate::services::authentication::Caller;
 use crate::services::kernel::page::{Page, PageRequest, Rest};
 use crate::services::listing::{begins_with, contains, contains_in, ends_with, total_of};
 
-/// Records beyond which pages by number end (specification 8).
+/// Maximum number of records that offset pagination reaches.
 const DEEPEST_OFFSET: i64 = 50_000;
-/// Custom attributes that one list is filtered by.
+/// Maximum number of custom attributes in a filter.
 const MOST_ATTRIBUTES: usize = 50;
 
-/// What projects are ordered by.
+/// Sort orders of projects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The id.
+    /// ID.
     Id,
-    /// The name.
+    /// Name.
     Name,
-    /// The last part of the path.
+    /// Last part of the path.
     Path,
-    /// When they were made.
+    /// Creation time.
     #[default]
     CreatedAt,
-    /// When they were changed.
+    /// Time of the last update.
     UpdatedAt,
-    /// When anything happened in them.
+    /// Time of the last activity.
     LastActivityAt,
 }
 
@@ -63,24 +63,24 @@ impl Order {
     }
 }
 
-/// The projects of a group.
+/// Selects the projects of a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OfGroup {
     /// The group.
     pub id: i64,
-    /// Those of all groups below it, too.
+    /// Whether to include projects of subgroups.
     pub with_subgroups: bool,
-    /// Those that are shared with it, too.
+    /// Whether to include projects shared with the group.
     pub with_shared: bool,
 }
 
-/// Which projects are wanted; all conditions hold together. The names are those of the contract.
+/// Filter of a list of projects; conditions are combined with AND. The names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only those in the personal namespace of this user.
+    /// Only projects in the personal namespace of this user.
     pub of_user: Option<i64>,
-    /// Only those of this group.
+    /// Only projects of this group.
     pub of_group: Option<OfGroup>,
     /// Only forks of this project.
     pub forked_from: Option<i64>,
@@ -94,23 +94,24 @@ pub struct Filter {
     pub with_issues_enabled: bool,
     pub with_merge_requests_enabled: bool,
     pub with_programming_language: Option<String>,
-    /// Only those whose wiki or repository failed its last check.
+    /// Only projects whose wiki or repository failed its last check.
     pub checksum_failed: bool,
     pub min_access_level: Option<i64>,
     pub id_after: Option<i64>,
     pub id_before: Option<i64>,
     pub last_activity_after: Option<DateTime<Utc>>,
     pub last_activity_before: Option<DateTime<Utc>>,
-    /// Only those of administrators that carry all of these.
+    /// Only projects with all of these attributes; ignored unless the caller is an administrator.
     pub custom_attributes: BTreeMap<String, String>,
     pub order: Order,
     pub ascending: bool,
 }
 
-/// One page of projects.
+/// Lists projects.
 ///
 /// # Errors
-/// 405 for a page beyond the depth of specification 8, and for keyset paging by anything but the id.
+/// Returns `NotAllowed` for a page beyond the maximum depth, and for keyset pagination in an order other than
+/// the ID.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
@@ -162,7 +163,7 @@ fn with_namespace(found: Vec<(projects::Model, Option<namespaces::Model>)>) -> V
 }
 
 impl Filter {
-    /// The ids of all that is wanted, in order.
+    /// Selects the IDs of all matching projects in order.
     async fn select(&self, backend: &Backend, caller: &Caller) -> Result<Select<projects::Entity>> {
         let db = backend.database.read();
         let found = self.found();
@@ -177,7 +178,7 @@ impl Filter {
                 Condition::all().add(Column::Id.is_in(ids)).add(live())
             }
             (None, Some(least)) => match caller.as_user() {
-                // Who has a role on a project sees it.
+                // A user with a role in a project can see it.
                 Some(user) => {
                     let held = held_projects(db, user.id, least, today).await?;
                     Condition::all().add(held).add(live())
@@ -204,8 +205,9 @@ impl Filter {
         Ok(self.ordered(ids))
     }
 
-    /// The projects with these ids, with their namespaces. Rows are wide, so only those of the page are looked at: what
-    /// comes before it is passed by in the index of the order, which holds what [`visible_projects`] asks for.
+    /// Selects the projects with these IDs and their namespaces. Rows are wide, so only those of the page are
+    /// read. Preceding ones are skipped in the index of the order, which covers the columns of
+    /// [`visible_projects`].
     fn whole(&self, ids: Select<projects::Entity>) -> SelectTwo<projects::Entity, namespaces::Entity> {
         let rows = projects::Entity::find().filter(Column::Id.in_subquery(ids.into_query()));
         self.ordered(rows.find_also_related(namespaces::Entity))
@@ -224,7 +226,8 @@ impl Filter {
         }
     }
 
-    /// The role on the projects that is asked for: `owned` prevails over `min_access_level`, which prevails over `membership`.
+    /// Returns the minimum role in the projects: `owned` overrides `min_access_level`, which overrides
+    /// `membership`.
     fn least(&self) -> Option<AccessLevel> {
         let level = self.min_access_level.and_then(AccessLevel::of_number);
         match (self.owned, level, self.membership) {
@@ -235,7 +238,7 @@ impl Filter {
         }
     }
 
-    /// What the caller starred, if that is asked for; without a caller it is ignored.
+    /// Selects the caller's starred projects, if requested; ignored without a caller.
     fn stars(&self, caller: &Caller) -> Option<Select<project_stars::Entity>> {
         let user = caller.as_user().filter(|_| self.starred)?;
         let stars = project_stars::Entity::find()
@@ -245,8 +248,9 @@ impl Filter {
         Some(stars)
     }
 
-    /// A few projects with all those among them that are starred and searched for; none when they are more, or when neither
-    /// is asked for. No database can tell which it is, and either would read the whole list for a few.
+    /// Returns a small superset of the projects that match the search or the stars, or `None` if it is large
+    /// or neither is requested. The planner of neither database can estimate this and would scan the whole
+    /// list for a few rows.
     async fn candidates(
         &self,
         db: &impl ConnectionTrait,
@@ -274,7 +278,7 @@ impl Filter {
         Ok(few(db, holders.into_query()).await?)
     }
 
-    /// What is about the project itself.
+    /// Returns the conditions on the project row.
     fn of_project(&self) -> Condition {
         let personal = |user_id: i64| {
             namespaces::Entity::find()
@@ -306,7 +310,8 @@ impl Filter {
             )
     }
 
-    /// Every word that is searched for stands in the name, path or description, or in those of a namespace above.
+    /// Returns the search condition. Every word occurs in the name, path or description of the project, or in
+    /// the name or path of a parent namespace.
     fn found(&self) -> Condition {
         let text = self.search.as_deref().map(fold).unwrap_or_default();
         text.split_whitespace().fold(Condition::all(), |all, word| {
@@ -323,7 +328,7 @@ impl Filter {
         })
     }
 
-    /// Features that are on and that the caller may use.
+    /// Returns the condition that features are enabled and available to the caller.
     fn of_features(&self, caller: &Caller) -> Condition {
         let usable = |column: Column| {
             let members = match caller.as_user() {
@@ -347,8 +352,8 @@ impl Filter {
             ))
     }
 
-    /// Languages and custom attributes, and checks, which no project fails. What callers or plans may not use is
-    /// ignored.
+    /// Returns the conditions on languages, custom attributes and checks; no project fails a check. Filters
+    /// that the caller or the plan may not use are ignored.
     fn of_data(&self, backend: &Backend, caller: &Caller) -> Condition {
         let language = self.with_programming_language.as_deref();
         let language = language.filter(|name| !name.is_empty());
@@ -365,16 +370,16 @@ impl Filter {
     }
 }
 
-/// The projects whose code is in a language, as far as the caller may read the code.
+/// Returns the condition that the code contains a language and is readable by the caller.
 fn written_in(language: &str, caller: &Caller) -> Condition {
     Condition::all()
         .add(Column::Id.in_subquery(project_languages::users_of(language)))
         .add(code_readable_projects(caller.viewer(), now().date_naive()))
 }
 
-/// The projects that lie in a group or are shared with it: looked up by their ids where they are few, otherwise picked
-/// from the list as it is read. Where others are looked up by their ids already, these only pick from them: PostgreSQL takes two
-/// lists of ids for as many lookups as one times the other.
+/// Returns the condition that a project belongs to a group or is shared with it. Few projects are looked up
+/// by ID; many are filtered while the list is read. If another condition looks up IDs already, this one only
+/// filters: PostgreSQL turns two lists of IDs into their product of lookups.
 async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup, few_others: bool) -> Result<Condition> {
     let inside = |namespace: Expr| match wanted.with_subgroups {
         true => namespace.in_subquery(namespace_ancestors::at_or_below(wanted.id)),
@@ -396,7 +401,7 @@ async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup, few_others: bool) 
         all.union(UnionType::All, shared.clone());
     }
     if !wanted.with_subgroups {
-        // One group holds no more than can be looked up at once.
+        // A single group is small enough for a lookup by ID.
         return Ok(Condition::all().add(Column::Id.in_subquery(all)));
     }
     Ok(match few(db, all).await? {
@@ -408,12 +413,12 @@ async fn of_group(db: &impl ConnectionTrait, wanted: OfGroup, few_others: bool) 
     })
 }
 
-/// A condition that no row meets.
+/// A condition that is never true.
 fn nothing() -> Condition {
     Condition::all().add(Expr::val(1).eq(0))
 }
 
-/// The ids of namespaces that have a word in their path, or in a name in their line.
+/// Selects the IDs of namespaces with a word in their path, or in their name or that of an ancestor.
 fn namespaces_below(word: &str) -> sea_orm::sea_query::SelectStatement {
     use namespace_ancestors::Column as Ancestor;
     const ABOVE: &str = "line";
@@ -438,8 +443,8 @@ fn namespaces_below(word: &str) -> sea_orm::sea_query::SelectStatement {
         .take()
 }
 
-/// The projects in whose full path a word with a slash lies across the last one: the namespace ends with what stands before
-/// the slash, and the project begins with what stands after it.
+/// Returns the condition for a word with a slash, split at its last slash. The namespace path ends with the
+/// first part, and the project path starts with the second.
 fn across(word: &str) -> Option<Condition> {
     let (before, after) = word.rsplit_once('/')?;
     let above = namespaces::Entity::find()

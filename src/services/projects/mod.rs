@@ -1,4 +1,4 @@
-//! Projects (specification 2.6, 3.2, 3.3 and 4.5).
+//! Projects.
 
 mod archive;
 mod attributes;

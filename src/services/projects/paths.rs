@@ -1,4 +1,4 @@
-//! Whole paths of many projects at once.
+//! Full paths of projects.
 
 use std::collections::HashMap;
 
@@ -8,10 +8,10 @@ use storage::entities::{namespaces, projects};
 use crate::error::Result;
 use crate::services::links;
 
-/// The whole paths of projects, by their ids.
+/// Returns the full paths of projects by their IDs.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn paths_of(
     db: &impl ConnectionTrait,
     project_ids: impl IntoIterator<Item = i64>,

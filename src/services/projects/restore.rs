@@ -1,4 +1,4 @@
-//! Taking back the removal of a project that is delayed (specification 3.3).
+//! Cancels the delayed deletion of a project.
 
 use chrono::NaiveDate;
 use sea_orm::sea_query::Expr;
@@ -9,10 +9,10 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 
-/// Takes the mark for removal off a project. The job that waits for the day finds no mark and leaves it alone.
+/// Removes the deletion mark of a project. The waiting job then finds no mark and skips the project.
 ///
 /// # Errors
-/// 404 when its removal has begun.
+/// Returns `NotFound` if the deletion has started.
 pub async fn restore(backend: &Backend, access: ProjectAccess) -> Result<ProjectAccess> {
     if access.project.marked_for_deletion_on.is_none() {
         return Ok(access);

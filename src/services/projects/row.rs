@@ -1,4 +1,4 @@
-//! Projects with all that is shown of them, gathered in a handful of statements however many they are.
+//! Projects with all displayed data, loaded in a fixed number of statements for a page.
 
 use std::collections::HashMap;
 
@@ -19,45 +19,45 @@ use crate::services::authentication::Caller;
 use crate::services::code_analysis::Licensed;
 use crate::services::namespaces::full_names;
 
-/// A project with what belongs to it, and what the caller is to it.
+/// A project with its associations and the caller's access.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The project.
     pub project: projects::Model,
-    /// The namespace it lies in.
+    /// The namespace.
     pub namespace: namespaces::Model,
-    /// The names of the namespace and all above it, separated by ` / `.
+    /// The names of the namespace and its ancestors, separated by ` / `.
     pub namespace_name: String,
-    /// The owner of the namespace, when it is a personal one.
+    /// The owner of a personal namespace.
     pub owner: Option<users::Model>,
     /// The topics, sorted.
     pub topics: Vec<String>,
-    /// The groups it is shared with, as far as the caller may see them.
+    /// The groups it is shared with, limited to those visible to the caller.
     pub shares: Vec<(project_shares::Model, namespaces::Model)>,
-    /// The project it was forked from, if the caller may see it.
+    /// The project it was forked from, if visible to the caller.
     pub forked_from: Option<Box<Self>>,
-    /// What the caller is to it.
+    /// The caller's effective access.
     pub standing: Standing,
     /// The caller's role as a direct member.
     pub project_role: Option<AccessLevel>,
-    /// The caller's highest role in the group and those above.
+    /// The caller's highest role in the group and its ancestors.
     pub group_role: Option<AccessLevel>,
-    /// The token that runners register with; there only for Maintainers, and only where it may be shown.
+    /// The registration token for runners; only for Maintainers, and only where it may be displayed.
     pub runners_token: Option<Secret<String>>,
-    /// What administrators attached; there only where it was asked for.
+    /// The custom attributes, if requested.
     pub custom_attributes: Vec<custom_attributes::Model>,
-    /// The licence; there only where it was asked for.
+    /// The license, if requested.
     pub license: Option<Licensed>,
 }
 
 impl Row {
-    /// Whether the caller may use a feature.
+    /// Returns whether the caller may use a feature.
     #[must_use]
     pub fn available(&self, feature: FeatureAccess) -> bool {
         self.standing.has(feature)
     }
 
-    /// Whether the caller may read the code.
+    /// Returns whether the caller may read the code.
     #[must_use]
     pub fn code_is_readable(&self) -> bool {
         let project = &self.project;
@@ -66,10 +66,10 @@ impl Row {
     }
 }
 
-/// One project, freshly read; `secrets` adds the runners' token for Maintainers.
+/// Loads a project; `secrets` adds the registration token of runners for Maintainers.
 ///
 /// # Errors
-/// Whatever the database reports, or a token that cannot be decrypted.
+/// Returns an error if a database query fails or a token cannot be decrypted.
 pub async fn read(backend: &Backend, access: ProjectAccess, secrets: bool) -> Result<Row> {
     let project_id = access.project.id;
     let encrypted = access.project.runners_token_encrypted.clone();
@@ -85,7 +85,7 @@ pub async fn read(backend: &Backend, access: ProjectAccess, secrets: bool) -> Re
     Ok(row)
 }
 
-/// The place that a project's token is encrypted for.
+/// Returns the context that the token of a project is encrypted for.
 pub(super) fn runners_token_place(project_id: i64) -> String {
     format!("projects.runners_token:{project_id}")
 }
@@ -95,13 +95,13 @@ async fn decorate_one(backend: &Backend, caller: &Caller, found: Found) -> Resul
     let rows = decorate(backend.database.read(), caller, vec![found]).await?;
     rows.into_iter()
         .next()
-        .ok_or_else(|| crate::error::Error::internal(format!("project {id} was lost")))
+        .ok_or_else(|| crate::error::Error::internal(format!("project {id} is missing")))
 }
 
-/// Adds what belongs to projects, for the whole page at once.
+/// Loads the associations of a page of projects.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn decorate(db: &impl ConnectionTrait, caller: &Caller, found: Vec<Found>) -> Result<Vec<Row>> {
     if found.is_empty() {
         return Ok(Vec::new());
@@ -119,7 +119,7 @@ pub async fn decorate(db: &impl ConnectionTrait, caller: &Caller, found: Vec<Fou
     Ok(rows.collect())
 }
 
-/// The visible projects that these were forked from, by id.
+/// Returns the visible source projects of forks, by ID.
 async fn sources_of_forks(
     db: &impl ConnectionTrait,
     viewer: Viewer,
@@ -144,7 +144,7 @@ async fn sources_of_forks(
         .collect())
 }
 
-/// What belongs to the projects of a page, by their ids.
+/// Associations of the projects of a page, by ID.
 #[derive(Default)]
 struct Related {
     names: HashMap<i64, String>,
@@ -208,7 +208,7 @@ impl Related {
             topics: self.topics.get(&project.id).cloned().unwrap_or_default(),
             shares: self.shares.get(&project.id).cloned().unwrap_or_default(),
             standing: caller.standing(self.levels.projects.get(&project.id).copied()),
-            // The owner of a personal project is shown as its Maintainer, with or without a membership.
+            // The owner of a personal project is displayed as its Maintainer, with or without a membership.
             project_role: project_role.or(owned.then_some(AccessLevel::Maintainer)),
             group_role: self
                 .levels

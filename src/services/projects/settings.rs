@@ -1,4 +1,4 @@
-//! The settings that a project may be made with and that may be changed later.
+//! Settings of new and existing projects.
 
 use std::collections::BTreeSet;
 
@@ -13,14 +13,15 @@ use crate::services::Backend;
 use crate::services::authentication::Caller;
 use crate::services::kernel::patch::Patch;
 
-/// Most topics of a project.
+/// Maximum number of topics of a project.
 const MOST_TOPICS: usize = 100;
-/// Most characters of a topic.
+/// Maximum length of a topic, in characters.
 const LONGEST_TOPIC: usize = 255;
-/// The one storage that repositories lie on.
+/// The only storage of repositories.
 const STORAGE: &str = "default";
 
-/// What was sent; absent settings keep their value or get the default. The names are those of the contract.
+/// Settings from a request; absent ones are unchanged or get the default. The names are those of the
+/// contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Settings {
@@ -66,7 +67,7 @@ pub struct Settings {
     pub repository_storage: Option<String>,
 }
 
-/// Sets the fields that were sent.
+/// Sets the given fields.
 macro_rules! apply {
     ($from:ident, $to:ident, $($field:ident),* $(,)?) => {$(
         if let Some(value) = $from.$field {
@@ -75,7 +76,7 @@ macro_rules! apply {
     )*};
 }
 
-/// The same for fields that may be emptied.
+/// Sets or clears the given nullable fields.
 macro_rules! apply_nullable {
     ($from:ident, $to:ident, $($field:ident),* $(,)?) => {$(
         match $from.$field {
@@ -87,10 +88,10 @@ macro_rules! apply_nullable {
 }
 
 impl Settings {
-    /// The topics that were sent: trimmed, each once.
+    /// Returns the given topics, trimmed and deduplicated.
     ///
     /// # Errors
-    /// 400 for too many or too long ones.
+    /// Returns a validation error for too many or too long topics.
     pub(super) fn topics(&self) -> Result<Option<BTreeSet<String>>> {
         let Some(list) = &self.tag_list else {
             return Ok(None);
@@ -112,10 +113,10 @@ impl Settings {
         Ok(Some(topics))
     }
 
-    /// Puts what was sent into a row; what the plan does not have or the caller may not set is left alone.
+    /// Applies the settings to a row. Settings that the plan lacks or the caller may not change are ignored.
     ///
     /// # Errors
-    /// 400 for values out of range.
+    /// Returns a validation error for values out of range.
     pub(super) fn apply(self, backend: &Backend, caller: &Caller, row: &mut ActiveModel) -> Result<()> {
         let switch = |on: bool| {
             if on {
@@ -124,7 +125,7 @@ impl Settings {
                 FeatureAccess::Disabled
             }
         };
-        // The older switches first, so that the levels win where both are sent.
+        // The older flags first, so that access levels override them if both are given.
         for (sent, column) in [
             (self.issues_enabled, &mut row.issues_access_level),
             (self.merge_requests_enabled, &mut row.merge_requests_access_level),
@@ -169,7 +170,7 @@ impl Settings {
         apply_nullable!(self, row, description, ci_config_path, suggestion_commit_message);
         match self.ci_default_git_depth {
             Patch::Keep => {}
-            // 0 means all commits, as null does.
+            // 0 means all commits, as does null.
             Patch::Clear | Patch::Set(0) => row.ci_default_git_depth = Set(None),
             Patch::Set(depth) => {
                 let depth = i32::try_from(depth).map_err(|_| out_of_range("ci_default_git_depth"))?;
@@ -214,7 +215,7 @@ fn out_of_range(field: &'static str) -> Error {
 /// Replaces the topics of a project.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn replace_topics(
     db: &impl ConnectionTrait,
     project_id: i64,

@@ -1,4 +1,4 @@
-//! Sharing a project with groups (specification 4.5).
+//! Shares of projects with groups.
 
 use chrono::NaiveDate;
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, EntityTrait, ModelTrait, QueryFilter};
@@ -10,10 +10,11 @@ use crate::services::Backend;
 use crate::services::access::{GroupAccess, ProjectAccess};
 use crate::services::preconditions::unmodified_since;
 
-/// Gives the members of a group access to a project, each with the own role but at most with `level`.
+/// Shares a project with a group. Its members get their own role, limited to `level`.
 ///
 /// # Errors
-/// 404 for a group that the caller may not see, 409 for one that has access already, 400 where sharing is locked.
+/// Returns `NotFound` if the group is not visible to the caller, `Conflict` if it is shared already, and a
+/// validation error if sharing is locked.
 pub async fn share(
     backend: &Backend,
     access: &ProjectAccess,
@@ -43,7 +44,7 @@ pub async fn share(
                     "The group has access to the project already".into(),
                 ));
             }
-            // A share that has ended is only waiting to be swept away.
+            // An expired share only waits for the sweep.
             project_shares::Entity::delete_many()
                 .filter(project_shares::Column::ProjectId.eq(project_id))
                 .filter(project_shares::Column::GroupId.eq(group_id))
@@ -66,7 +67,7 @@ pub async fn share(
                     Some(Violation::Unique(_)) => {
                         Error::Conflict("Group already shared with this group".into())
                     }
-                    // The group or the project went away in the meantime.
+                    // The group or the project was deleted concurrently.
                     Some(Violation::ForeignKey(_)) => Error::not_found("Group"),
                     _ => error.into(),
                 })
@@ -74,10 +75,11 @@ pub async fn share(
         .await
 }
 
-/// Takes the access of a group back.
+/// Deletes the share of a group.
 ///
 /// # Errors
-/// 404 when there is none that has not ended, 412 when it changed after the date.
+/// Returns `NotFound` if no unexpired share exists, or `PreconditionFailed` if it was modified after the
+/// given date.
 pub async fn unshare(
     backend: &Backend,
     access: &ProjectAccess,

@@ -1,4 +1,4 @@
-//! Stars: who likes a project (specification 2.6 and 4.5).
+//! Stars of projects.
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::Expr;
@@ -19,16 +19,16 @@ use crate::services::listing::{bounded_count, contains};
 /// A user who starred a project.
 #[derive(Debug, Clone)]
 pub struct Starrer {
-    /// Who.
+    /// The user.
     pub user: users::Model,
-    /// Since when.
+    /// The time of starring.
     pub since: DateTime<Utc>,
 }
 
 /// Stars a project for the caller.
 ///
 /// # Errors
-/// 304 when it is starred already.
+/// Returns `NotModified` if it is starred already.
 pub async fn star(backend: &Backend, access: ProjectAccess) -> Result<ProjectAccess> {
     let (project_id, user_id) = (access.project.id, access.caller.signed_in()?.id);
     let project = backend
@@ -44,7 +44,7 @@ pub async fn star(backend: &Backend, access: ProjectAccess) -> Result<ProjectAcc
                 .await
                 .map_err(|error| match Violation::of(&error) {
                     Some(Violation::Unique(_)) => Error::NotModified,
-                    // The project went away in the meantime.
+                    // The project was deleted concurrently.
                     Some(Violation::ForeignKey(_)) => Error::not_found("Project"),
                     _ => error.into(),
                 })?;
@@ -54,10 +54,10 @@ pub async fn star(backend: &Backend, access: ProjectAccess) -> Result<ProjectAcc
     Ok(ProjectAccess { project, ..access })
 }
 
-/// Takes the caller's star back.
+/// Removes the caller's star.
 ///
 /// # Errors
-/// 304 when there is none.
+/// Returns `NotModified` if it is not starred.
 pub async fn unstar(backend: &Backend, access: ProjectAccess) -> Result<ProjectAccess> {
     let (project_id, user_id) = (access.project.id, access.caller.signed_in()?.id);
     let project = backend
@@ -77,7 +77,7 @@ pub async fn unstar(backend: &Backend, access: ProjectAccess) -> Result<ProjectA
     Ok(ProjectAccess { project, ..access })
 }
 
-/// Adds to the number of a project's stars.
+/// Adds to the star count of a project.
 async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) -> Result<projects::Model> {
     projects::Entity::update_many()
         .col_expr(
@@ -91,11 +91,11 @@ async fn count(transaction: &DatabaseTransaction, project_id: i64, more: i32) ->
     project.ok_or_else(|| Error::not_found("Project"))
 }
 
-/// The users who starred a project, in the order they did; those who are blocked or hide what they do only for
-/// administrators and themselves.
+/// Lists the users who starred a project, in the order of starring. Blocked users and those with a private
+/// profile are visible only to administrators and themselves.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn starrers(
     backend: &Backend,
     access: &ProjectAccess,

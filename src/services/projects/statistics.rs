@@ -1,4 +1,4 @@
-//! Figures of a project's repository.
+//! Statistics of a project's repository.
 
 use git::{Error, RepositoryId, Selection};
 use storage::entities::{AccessLevel, projects};
@@ -7,11 +7,11 @@ use super::Row;
 use crate::error::Result;
 use crate::services::Backend;
 
-/// How many commits the default branch has at this moment; none where there is no such branch. A count is remembered
-/// by the commit that the branch stands at.
+/// Returns the number of commits on the default branch, or 0 without one. The count is cached by the head of
+/// the branch.
 ///
 /// # Errors
-/// Whatever Git reports.
+/// Returns an error if a Git operation fails.
 pub async fn commit_count(backend: &Backend, project: &projects::Model) -> Result<i64> {
     let Some(branch) = project.default_branch.as_deref() else {
         return Ok(0);
@@ -30,10 +30,11 @@ pub async fn commit_count(backend: &Backend, project: &projects::Model) -> Resul
     Ok(i64::try_from(count).unwrap_or(i64::MAX))
 }
 
-/// Counts the commits of a project that is shown with its statistics: upkeep may not have run since the last push.
+/// Counts the commits of a project for its statistics, since maintenance may not have run after the last
+/// push.
 ///
 /// # Errors
-/// Whatever Git reports.
+/// Returns an error if a Git operation fails.
 pub async fn count_commits(backend: &Backend, row: &mut Row) -> Result<()> {
     if row.standing.holds(AccessLevel::Reporter) {
         row.project.commit_count = commit_count(backend, &row.project).await?;

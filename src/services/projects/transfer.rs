@@ -1,4 +1,4 @@
-//! Moving projects to other namespaces.
+//! Transfers projects to other namespaces.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, IntoActiveModel, QueryFilter,
@@ -13,22 +13,23 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::reach::Moved;
 
-/// As [`transfer`], to the namespace that a number or a full path names.
+/// As [`transfer`], to a namespace given by ID or full path.
 ///
 /// # Errors
-/// As [`transfer`].
+/// Returns the errors of [`transfer`].
 pub async fn transfer_to(backend: &Backend, access: ProjectAccess, namespace: &str) -> Result<ProjectAccess> {
     let namespace_id = target_id(backend, namespace).await?;
     transfer(backend, access, namespace_id).await
 }
 
-/// Moves a project to another namespace, as it is: members, shares and settings stay, and its visibility is lowered to
-/// that of the group where it would be seen by more than that. What its issues and merge requests do not reach there is
-/// replaced ([`Moved`]).
+/// Transfers a project to another namespace. Members, shares and settings are unchanged. Its visibility is
+/// lowered to that of the group if it exceeds it. Inherited labels, milestones and epics that are not
+/// available there are replaced ([`Moved`]).
 ///
 /// # Errors
-/// 403 for whoever is not Owner of the project; 404 for a namespace that is not there or in which the caller may not make
-/// projects; 400 for one that holds the project already, or where something has its name or path.
+/// Returns `Forbidden` unless the caller is an Owner of the project. Returns `NotFound` if the namespace does
+/// not exist or the caller cannot create projects in it. Returns a validation error if the namespace contains
+/// the project already, or if its name or path is taken.
 pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i64) -> Result<ProjectAccess> {
     if !access.holds(AccessLevel::Owner) {
         return Err(Error::forbidden());
@@ -46,7 +47,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
                 .one(transaction)
                 .await?;
             let current = current.ok_or_else(|| Error::not_found("Project"))?;
-            // Whoever changes the project locks the namespace it lies in.
+            // Every change of the project locks its namespace.
             namespaces::lock(transaction, current.namespace_id).await?;
             if current.namespace_id == target.id {
                 return Err(Error::attribute("namespace", "holds the project already"));
@@ -75,7 +76,7 @@ pub async fn transfer(backend: &Backend, access: ProjectAccess, namespace_id: i6
     ProjectAccess::find(backend, caller, &project_id.to_string()).await
 }
 
-/// Makes the owner of a personal namespace, who has every role in its projects, appear among the members.
+/// Adds the owner of a personal namespace, who has every role in its projects, as a member.
 async fn ensure_maintainer(transaction: &DatabaseTransaction, project_id: i64, user_id: i64) -> Result<()> {
     let row = match members::direct(transaction, Source::Project(project_id), user_id).await? {
         Some(member) => member.into_active_model(),

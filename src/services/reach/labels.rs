@@ -1,4 +1,4 @@
-//! Labels that are not reached any more.
+//! Labels that became unavailable by a transfer.
 
 use sea_orm::sea_query::{Expr, ExprTrait, JoinType, OnConflict, Query, SelectStatement, UnionType};
 use sea_orm::{ConnectionTrait, DatabaseTransaction};
@@ -10,7 +10,7 @@ use super::Moved;
 use super::nearest::{FORMER, FOUND, HOME, OTHER, above, ids, nearest, own, project_of, scalar};
 use crate::error::{Error, Result};
 
-/// What carries labels: the table, and the column of what does.
+/// Tables that refer to labels, with the column of the labeled row.
 const CARRIERS: [(&str, &str); 3] = [
     ("issue_labels", "issue_id"),
     ("merge_request_labels", "merge_request_id"),
@@ -18,7 +18,7 @@ const CARRIERS: [(&str, &str); 3] = [
 ];
 
 impl Moved {
-    /// Epics carry labels of groups only: the group that was moved gets what they lack.
+    /// Relabels epics, which can have only group labels. The transferred group gets copies of missing labels.
     pub(super) async fn relabel_epics(&self, transaction: &DatabaseTransaction, group_id: i64) -> Result<()> {
         let epics = ids(
             "epics",
@@ -55,7 +55,7 @@ impl Moved {
         Ok(())
     }
 
-    /// Gives what carries a label that is not reached any more the one of the same title.
+    /// Replaces unavailable labels by available ones with the same title.
     pub(super) async fn relabel(&self, transaction: &DatabaseTransaction) -> Result<()> {
         let mut carried = Query::select()
             .column("project_id")
@@ -115,7 +115,7 @@ impl Moved {
         Ok(())
     }
 
-    /// Removes the rows of a table that would be there twice once two labels of the same title are one.
+    /// Deletes rows of a table that would become duplicates when two labels of the same title are merged.
     async fn drop_repeated(
         &self,
         transaction: &DatabaseTransaction,
@@ -153,7 +153,7 @@ impl Moved {
         Ok(transaction.execute(&delete).await?.rows_affected())
     }
 
-    /// Gives the rows of a table another label.
+    /// Replaces the label in the rows of a table.
     async fn replace(
         &self,
         transaction: &DatabaseTransaction,
@@ -171,7 +171,7 @@ impl Moved {
     }
 }
 
-/// What the columns of [`insert_labels`] are of labels like `former`.
+/// Selects the columns of [`insert_labels`] for copies of `former`.
 fn like_former(owner: Expr) -> SelectStatement {
     let former = |column: &'static str| Expr::col((FORMER, column));
     Query::select()
@@ -185,7 +185,7 @@ fn like_former(owner: Expr) -> SelectStatement {
         .take()
 }
 
-/// Makes labels; of several with the same title, one.
+/// Inserts labels, one for each title.
 async fn insert_labels(
     transaction: &DatabaseTransaction,
     owner: &'static str,

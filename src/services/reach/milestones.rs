@@ -1,4 +1,4 @@
-//! Milestones that are not reached any more.
+//! Milestones that became unavailable by a transfer.
 
 use std::collections::HashSet;
 
@@ -13,7 +13,7 @@ use super::nearest::{FORMER, HOME, OTHER, above, nearest, own, scalar};
 use crate::error::Result;
 
 impl Moved {
-    /// Gives what belongs to a milestone that is not reached any more to the one of the same title.
+    /// Replaces unavailable milestones by available ones with the same title.
     pub(super) async fn replan(&self, transaction: &DatabaseTransaction) -> Result<()> {
         let concerned = |kind: Kind| {
             kind.column("milestone_id")
@@ -38,7 +38,7 @@ impl Moved {
                 kind.column("milestone_id"),
                 kind.column(kind.project()),
             );
-            // The day first, while it is known what to look at.
+            // Update the due date first, while the former milestone still identifies the rows.
             let due = Query::select()
                 .column((OTHER, "due_date"))
                 .from_as("milestones", OTHER)
@@ -56,7 +56,7 @@ impl Moved {
         Ok(())
     }
 
-    /// Makes the milestones that projects lack. Each has a number of its own.
+    /// Inserts the milestones that projects lack, each with a new IID.
     async fn make_milestones(
         &self,
         transaction: &DatabaseTransaction,

@@ -1,10 +1,11 @@
-//! What things of a project or group do not reach any more once it lies elsewhere: labels, milestones and epics of groups
-//! that were above it. What carries such a label gets the one of the same title that it does reach, and what belongs to such
-//! a milestone likewise; where there is none, the project gets one that is alike. Epics do not follow, and boards lose what
-//! they cannot show.
+//! Replaces inherited labels, milestones and epics after a project or group is transferred.
 //!
-//! Everything is said of all projects at once: the number of statements does not depend on how much is moved, but for one
-//! milestone that a project lacks.
+//! A label or milestone of a former ancestor is replaced by an available one with the same title. If none
+//! exists, the project gets a copy. Epics are removed, and boards lose lists and filters that are no longer
+//! valid.
+//!
+//! All statements cover all projects at once. Their number does not depend on the amount of data, except for
+//! one statement for each missing milestone of a project.
 
 mod labels;
 mod milestones;
@@ -21,15 +22,15 @@ use storage::entities::{Scope, namespace_ancestors};
 use crate::error::Result;
 use crate::services::notes::lock_all;
 
-/// A project or group that is moved elsewhere, with all below it.
+/// The transfer of a project or group with its content.
 pub(in crate::services) struct Moved {
     what: Scope,
-    /// The groups that are not above it any more.
+    /// The groups that are no longer ancestors.
     lost: Vec<i64>,
 }
 
 impl Moved {
-    /// What is moved, by the lines of groups from where it lies and from where it is to lie upwards. To be made under
+    /// Creates the transfer from the ancestors before and after it. The caller holds
     /// [`storage::entities::namespaces::lock_shape`].
     pub fn new(
         what: Scope,
@@ -44,10 +45,11 @@ impl Moved {
         }
     }
 
-    /// Lets everything in it have what it reaches in its new place; to be called when the tree is as it is to be.
+    /// Replaces everything that is not available in the new location. The caller has updated the hierarchy
+    /// before.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if a database query fails.
     pub async fn settle(&self, transaction: &DatabaseTransaction) -> Result<()> {
         if self.lost.is_empty() {
             return Ok(());
@@ -58,7 +60,7 @@ impl Moved {
         self.replan(transaction).await
     }
 
-    /// The ids of the projects.
+    /// Selects the IDs of the projects.
     fn projects(&self) -> SelectStatement {
         let condition = match self.what {
             Scope::Project(id) => Expr::col("id").eq(id),
@@ -67,7 +69,7 @@ impl Moved {
         ids("projects", condition)
     }
 
-    /// The ids of their issues or merge requests.
+    /// Selects the IDs of their issues or merge requests.
     fn things(&self, kind: Kind) -> SelectStatement {
         ids(
             kind.table(),
@@ -75,16 +77,16 @@ impl Moved {
         )
     }
 
-    /// The ids of labels, milestones or epics that are not reached any more.
+    /// Selects the IDs of labels, milestones or epics that are no longer available.
     fn out_of_reach(&self, table: &'static str) -> SelectStatement {
         ids(table, Expr::col("namespace_id").is_in(self.lost.iter().copied()))
     }
 
-    /// Locks the issues and merge requests that are going to change, in their order, and before the project, as every
-    /// change of them does.
+    /// Locks the affected issues and merge requests in ascending order. As in every change of them, this
+    /// precedes the lock of the project.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if a database query fails.
     pub async fn lock(&self, transaction: &DatabaseTransaction) -> Result<()> {
         if self.lost.is_empty() {
             return Ok(());
@@ -108,7 +110,7 @@ impl Moved {
         Ok(())
     }
 
-    /// Takes lists and conditions off boards that cannot be met there.
+    /// Removes lists and filters from boards that are no longer valid.
     async fn clear_boards(&self, transaction: &DatabaseTransaction) -> Result<()> {
         let mut here = Expr::col("project_id").in_subquery(self.projects());
         if let Scope::Group(id) = self.what {
@@ -139,7 +141,7 @@ impl Moved {
         Ok(())
     }
 
-    /// Takes issues out of epics that they do not lie below any more, and epics out of such parents.
+    /// Removes issues from epics of former ancestors, and epics from such parents.
     async fn leave_epics(&self, transaction: &DatabaseTransaction) -> Result<()> {
         let delete = Query::delete()
             .from_table("epic_issues")

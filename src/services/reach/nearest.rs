@@ -1,20 +1,20 @@
-//! Labels and milestones by the titles of others, from where something lies.
+//! Lookups of labels and milestones by the title of a former one, from the location of a project.
 
 use sea_orm::sea_query::{Expr, ExprTrait, Func, JoinType, Order, Query, SelectStatement, SubQueryStatement};
 use storage::entities::issuables::Kind;
 
-/// Another row of the same table.
+/// Alias of another row of the same table.
 pub(super) const OTHER: &str = "other";
-/// The project that something lies in.
+/// Alias of the project of a row.
 pub(super) const HOME: &str = "home";
-/// What is not reached any more.
+/// Alias of the row that is no longer available.
 pub(super) const FORMER: &str = "former";
-/// A group at or above.
+/// Alias of a group or ancestor.
 const ABOVE: &str = "above";
-/// What is called the same.
+/// Alias of the row with the same title.
 pub(super) const FOUND: &str = "found";
 
-/// The ids of the rows of a table that meet a condition.
+/// Selects the IDs of the rows of a table that match a condition.
 pub(super) fn ids(table: &'static str, condition: Expr) -> SelectStatement {
     Query::select()
         .column((table, "id"))
@@ -27,7 +27,7 @@ pub(super) fn scalar(statement: SelectStatement) -> Expr {
     Expr::from(SubQueryStatement::from(statement))
 }
 
-/// The project of the thing with this id.
+/// Returns the project of the issue or merge request with this ID.
 pub(super) fn project_of(kind: Kind, id: Expr) -> Expr {
     scalar(
         Query::select()
@@ -38,7 +38,7 @@ pub(super) fn project_of(kind: Kind, id: Expr) -> Expr {
     )
 }
 
-/// The label or milestone of the project `home` that is called as `former`.
+/// Selects the label or milestone of the project `home` with the title of `former`.
 pub(super) fn own(table: &'static str) -> SelectStatement {
     Query::select()
         .column((FOUND, "id"))
@@ -48,7 +48,7 @@ pub(super) fn own(table: &'static str) -> SelectStatement {
         .take()
 }
 
-/// The one of the nearest group at or above a namespace that is called as `former`.
+/// Selects the label or milestone with the title of `former` in the nearest group, from a namespace upward.
 pub(super) fn above(table: &'static str, namespace: Expr) -> SelectStatement {
     Query::select()
         .column((FOUND, "id"))
@@ -66,8 +66,8 @@ pub(super) fn above(table: &'static str, namespace: Expr) -> SelectStatement {
         .take()
 }
 
-/// The one that things of a project reach and that is called as that with the former id: its own, or that of the nearest
-/// group.
+/// Selects the label or milestone with the title of the one with the former ID. It is the project's own, or
+/// that of the nearest group.
 pub(super) fn nearest(table: &'static str, former: Expr, project: Expr) -> SelectStatement {
     let found = [own(table), above(table, Expr::col((HOME, "namespace_id")))];
     Query::select()

@@ -1,4 +1,4 @@
-//! Blobs: which a repository has, and their bytes.
+//! Blobs of repositories and their content.
 
 use chrono::TimeDelta;
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -19,14 +19,14 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::kernel::download::{Content, Download};
 
-/// How exactly it is noted when a blob was last asked for. The grace of the collector is much longer.
+/// Resolution of the last access time of a blob. The grace period of the garbage collection is much longer.
 const TOUCHED: TimeDelta = TimeDelta::hours(1);
 
-/// The blob of a repository with this digest. Whoever learns that it is there may count on it for a while, and need not push it
-/// again.
+/// Returns the blob of a repository with this digest, and renews its access time. The client can then rely on
+/// the blob for a while without another push.
 ///
 /// # Errors
-/// `BLOB_UNKNOWN` when the repository does not have it.
+/// Returns `BLOB_UNKNOWN` if the repository does not contain it.
 pub async fn find(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<Model, Fault> {
     let unknown = || Fault::about(Code::BlobUnknown, "blob unknown to registry", digest);
     let link = Entity::find()
@@ -58,10 +58,10 @@ fn ids(digest: &Digest) -> sea_orm::sea_query::SelectStatement {
         .take()
 }
 
-/// The bytes of a blob, to be sent as a whole or in part.
+/// Returns the content of a blob for a full or partial download.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn open(backend: &Backend, blob: &Model) -> Result<Download> {
     let pieces = registry_pieces::of_blob(backend.database.read(), blob.id).await?;
     let objects = backend.objects.clone();
@@ -94,10 +94,10 @@ pub async fn open(backend: &Backend, blob: &Model) -> Result<Download> {
     })
 }
 
-/// The whole of a small blob.
+/// Returns the content of a small blob.
 ///
 /// # Errors
-/// Whatever the storage reports.
+/// Returns an error if the storage fails.
 pub(super) async fn read(backend: &Backend, blob: &Model) -> Result<Vec<u8>> {
     let pieces = registry_pieces::of_blob(backend.database.read(), blob.id).await?;
     let mut bytes = Vec::new();
@@ -112,7 +112,7 @@ pub(super) async fn read(backend: &Backend, blob: &Model) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Lets a repository have a blob, or renews that it has it.
+/// Links a blob to a repository, or renews the link.
 pub(super) async fn link(db: &impl ConnectionTrait, repository_id: i64, blob_id: i64) -> Result<()> {
     let row = ActiveModel {
         repository_id: Set(repository_id),
@@ -130,10 +130,11 @@ pub(super) async fn link(db: &impl ConnectionTrait, repository_id: i64, blob_id:
     Ok(())
 }
 
-/// Lets one repository have a blob of another, from which the caller may pull; false when that does not have it.
+/// Links a blob of another repository, which the caller may pull from. Returns false if that repository does
+/// not contain it.
 ///
 /// # Errors
-/// `NAME_UNKNOWN` when the project has gone.
+/// Returns `NAME_UNKNOWN` if the project was deleted.
 pub async fn mount(backend: &Backend, to: &Place, from: &Place, digest: &Digest) -> Result<bool, Fault> {
     let source = match from.repository(backend).await {
         Err(Fault::Protocol { .. }) => return Ok(false),
@@ -142,7 +143,7 @@ pub async fn mount(backend: &Backend, to: &Place, from: &Place, digest: &Digest)
     backend
         .database
         .transaction(async |transaction| {
-            // Locked, so that it cannot be collected before it is noted that another has it.
+            // Locked, so that it is not collected before the link is recorded.
             let blob = registry_blobs::by_digest(digest.as_str())
                 .lock_exclusive()
                 .one(transaction)
@@ -163,10 +164,10 @@ pub async fn mount(backend: &Backend, to: &Place, from: &Place, digest: &Digest)
         .await
 }
 
-/// Takes a blob away from a repository. Others that have it keep it.
+/// Removes a blob from a repository. Other repositories are not affected.
 ///
 /// # Errors
-/// `BLOB_UNKNOWN` when the repository does not have it, `DENIED` while a manifest needs it.
+/// Returns `BLOB_UNKNOWN` if the repository does not contain it, and `DENIED` while a manifest refers to it.
 pub async fn remove(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<(), Fault> {
     backend
         .database

@@ -1,14 +1,15 @@
-//! The collector: what nobody needs any more goes, and nothing else, whoever pushes meanwhile.
+//! Garbage collection of the container registry, safe during concurrent pushes.
 //!
-//! Each step takes away what the one before left alone for long enough, by itself and to its end:
-//! 1. uploads that nobody went on with;
-//! 2. manifests that no tag and no other manifest leads to;
-//! 3. what a repository has of blobs that none of its manifests needs and nobody asked for;
-//! 4. blobs that no repository has;
-//! 5. pieces that belong to nobody, with the objects that they are.
+//! Each step is independent and deletes data that has been unreferenced for long enough, mostly because of the
+//! step before:
+//! 1. abandoned uploads;
+//! 2. manifests that no tag and no other manifest refers to;
+//! 3. links to blobs that no manifest of the repository refers to and no client requested recently;
+//! 4. blobs without a link;
+//! 5. orphaned pieces, with their objects.
 //!
-//! Steps 2 to 4 say what they take in the statement that takes it, or lock it and look again. So who pushes either was before,
-//! and it stays, or comes after, and finds that it is not there.
+//! Steps 2 to 4 repeat the condition in the deleting statement, or lock the row and check it again. A concurrent
+//! push is therefore either seen and its data retained, or it finds that the data does not exist.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::sea_query::{Expr, Query, SelectStatement};
@@ -25,27 +26,27 @@ use storage::entities::{
 use crate::error::Result;
 use crate::services::Backend;
 
-/// How long a client may take between two requests that belong together: an upload and its next part, a blob and the
-/// manifest that needs it.
+/// Maximum time between two related requests of a client: an upload and its next part, or a blob and its
+/// manifest.
 const GRACE: TimeDelta = TimeDelta::hours(24);
-/// How many rows are looked at or removed at a time.
+/// Number of rows that are read or deleted at a time.
 const BATCH: u64 = 500;
 
-/// What was removed.
+/// Numbers of deleted rows.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Collected {
     /// Manifests.
     pub manifests: u64,
-    /// Blobs of a repository.
+    /// Links between blobs and repositories.
     pub links: u64,
     /// Blobs.
     pub blobs: u64,
 }
 
-/// Removes uploads that nobody goes on with, and the objects of whatever belongs to nobody. How many there were is answered.
+/// Deletes abandoned uploads and the objects of orphaned pieces, and returns their number.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if a database query or the storage fails.
 pub async fn sweep(backend: &Backend) -> Result<u64> {
     let db = backend.database.write();
     let ended = uploads::Entity::delete_many()
@@ -65,16 +66,16 @@ pub async fn sweep(backend: &Backend) -> Result<u64> {
     }
 }
 
-/// Removes pieces that belong to nobody as soon as they do. What cannot be removed now is swept.
+/// Deletes orphaned pieces immediately. If that fails, a later sweep deletes them.
 pub(super) async fn discard(backend: &Backend, left: Vec<pieces::Model>) {
     for piece in left {
         if let Err(error) = remove(backend, &piece).await {
-            tracing::warn!(%error, key = piece.key, "a part of a blob is left to be swept");
+            tracing::warn!(%error, key = piece.key, "failed to delete a piece of a blob");
         }
     }
 }
 
-/// The object first: a row without an object is found again.
+/// Deletes the object first: a row without an object is found again.
 async fn remove(backend: &Backend, piece: &pieces::Model) -> Result<()> {
     backend.objects.discard(&piece.key).await?;
     pieces::Entity::delete_by_id(piece.id)
@@ -83,10 +84,10 @@ async fn remove(backend: &Backend, piece: &pieces::Model) -> Result<()> {
     Ok(())
 }
 
-/// Removes manifests, and what repositories have of blobs, and blobs, that were of no use for long enough.
+/// Deletes manifests, blob links and blobs that have been unreferenced for long enough.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn collect(backend: &Backend) -> Result<Collected> {
     let mut collected = Collected::default();
     if backend.instance.untagged_image_days > 0 {
@@ -98,7 +99,8 @@ pub async fn collect(backend: &Backend) -> Result<Collected> {
     Ok(collected)
 }
 
-/// Manifests without a tag since before an instant, which no list names and which are not about another that is there.
+/// Deletes manifests that have been untagged since before an instant, unless a list contains them or their
+/// subject exists.
 async fn manifests_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
     let old = manifests::Column::UntaggedSince.lt(before);
     let candidates = manifests::Entity::find()
@@ -114,8 +116,8 @@ async fn manifests_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result
     take_away(backend, manifests::Column::Id, candidates, useless).await
 }
 
-/// Takes away of what stands in repositories what is still useless when nobody pushes. The candidates are told with their
-/// repositories, and looked at batch by batch.
+/// Deletes rows of repositories that are still unreferenced while pushes are blocked. The candidates are
+/// returned with their repositories and processed in batches.
 async fn take_away<E: EntityTrait>(
     backend: &Backend,
     id: E::Column,
@@ -138,7 +140,7 @@ async fn take_away<E: EntityTrait>(
         after = *last;
         for (row, repository_id) in found {
             let gone = async |transaction: &DatabaseTransaction| {
-                // Pushes to the repository wait, so that none of them counts on what goes.
+                // The lock blocks pushes to the repository, so that none of them relies on the deleted row.
                 if repositories::hold(transaction, repository_id).await?.is_none() {
                     return Ok(0);
                 }
@@ -188,7 +190,8 @@ fn subjects() -> SelectStatement {
         .take()
 }
 
-/// Blobs that a repository has, that none of its manifests needs, and that nobody asked for since an instant.
+/// Deletes links to blobs that no manifest of the repository needs and that have not been requested since an
+/// instant.
 async fn links_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
     let needed = Query::select()
         .expr(Expr::val(1))
@@ -214,11 +217,12 @@ async fn links_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64
     take_away(backend, links::Column::Id, candidates, useless).await
 }
 
-/// Forgets what a restored copy cannot count on. Objects are copied after the rows that name them, and those of uploads and of
-/// blobs of no use may have gone in between; who pushes them again would be told that they are there.
+/// Deletes rows that are not reliable in a restored backup. Objects are copied after the rows, so those of
+/// uploads and of unreferenced blobs may have been deleted in between. Otherwise the server would report
+/// missing objects as existing.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn begin_anew(backend: &Backend) -> Result<()> {
     let db = backend.database.write();
     uploads::Entity::delete_many().exec(db).await?;
@@ -240,7 +244,7 @@ fn linked() -> SelectStatement {
         .take()
 }
 
-/// Notes which blobs no repository has, and removes those of which that was noted before an instant.
+/// Marks blobs without a repository, and deletes blobs that were marked before an instant.
 async fn blobs_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64> {
     let db = backend.database.write();
     blobs::Entity::update_many()
@@ -274,7 +278,7 @@ async fn blobs_of_no_use(backend: &Backend, before: DateTime<Utc>) -> Result<u64
     }
 }
 
-/// Removes one blob, if it is still of no use once nobody else can say otherwise.
+/// Deletes a blob if it is still unreferenced while it is locked.
 async fn of_no_use(transaction: &DatabaseTransaction, id: i64, before: DateTime<Utc>) -> Result<u64> {
     let locked = blobs::Entity::find_by_id(id)
         .filter(blobs::Column::UnreferencedSince.lt(before))
@@ -284,7 +288,7 @@ async fn of_no_use(transaction: &DatabaseTransaction, id: i64, before: DateTime<
     if locked.is_none() {
         return Ok(0);
     }
-    // Asked in a statement of its own, which sees what was committed while the row was waited for.
+    // A separate statement sees the commits that happened while it waited for the row lock.
     let linked = links::Entity::find()
         .filter(links::Column::BlobId.eq(id))
         .limit(1)

@@ -1,4 +1,4 @@
-//! Tags and repositories of the container registry that are deleted by their names.
+//! Deletes tags and repositories of the container registry.
 
 use sea_orm::{ColumnTrait, QueryFilter};
 use storage::entities::registry_repositories;
@@ -12,10 +12,11 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::preconditions::unmodified_since;
 
-/// Deletes one tag; others of the same manifest stay.
+/// Deletes a tag; other tags of the same manifest remain.
 ///
 /// # Errors
-/// 404, 412 when it was pushed after the date, and 403 where the registry is not there for the caller.
+/// Returns `NotFound` if the tag does not exist, and `PreconditionFailed` if it was pushed after the given
+/// date. Returns `Forbidden` if the registry is not available to the caller.
 pub async fn delete_tag(
     backend: &Backend,
     access: &ProjectAccess,
@@ -28,7 +29,7 @@ pub async fn delete_tag(
         .database
         .transaction(async |transaction| {
             let repository = find(transaction, access, repository_id).await?;
-            // Whoever pushes the tag meanwhile does so before or after.
+            // The lock serializes this with concurrent pushes of the tag.
             let held = registry_repositories::hold(transaction, repository.id).await?;
             held.ok_or_else(|| Error::not_found(""))?;
             let found = registry_tags::of_repository(repository.id).filter(Column::Name.eq(name));
@@ -43,17 +44,18 @@ pub async fn delete_tag(
         .await
 }
 
-/// Begins the deletion of a repository, which is not there any more from then on.
+/// Starts the deletion of a repository, which is hidden from then on.
 ///
 /// # Errors
-/// 404, and 403 where the registry is not there for the caller.
+/// Returns `NotFound` if the repository does not exist, and `Forbidden` if the registry is not available to
+/// the caller.
 pub async fn delete_repository(backend: &Backend, access: &ProjectAccess, repository_id: i64) -> Result<()> {
     admit(access)?;
     backend
         .database
         .transaction(async |transaction| {
             let repository = find(transaction, access, repository_id).await?;
-            // Of two who do so at once, the other finds nothing.
+            // Only one of two concurrent requests succeeds.
             if !repositories::begin_deletion(transaction, repository.id).await? {
                 return Err(Error::not_found(""));
             }

@@ -1,4 +1,4 @@
-//! Digests, by which blobs and manifests are known, and hashing that another request can go on with.
+//! Digests of blobs and manifests, and hashing that can be resumed in another request.
 
 use std::fmt;
 
@@ -7,18 +7,18 @@ use sha2::{Digest as _, Sha256};
 
 use super::fault::{Code, Fault};
 
-/// How digests of the one algorithm that is understood begin.
+/// Prefix of the only supported algorithm.
 const ALGORITHM: &str = "sha256:";
 
-/// The SHA-256 of something, as `sha256:` and 64 hex digits in lower case.
+/// A SHA-256 digest, as `sha256:` and 64 lowercase hex digits.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(String);
 
 impl Digest {
-    /// Reads a digest as clients write it.
+    /// Parses a digest.
     ///
     /// # Errors
-    /// `DIGEST_INVALID` for what is none, or one of another algorithm.
+    /// Returns `DIGEST_INVALID` if it is malformed or uses another algorithm.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         let digits = text.strip_prefix(ALGORITHM).filter(|digits| {
             let plain = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
@@ -30,7 +30,7 @@ impl Digest {
             .ok_or_else(|| Fault::new(Code::DigestInvalid, wrong))
     }
 
-    /// The digest of bytes that are at hand.
+    /// Computes the digest of bytes.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Self {
         let mut hashing = Hashing::default();
@@ -38,7 +38,7 @@ impl Digest {
         hashing.digest()
     }
 
-    /// The digest as it is written.
+    /// Returns the digest as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -51,12 +51,12 @@ impl fmt::Display for Digest {
     }
 }
 
-/// The digest of what has come so far. Its state can be kept, so that whichever node gets the rest goes on with it.
+/// Incremental hash. Its state can be stored, so that any node can resume it.
 #[derive(Clone, Default)]
 pub(super) struct Hashing(Sha256);
 
 impl Hashing {
-    /// What was kept by [`Self::state`]; none for a state that this program does not understand.
+    /// Restores a state from [`Self::state`], or returns `None` if its format is unknown.
     pub(super) fn resume(state: &str) -> Option<Self> {
         let bytes = hex::decode(state).ok()?;
         let bytes = bytes.as_slice().try_into().ok()?;
@@ -67,12 +67,12 @@ impl Hashing {
         self.0.update(bytes);
     }
 
-    /// The state in hex digits.
+    /// Returns the state in hex digits.
     pub(super) fn state(&self) -> String {
         hex::encode(self.0.serialize())
     }
 
-    /// The digest, if nothing more comes.
+    /// Returns the digest of the data so far.
     pub(super) fn digest(&self) -> Digest {
         Digest(format!("{ALGORITHM}{}", hex::encode(self.0.clone().finalize())))
     }

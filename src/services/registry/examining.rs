@@ -1,4 +1,4 @@
-//! Compares what is known of blobs with what lies in the object storage, for `doctor`.
+//! Compares the rows of blobs with the object storage, for `doctor`.
 
 use std::collections::HashSet;
 
@@ -9,15 +9,15 @@ use super::receiving::FOLDER;
 use crate::error::Result;
 use crate::services::Backend;
 
-/// How many blobs are read at a time.
+/// Number of blobs that are read at a time.
 const BATCH: u64 = 200;
 
-/// What is wrong, each in a line of its own. Objects are looked for and measured, not read.
+/// Returns the problems, one per line. Objects are located and measured, not read.
 ///
 /// # Errors
-/// When the database or the storage cannot be read.
+/// Returns an error if the database or the storage cannot be read.
 pub async fn examine(backend: &Backend) -> Result<Vec<String>> {
-    // Before the rows: what is written meanwhile had its row before.
+    // Before the rows: an object that is written concurrently has its row already.
     let mut unknown: HashSet<String> = backend.objects.keys(Some(FOLDER)).await?.into_iter().collect();
     let mut problems = of_blobs(backend).await?;
     let mut after = 0;
@@ -41,7 +41,7 @@ pub async fn examine(backend: &Backend) -> Result<Vec<String>> {
     let mut unknown: Vec<String> = unknown.into_iter().collect();
     unknown.sort_unstable();
     for key in unknown {
-        // One that was removed meanwhile went with its row.
+        // An object that was deleted concurrently is not a problem.
         if backend.objects.size(&key).await?.is_some() {
             problems.push(format!("object {key}: no blob has it"));
         }

@@ -1,4 +1,4 @@
-//! Why the registry refuses, in the terms of its protocol.
+//! Errors of the registry protocol.
 
 use std::borrow::Cow;
 
@@ -7,66 +7,66 @@ use sea_orm::DbErr;
 use crate::error::Error;
 use crate::integrations::object_storage;
 
-/// What kind of refusal it is; the words are those of OCI Distribution 1.1.
+/// Error codes; the names are those of OCI Distribution 1.1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Code {
-    /// A blob is not in the repository.
+    /// The repository does not contain the blob.
     BlobUnknown,
-    /// What was sent of a blob cannot be taken.
+    /// The uploaded data is invalid.
     BlobUploadInvalid,
-    /// There is no such upload (any more).
+    /// The upload does not exist or has ended.
     BlobUploadUnknown,
-    /// What came is not what the digest says, or the digest is none.
+    /// The digest is malformed or does not match the content.
     DigestInvalid,
-    /// A manifest names what the repository does not have.
+    /// A manifest refers to content that the repository does not contain.
     ManifestBlobUnknown,
-    /// A manifest makes no sense.
+    /// The manifest is invalid.
     ManifestInvalid,
-    /// A manifest is not in the repository.
+    /// The repository does not contain the manifest.
     ManifestUnknown,
-    /// A name cannot be one of a repository or a tag.
+    /// The name of a repository or tag is invalid.
     NameInvalid,
-    /// There is no such repository, as far as the caller may know.
+    /// The repository does not exist or is not visible to the caller.
     NameUnknown,
-    /// How much of a list is asked for makes no sense.
+    /// The page size is invalid.
     PaginationNumberInvalid,
-    /// It is larger than it may be.
+    /// The content is too large.
     SizeInvalid,
-    /// Credentials are needed.
+    /// Authentication is required.
     Unauthorized,
     /// The caller may not do this.
     Denied,
-    /// Something else needs what is to go.
+    /// The content is still referenced.
     InUse,
-    /// The server does not do this.
+    /// The operation is not supported.
     Unsupported,
-    /// Too much is going on.
+    /// There are too many requests.
     TooManyRequests,
 }
 
-/// Why the registry refuses.
+/// Errors of the registry.
 #[derive(Debug, thiserror::Error)]
 pub enum Fault {
-    /// By the protocol, with what to tell the caller and, where it helps, which thing it is about.
+    /// A protocol error.
     #[error("{text}")]
     Protocol {
-        /// What kind of refusal it is.
+        /// The error code.
         code: Code,
-        /// What the caller is told.
+        /// The text for the caller.
         text: Cow<'static, str>,
-        /// The digest or name it is about.
+        /// The digest or name it refers to.
         detail: Option<String>,
     },
-    /// Another part of the blob is awaited: the one that begins after this many bytes.
+    /// A part starts at the wrong offset; contains the expected offset in bytes.
     #[error("the part does not begin where the last one ended")]
     OutOfOrder(u64),
-    /// By the rules that hold everywhere.
+    /// An error of the domain.
     #[error(transparent)]
     Rule(#[from] Error),
 }
 
 impl Fault {
-    /// A refusal with a text for the caller.
+    /// Creates an error with a text for the caller.
     pub fn new(code: Code, text: impl Into<Cow<'static, str>>) -> Self {
         let text = text.into();
         Self::Protocol {
@@ -76,7 +76,7 @@ impl Fault {
         }
     }
 
-    /// A refusal about one thing.
+    /// Creates an error about one digest or name.
     pub(super) fn about(code: Code, text: &'static str, what: impl ToString) -> Self {
         let (text, detail) = (text.into(), Some(what.to_string()));
         Self::Protocol { code, text, detail }

@@ -1,4 +1,4 @@
-//! Repositories and tags of the container registry that are read.
+//! Reads repositories and tags of the container registry.
 
 use std::collections::HashMap;
 
@@ -21,37 +21,37 @@ use crate::services::listing::page_of;
 use crate::services::projects::paths_of;
 use crate::services::{Backend, links};
 
-/// The most tags that are shown with the repositories of a page, each of which has the same share of them.
+/// Maximum number of tags in a page of repositories, divided equally among them.
 const MOST_TAGS: usize = 1_000;
-/// The least share.
+/// Minimum number of tags for each repository.
 const LEAST_TAGS: usize = 20;
 
-/// What is to be told of repositories beside themselves.
+/// Additional data of repositories.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct With {
-    /// Their tags.
+    /// The tags.
     pub tags: bool,
-    /// How many tags they have.
+    /// The number of tags.
     pub tags_count: bool,
 }
 
-/// A repository with what was asked for.
+/// A repository with the requested data.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The repository.
     pub repository: Model,
-    /// The path of its project and its name, in lower case.
+    /// The path of its project and its name, in lowercase.
     pub path: String,
-    /// How many tags it has.
+    /// The number of tags.
     pub tags_count: Option<i64>,
-    /// The names of its first tags in the order of their bytes.
+    /// The names of its first tags in byte order.
     pub tags: Option<Vec<String>>,
 }
 
-/// A page of the repositories of a project, the oldest first; with a name, only the one of that name.
+/// Lists the repositories of a project, oldest first, optionally only the one with a name.
 ///
 /// # Errors
-/// 403 where the registry is not there for the caller.
+/// Returns `Forbidden` if the registry is not available to the caller.
 pub async fn of_project(
     backend: &Backend,
     access: &ProjectAccess,
@@ -70,10 +70,10 @@ pub async fn of_project(
     .await
 }
 
-/// A page of the repositories of all projects of a group and of the groups below, the oldest first.
+/// Lists the repositories of all projects of a group and its subgroups, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn of_group(
     backend: &Backend,
     access: &GroupAccess,
@@ -81,7 +81,7 @@ pub async fn of_group(
     with: With,
     page: &PageRequest,
 ) -> Result<Page<Row>> {
-    // Who lists them is a Reporter of the group, and so of all projects below.
+    // The caller is at least a Reporter of the group, and thus of all its projects.
     let projects = projects::live()
         .select_only()
         .column(projects::Column::Id)
@@ -110,10 +110,11 @@ async fn list(
     })
 }
 
-/// One repository, whichever project it belongs to.
+/// Returns a repository of any project.
 ///
 /// # Errors
-/// 404 for what is not there or hidden, 403 where the registry of a project that the caller has a role in is not there for them.
+/// Returns `NotFound` if the repository does not exist or is not visible. Returns `Forbidden` if the caller
+/// has a role in the project but cannot use its registry.
 pub async fn get(backend: &Backend, access: &InstanceAccess, id: i64, with: With) -> Result<Row> {
     let missing = || Error::not_found("");
     let db = backend.database.read();
@@ -121,7 +122,8 @@ pub async fn get(backend: &Backend, access: &InstanceAccess, id: i64, with: With
     let repository = found.ok_or_else(missing)?;
     let project = ProjectAccess::if_admitted(backend, &access.caller, repository.project_id).await?;
     let project = project.ok_or_else(missing)?;
-    // No path names the project: to whoever has nothing to do with it, the number is one of nothing.
+    // The request does not name the project, so callers without access to it get the error of a missing
+    // repository.
     if !project.holds(Role::Guest) && !may_pull(&project) {
         return Err(missing());
     }
@@ -130,10 +132,11 @@ pub async fn get(backend: &Backend, access: &InstanceAccess, id: i64, with: With
     rows.into_iter().next().ok_or_else(missing)
 }
 
-/// A page of the names of the tags of a repository, in the order of their bytes, with the path of the repository.
+/// Lists the names of the tags of a repository in byte order, with the path of the repository.
 ///
 /// # Errors
-/// 404, and 403 where the registry is not there for the caller.
+/// Returns `NotFound` if the repository does not exist, and `Forbidden` if the registry is not available to
+/// the caller.
 pub async fn list_tags(
     backend: &Backend,
     access: &ProjectAccess,
@@ -147,10 +150,11 @@ pub async fn list_tags(
     Ok((path_in(access, &repository), page_of(db, wanted, page).await?))
 }
 
-/// A tag, the manifest that it names, and the path of the repository.
+/// Returns a tag, its manifest and the path of the repository.
 ///
 /// # Errors
-/// 404, and 403 where the registry is not there for the caller.
+/// Returns `NotFound` if the tag does not exist, and `Forbidden` if the registry is not available to the
+/// caller.
 pub async fn get_tag(
     backend: &Backend,
     access: &ProjectAccess,
@@ -174,7 +178,7 @@ fn path_in(access: &ProjectAccess, repository: &Model) -> String {
     links::image_path(&project, &repository.name)
 }
 
-/// Adds what was asked for, for the whole page at once.
+/// Loads the requested data of a page of repositories.
 async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>, with: With) -> Result<Vec<Row>> {
     let ids: Vec<i64> = found.iter().map(|repository| repository.id).collect();
     let paths = paths_of(db, found.iter().map(|repository| repository.project_id)).await?;
@@ -188,7 +192,7 @@ async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>, with: With) -> R
     };
     let rows = found.into_iter().filter_map(|repository| {
         Some(Row {
-            // A project that was removed since the page was read took the repository along.
+            // A project that was deleted since the page was read is omitted with its repositories.
             path: links::image_path(paths.get(&repository.project_id)?, &repository.name),
             tags_count: counts
                 .as_mut()
@@ -202,7 +206,7 @@ async fn decorate(db: &impl ConnectionTrait, found: Vec<Model>, with: With) -> R
     Ok(rows.collect())
 }
 
-/// How many tags repositories have; such as have none are left out.
+/// Returns the number of tags by repository; repositories without tags are absent.
 async fn counts_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, i64>> {
     let counted: Vec<(i64, i64)> = tags::Entity::find()
         .select_only()
@@ -216,7 +220,7 @@ async fn counts_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64
     Ok(counted.into_iter().collect())
 }
 
-/// The first tags of repositories, in the order of their bytes; such as have none are left out.
+/// Returns the first tags of repositories in byte order; repositories without tags are absent.
 async fn names_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, Vec<String>>> {
     let mut names: HashMap<i64, Vec<String>> = HashMap::new();
     let Some(statement) = first_tags(ids) else {
@@ -226,12 +230,12 @@ async fn names_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64,
         let id: i64 = row.try_get("", "repository_id")?;
         names.entry(id).or_default().push(row.try_get("", "name")?);
     }
-    // What is put together of parts has no order of its own.
+    // A union has no order of its own.
     names.values_mut().for_each(|names| names.sort_unstable());
     Ok(names)
 }
 
-/// One statement for the first tags of each of some repositories, each of which is read off an index.
+/// Combines the first tags of some repositories into one statement, each read from an index.
 fn first_tags(ids: &[i64]) -> Option<SelectStatement> {
     const FIRST: &str = "first";
     let share = MOST_TAGS.checked_div(ids.len())?.max(LEAST_TAGS) as u64;

@@ -1,11 +1,12 @@
-//! The registry of container images: what a client of OCI Distribution 1.1 may do with the repositories of projects, and how
-//! their bytes are kept (specification 2.17 and 4.17, `docs/adr/0025-store-registry-blobs-in-pieces.md`).
+//! Container registry of projects: OCI Distribution 1.1 and the storage of its content
+//! (`docs/adr/0025-store-registry-blobs-in-pieces.md`).
 //!
-//! A blob is kept once, whichever repositories have it; which may serve it is told by rows of their own. Its bytes lie in
-//! pieces in the object storage. An upload is a list of pieces as well, so that any node goes on with it and its end moves
-//! no byte. A piece is noted before anything of it is written, so that nothing lies in the storage that nobody knows of.
+//! A blob is stored once. Separate rows link it to the repositories that may serve it. Its bytes are stored
+//! in pieces in the object storage. An upload is also a list of pieces, so that any node can continue it and
+//! its completion copies no data. A piece is recorded before it is written, so that the storage contains no
+//! unknown objects.
 //!
-//! Whoever changes the manifests or tags of a repository holds it; blobs are locked after that.
+//! Every change of manifests or tags locks the repository first, and blobs after that.
 
 pub mod blobs;
 pub mod cleaning;
@@ -37,10 +38,10 @@ pub use names::Name;
 pub use repositories::Place;
 pub use rights::{Action, Actions};
 
-/// Refuses whoever may not pull images from a project, and everybody where the registry is switched off.
+/// Refuses callers who cannot pull images of a project, and all callers if the registry is disabled.
 ///
 /// # Errors
-/// 403.
+/// Returns `Forbidden` for refused callers.
 fn admit(access: &ProjectAccess) -> Result<()> {
     match rights::may_pull(access) {
         true => Ok(()),
@@ -48,10 +49,10 @@ fn admit(access: &ProjectAccess) -> Result<()> {
     }
 }
 
-/// A repository of a project.
+/// Returns a repository of a project.
 ///
 /// # Errors
-/// 404.
+/// Returns `NotFound` if the repository does not exist.
 async fn find(db: &impl ConnectionTrait, access: &ProjectAccess, id: i64) -> Result<Model> {
     let found = registry_repositories::of_project(access.project.id).filter(Column::Id.eq(id));
     found.one(db).await?.ok_or_else(|| Error::not_found(""))

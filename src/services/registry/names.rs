@@ -1,23 +1,24 @@
-//! Names of images, which begin with the path of a project.
+//! Image names, which start with the path of a project.
 
 use std::fmt;
 
 use super::fault::{Code, Fault};
 
-/// The longest name, in bytes; what clients take together with the name of a host.
+/// Maximum length of a name in bytes, which clients accept together with a host name.
 const LONGEST: usize = 255;
-/// How many parts a name may have behind the path of the project.
+/// Maximum number of segments after the path of the project.
 const FURTHER: usize = 2;
 
-/// A name as the protocol has it: parts of lower case letters and digits, with `.`, `_`, `__` or dashes between these.
+/// A valid name: segments of lowercase letters and digits, separated by `.`, `_`, `__` or dashes inside a
+/// segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Name(String);
 
 impl Name {
-    /// Reads a name.
+    /// Parses a name.
     ///
     /// # Errors
-    /// `NAME_INVALID` for what is none.
+    /// Returns `NAME_INVALID` if it is invalid.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         if text.len() <= LONGEST && text.split('/').all(is_part) {
             return Ok(Self(text.to_owned()));
@@ -26,8 +27,8 @@ impl Name {
         Err(Fault::about(Code::NameInvalid, wrong, text.escape_default()))
     }
 
-    /// What the name can mean: the path of a project and the name of a repository in it, the longest path first. The path of
-    /// a project has two parts at least.
+    /// Returns the possible splits into the path of a project, which has at least two segments, and the name
+    /// of a repository. The longest path comes first.
     pub(super) fn readings(&self) -> impl Iterator<Item = (&str, &str)> {
         let ends = self.0.match_indices('/').map(|(index, _)| index);
         let mut cuts: Vec<usize> = ends.skip(1).collect();
@@ -40,7 +41,7 @@ impl Name {
         })
     }
 
-    /// The name as it is written.
+    /// Returns the name as text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

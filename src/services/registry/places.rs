@@ -1,23 +1,23 @@
-//! Places for blobs that are being received: so many on a node, and few enough for each user that nobody keeps all others out.
+//! Limits concurrent blob uploads per node and per user.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
-/// How many there are. Each takes a few megabytes.
+/// Maximum number of uploads on a node. Each uses a few megabytes.
 const ALL: usize = 128;
-/// How many of them one user has at most; a client pushes a few layers of an image at a time.
+/// Maximum number of uploads of a user; clients push a few layers of an image in parallel.
 const OF_ONE: usize = 16;
 
-/// Places on this node.
+/// Upload slots of this node.
 #[derive(Debug)]
 pub struct Places {
     all: Arc<Semaphore>,
     of_users: Mutex<HashMap<Option<i64>, Weak<Semaphore>>>,
 }
 
-/// A place, until it is dropped.
+/// An upload slot, released on drop.
 #[derive(Debug)]
 pub struct Taken {
     _of_user: OwnedSemaphorePermit,
@@ -34,12 +34,12 @@ impl Default for Places {
 }
 
 impl Places {
-    /// Takes a place for a user, once one is free. Those whom no credentials tell apart count as one.
+    /// Waits for an upload slot. Anonymous users count as one.
     ///
     /// # Errors
-    /// None, as places are never closed.
+    /// Never fails, because the semaphores are never closed.
     pub async fn take(&self, user_id: Option<i64>) -> Result<Taken, AcquireError> {
-        // The user's own first: who waits for these has none of the others.
+        // The user's semaphore first, so that a user who waits for it takes no common slot.
         let of_user = self.of_user(user_id).acquire_owned().await?;
         let of_all = Arc::clone(&self.all).acquire_owned().await?;
         Ok(Taken {
@@ -53,7 +53,7 @@ impl Places {
         if let Some(known) = of_users.get(&user_id).and_then(Weak::upgrade) {
             return known;
         }
-        // Those of which nobody has or waits for a place are forgotten.
+        // Remove the semaphores that are no longer in use.
         of_users.retain(|_, known| known.strong_count() > 0);
         let own = Arc::new(Semaphore::new(OF_ONE));
         of_users.insert(user_id, Arc::downgrade(&own));
@@ -82,7 +82,7 @@ mod tests {
         held.pop();
         held.extend(take(1));
         assert_eq!(held.len(), OF_ONE);
-        // Seven more users take the rest.
+        // Seven more users take the remaining slots.
         held.extend(
             (2..100)
                 .flat_map(|user_id| [take(user_id), take(user_id)])

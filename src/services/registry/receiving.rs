@@ -1,5 +1,5 @@
-//! The bytes of an upload on their way into the storage: hashed as they come, and kept piece by piece, so that whatever
-//! breaks costs the last piece at most.
+//! Receives the data of an upload: hashed on arrival and stored in pieces, so that a failure loses at most
+//! the last piece.
 
 use std::time::Duration;
 
@@ -24,30 +24,30 @@ use super::uploads::unknown;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 
-/// Where all objects of the registry lie in the storage.
+/// Folder of all registry objects in the storage.
 pub(super) const FOLDER: &str = "registry";
-/// How much of a blob is one object of the storage, in bytes.
+/// Maximum size of a piece, in bytes.
 const PIECE: u64 = 128 << 20;
-/// How long one piece is waited for; what came by then is kept.
+/// Time limit for a piece; the data received until then is stored.
 const PATIENCE: Duration = Duration::from_secs(10 * 60);
-/// The most pieces of one upload, which is what bounds tiny parts.
+/// Maximum number of pieces of an upload, which limits tiny parts.
 const PIECES: i32 = 10_000;
-/// How long an upload waits for a place.
+/// Maximum time that an upload waits for a slot.
 const WAIT: Duration = Duration::from_secs(30);
 
-/// The bytes of a request.
+/// The body of a request.
 pub type Body = BoxStream<'static, std::io::Result<Bytes>>;
 
-/// That a blob is larger than the instance takes.
+/// Returns the error of a blob that exceeds the maximum size.
 pub(super) fn too_large(backend: &Backend) -> Fault {
     let most = backend.instance.max_layer_bytes;
     Fault::new(Code::SizeInvalid, format!("a blob may have {most} bytes"))
 }
 
-/// Takes a body over that a user sends. It goes on when the caller is gone, until the body ends or breaks off.
+/// Receives a body. It continues after the caller has disconnected, until the body ends or breaks off.
 ///
 /// # Errors
-/// See [`super::uploads::receive`].
+/// Returns the errors of [`super::uploads::receive`].
 pub(super) async fn receive(
     backend: &Backend,
     user_id: Option<i64>,
@@ -55,7 +55,7 @@ pub(super) async fn receive(
     mut body: Body,
 ) -> Result<Upload, Fault> {
     let hashing = Hashing::resume(&upload.hash_state).ok_or_else(unknown)?;
-    // A place is for bytes: nobody waits for one, or has one, who sends none.
+    // Slots are for data: a request without any does not wait for one or occupy one.
     let Some(first) = next_bytes(&mut body).await? else {
         return Ok(upload);
     };
@@ -83,13 +83,13 @@ struct Reception {
     body: Body,
 }
 
-/// How a piece ended.
+/// Reason for the end of a piece.
 enum End {
-    /// With the body.
+    /// The body ended.
     Body,
-    /// Because it is as large, or took as long, as a piece may.
+    /// The piece reached its maximum size or time.
     Piece,
-    /// With a fault of the body.
+    /// The body failed.
     Broken(Fault),
 }
 
@@ -116,7 +116,7 @@ impl Reception {
         }
     }
 
-    /// Writes a piece, and has the upload go on behind it.
+    /// Writes a piece, and advances the upload.
     async fn piece(&mut self, piece: &Piece, first: Bytes) -> Result<End, Fault> {
         let received = u64::try_from(self.upload.received).unwrap_or(0);
         let room = self.backend.instance.max_layer_bytes.saturating_sub(received);
@@ -149,7 +149,7 @@ impl Reception {
     }
 }
 
-/// Notes where the next piece will lie, before anything of it is there.
+/// Records the key of the next piece before it is written.
 async fn announce(backend: &Backend, upload: &Upload) -> Result<Piece, Fault> {
     let (uuid, unique) = (&upload.uuid, hex::encode(rand::random::<[u8; 8]>()));
     let folder = uuid.get(..2).unwrap_or_default();
@@ -168,7 +168,7 @@ async fn announce(backend: &Backend, upload: &Upload) -> Result<Piece, Fault> {
     })
 }
 
-/// Makes a written piece a part of the upload, unless another request was faster.
+/// Adds a written piece to the upload, unless a concurrent request has advanced it.
 async fn settle(
     backend: &Backend,
     uuid: &str,
@@ -199,8 +199,8 @@ async fn settle(
     backend.database.transaction(settled).await
 }
 
-/// Removes a piece that became no part of the upload. It is taken from the upload first: were it a part after all, because
-/// a commit came through whose answer was lost, it would stay.
+/// Deletes a piece that was not added to the upload. It is detached first: if it was added after all, because
+/// the reply to a commit was lost, it remains.
 async fn forget(backend: &Backend, piece: Piece) {
     let taken = Entity::update_many()
         .col_expr(Column::UploadId, Expr::value(None::<i64>))
@@ -211,11 +211,11 @@ async fn forget(backend: &Backend, piece: Piece) {
     match taken {
         Ok(taken) if taken.rows_affected > 0 => collecting::discard(backend, vec![piece]).await,
         Ok(_) => {}
-        Err(error) => tracing::warn!(%error, key = piece.key, "a part of a blob is left to be swept"),
+        Err(error) => tracing::warn!(%error, key = piece.key, "failed to detach a piece of a blob"),
     }
 }
 
-/// The next bytes of a body; none at its end.
+/// Returns the next bytes of a body, or `None` at its end.
 async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Fault> {
     while let Some(bytes) = body.next().await {
         let bytes = bytes.map_err(|error| broken(&error))?;
@@ -227,7 +227,7 @@ async fn next_bytes(body: &mut Body) -> Result<Option<Bytes>, Fault> {
 }
 
 fn broken(error: &std::io::Error) -> Fault {
-    tracing::debug!(%error, "a blob broke off");
+    tracing::debug!(%error, "blob upload was interrupted");
     Fault::new(
         Code::BlobUploadInvalid,
         "the body broke off; go on with what is missing",

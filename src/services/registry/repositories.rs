@@ -1,4 +1,4 @@
-//! Repositories of images: which one a name means, and how one comes and goes.
+//! Repositories of the container registry: resolution of names, creation and deletion.
 
 use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{
@@ -19,26 +19,26 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
 
-/// How many rows are erased at a time, each with what depends on it.
+/// Number of rows that are deleted at a time, each with its dependents.
 const ERASED: u64 = 200;
 
-/// What a name of an image means to a caller: a project, and what of the name is behind its path.
+/// A resolved image name: a project and the rest of the name.
 #[derive(Debug, Clone)]
 pub struct Place {
-    /// The whole name.
+    /// The full name.
     pub name: Name,
     /// The project.
     pub access: ProjectAccess,
-    /// The name of the repository within the project; empty for the one that has the path of the project.
+    /// The name of the repository within the project; empty for the path of the project itself.
     pub image: String,
 }
 
 impl Place {
-    /// The project whose path a name begins with; none when there is none that the caller may know of. Of several it would
-    /// be the longest, though a project and a group never have the same path.
+    /// Resolves the project of a name. Returns `None` if it does not exist or is not visible to the caller.
+    /// The longest matching path is used, although a project and a group never share a path.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if a database query fails.
     pub async fn find(backend: &Backend, caller: &Caller, name: &Name) -> Result<Option<Self>> {
         for (path, image) in name.readings() {
             match ProjectAccess::find(backend, caller.clone(), path).await {
@@ -55,20 +55,20 @@ impl Place {
         Ok(None)
     }
 
-    /// The repository, once something was pushed to it.
+    /// Returns the repository, which exists after the first push.
     ///
     /// # Errors
-    /// `NAME_UNKNOWN` when nothing was.
+    /// Returns `NAME_UNKNOWN` if it does not exist.
     pub async fn repository(&self, backend: &Backend) -> Result<Model, Fault> {
         let found = named(self.access.project.id, &self.image);
         let found = found.one(backend.database.read()).await?;
         found.ok_or_else(|| unknown(&self.name))
     }
 
-    /// The repository, which is made when there is none.
+    /// Returns the repository, creating it if needed.
     ///
     /// # Errors
-    /// `NAME_UNKNOWN` when the project has gone.
+    /// Returns `NAME_UNKNOWN` if the project was deleted.
     pub(super) async fn repository_for_push(&self, db: &impl ConnectionTrait) -> Result<Model, Fault> {
         let project_id = self.access.project.id;
         if let Some(found) = named(project_id, &self.image).one(db).await? {
@@ -99,7 +99,7 @@ impl Place {
     }
 }
 
-/// That there is no such repository, or that it is not for the caller to know.
+/// Returns the error of a repository that does not exist or is not visible.
 pub fn unknown(name: &Name) -> Fault {
     Fault::about(
         Code::NameUnknown,
@@ -112,11 +112,11 @@ fn named(project_id: i64, image: &str) -> sea_orm::Select<Entity> {
     of_project(project_id).filter(Column::Name.eq(image))
 }
 
-/// Takes a repository away from everybody at once, and frees its name; false when that was done already. What it holds is
-/// erased by [`erase`], in a job that is enqueued in the same transaction.
+/// Hides a repository and frees its name. Returns false if that was done already. A job that is enqueued in
+/// the same transaction deletes its content with [`erase`].
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn begin_deletion(transaction: &impl ConnectionTrait, id: i64) -> Result<bool> {
     let begun = Entity::update_many()
         .col_expr(Column::DeletionStartedAt, Expr::value(now()))
@@ -127,13 +127,13 @@ pub async fn begin_deletion(transaction: &impl ConnectionTrait, id: i64) -> Resu
     Ok(begun.rows_affected > 0)
 }
 
-/// Erases a repository whose deletion began, in parts that nobody has to wait for long. Whatever was erased by an attempt that
-/// was killed is no obstacle. Blobs are found by the collector, as they are in no repository any more.
+/// Deletes the content of a hidden repository in short transactions. Rows that an interrupted attempt deleted
+/// are skipped. Its blobs are left to the garbage collection.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn erase(backend: &Backend, id: i64) -> Result<()> {
-    // What leads to others goes before these, so that nothing takes a crowd along.
+    // Referring rows before the referenced ones, so that no deletion cascades to many rows.
     erase_rows::<registry_tags::Entity>(
         backend,
         (registry_tags::Column::Id, registry_tags::Column::RepositoryId),
@@ -174,7 +174,7 @@ pub async fn erase(backend: &Backend, id: i64) -> Result<()> {
     Ok(())
 }
 
-/// Erases the rows of a table that belong to a repository, each part in a transaction of its own.
+/// Deletes the rows of a table that belong to a repository, each batch in a transaction of its own.
 async fn erase_rows<E: EntityTrait>(
     backend: &Backend,
     (id, repository_id): (E::Column, E::Column),
@@ -199,10 +199,11 @@ async fn erase_rows<E: EntityTrait>(
     }
 }
 
-/// Erases all repositories of a project that is being removed, so that its row takes none along.
+/// Deletes all repositories of a project that is being deleted, so that the deletion of its row does not
+/// cascade to them.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn erase_all(backend: &Backend, project_id: i64) -> Result<()> {
     let ids: Vec<i64> = Entity::find()
         .select_only()

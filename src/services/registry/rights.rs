@@ -1,36 +1,36 @@
-//! What a caller may do with the images of a project (facts on the registry 1).
+//! Permissions of callers on the images of a project.
 
 use serde::{Deserialize, Serialize};
 
 use crate::policy::Role;
 use crate::services::access::ProjectAccess;
 
-/// Something that is done with images.
+/// An operation on images.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Action {
-    /// Reading them.
+    /// Read images.
     Pull,
-    /// Adding them.
+    /// Add images.
     Push,
-    /// Removing tags.
+    /// Delete tags.
     Delete,
-    /// Removing manifests and blobs, whatever tags they have.
+    /// Delete manifests and blobs, including their tags.
     Destroy,
 }
 
-/// Several of them, as tokens grant them.
+/// A set of operations, as granted by tokens.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Actions {
-    /// Reading is one.
+    /// Whether it contains reading.
     pub pull: bool,
-    /// Adding is one.
+    /// Whether it contains adding.
     pub push: bool,
-    /// Removing is one, of whatever kind.
+    /// Whether it contains deletion of any kind.
     pub delete: bool,
 }
 
 impl Actions {
-    /// Reads the words of a scope; `*` is all of them, and others are none.
+    /// Parses the actions of a scope; `*` means all, and unknown ones are ignored.
     #[must_use]
     pub fn named(words: &str) -> Self {
         let has = |wanted| words.split(',').any(|word| word == wanted || word == "*");
@@ -41,7 +41,7 @@ impl Actions {
         }
     }
 
-    /// Whether it is one of them.
+    /// Returns whether the set contains an operation.
     #[must_use]
     pub fn contain(self, action: Action) -> bool {
         match action {
@@ -51,13 +51,13 @@ impl Actions {
         }
     }
 
-    /// Whether there is none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self == Self::default()
     }
 
-    /// Those of them that the caller may do on a project.
+    /// Returns the operations of the set that the caller may do on a project.
     #[must_use]
     pub fn allowed(self, access: &ProjectAccess) -> Self {
         let may = |action| refusal(access, action).is_none();
@@ -68,7 +68,7 @@ impl Actions {
         }
     }
 
-    /// Those of both.
+    /// Returns the intersection.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -79,8 +79,8 @@ impl Actions {
     }
 }
 
-/// Whether the caller, who sees the project, may pull its images, whatever their credentials cover of that. The rule for code is
-/// the one for images.
+/// Returns whether the caller, who can see the project, may pull its images, regardless of the scopes of
+/// their credentials. The rule is that of the code.
 #[must_use]
 pub fn may_pull(access: &ProjectAccess) -> bool {
     let (level, visibility) = (
@@ -90,7 +90,8 @@ pub fn may_pull(access: &ProjectAccess) -> bool {
     access.standing().reads_code(level, visibility)
 }
 
-/// Why the caller, who sees the project, may not do something with its images; none when they may.
+/// Returns why the caller, who can see the project, may not do an operation on its images, or `None` if they
+/// may.
 #[must_use]
 pub fn refusal(access: &ProjectAccess, action: Action) -> Option<&'static str> {
     let (project, standing) = (&access.project, access.standing());

@@ -1,4 +1,4 @@
-//! Tags: how they are listed, moved and removed. Whoever changes them holds their repository
+//! Tags: lists, updates and deletion. Every change locks the repository
 //! ([`registry_repositories::hold`](storage::entities::registry_repositories::hold)).
 
 use sea_orm::sea_query::{Expr, Query};
@@ -13,12 +13,12 @@ use super::fault::{Code, Fault};
 use crate::error::Result;
 use crate::services::Backend;
 
-/// The longest name of a tag, in bytes.
+/// Maximum length of a tag name, in bytes.
 const LONGEST: usize = 128;
-/// The most tags of one page.
+/// Maximum number of tags on a page.
 pub const PAGE: u64 = 1_000;
 
-/// Whether a text can be the name of a tag: word characters, and after the first also `.` and `-`.
+/// Returns whether a text is a valid tag name: word characters, and `.` and `-` after the first.
 #[must_use]
 pub fn is_name(text: &str) -> bool {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
@@ -28,10 +28,11 @@ pub fn is_name(text: &str) -> bool {
         && bytes.all(|byte| word(byte) || matches!(byte, b'.' | b'-'))
 }
 
-/// The names of the tags of a repository behind `last`, in the order of their bytes: at most `limit`, and whether more follow.
+/// Returns the names of the tags of a repository after `last`, in byte order: at most `limit`, and whether
+/// more follow.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn names(
     backend: &Backend,
     repository_id: i64,
@@ -52,10 +53,10 @@ pub async fn names(
     Ok((names, more))
 }
 
-/// Lets a tag name a manifest, whatever it named before.
+/// Points a tag to a manifest.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn point(
     transaction: &impl ConnectionTrait,
     repository_id: i64,
@@ -98,11 +99,11 @@ pub(super) async fn point(
     Ok(())
 }
 
-/// Removes the tags with these names, as many as there are; manifests and blobs stay. Each call takes three statements, so
-/// that the caller who has very many names gives them in parts.
+/// Deletes the tags with these names and returns their number; manifests and blobs remain. Each call needs
+/// three statements, so a caller with very many names splits them.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn remove(transaction: &impl ConnectionTrait, repository_id: i64, names: &[String]) -> Result<u64> {
     let named = of_repository(repository_id).filter(Column::Name.is_in(names));
     let tags: Vec<Model> = named.all(transaction).await?;
@@ -117,7 +118,7 @@ pub async fn remove(transaction: &impl ConnectionTrait, repository_id: i64, name
     Ok(removed.rows_affected)
 }
 
-/// Notes from when on manifests, of which tags went, have none.
+/// Records since when manifests have no tag, after tags were deleted.
 async fn note_untagged(transaction: &impl ConnectionTrait, manifest_ids: Vec<i64>) -> Result<()> {
     let tagged = Query::select()
         .column(Column::ManifestId)
@@ -133,10 +134,10 @@ async fn note_untagged(transaction: &impl ConnectionTrait, manifest_ids: Vec<i64
     Ok(())
 }
 
-/// Removes one tag for a client of the protocol.
+/// Deletes a tag for a client of the protocol.
 ///
 /// # Errors
-/// `MANIFEST_UNKNOWN` when there is none of this name.
+/// Returns `MANIFEST_UNKNOWN` if it does not exist.
 pub async fn delete(backend: &Backend, repository_id: i64, name: &str) -> Result<(), Fault> {
     let name = name.to_owned();
     let unknown = || Fault::about(Code::ManifestUnknown, "there is no such tag", &name);

@@ -1,8 +1,8 @@
-//! Tokens of the registry: what a client gets for its credentials, and shows with each request.
+//! Registry tokens: issued to a client for its credentials, and sent with each request.
 //!
-//! A token says by which credentials the caller is known and what was granted at most. It is encrypted with the key of the
-//! instance, so that every node reads it and nobody makes one. Each request looks at the credentials and the role again, so
-//! that who lost either cannot go on.
+//! A token contains a reference to the credentials and the maximum permissions. It is encrypted with the key
+//! of the instance, so that every node can read it and clients cannot forge it. Each request checks the
+//! credentials and the role again, so that a caller who lost either is refused.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
@@ -16,24 +16,24 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::{Caller, Proof, by_proof};
 
-/// What is encrypted, as the keyring takes it.
+/// Encryption context of tokens.
 const PLACE: &str = "registry.token";
-/// How long a token is good.
+/// Lifetime of a token.
 const LIFETIME: TimeDelta = TimeDelta::minutes(15);
-/// The most scopes that are asked for at a time.
+/// Maximum number of scopes in a request.
 const SCOPES: usize = 64;
 
-/// A token for a client.
+/// An issued token.
 pub struct Issued {
     /// The token.
     pub token: String,
-    /// When it was made.
+    /// The creation time.
     pub issued_at: DateTime<Utc>,
-    /// How long it is good, in seconds.
+    /// The lifetime in seconds.
     pub expires_in: i64,
 }
 
-/// What a token says. The names are short because the token stands in a header.
+/// Content of a token. The field names are short because the token is sent in a header.
 #[derive(Debug, Serialize, Deserialize)]
 struct Claims {
     #[serde(rename = "p")]
@@ -44,26 +44,26 @@ struct Claims {
     expires_at: i64,
 }
 
-/// Who sends a request, and what their token grants.
+/// The caller of a request and the permissions of their token.
 pub struct Bearer {
     caller: Caller,
     access: Vec<(String, Actions)>,
 }
 
-/// Why a request needs another token.
+/// The reason why a request needs another token.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Challenge {
-    /// There is none, or it is not good any more.
+    /// The token is missing or no longer valid.
     Missing,
-    /// It does not grant this, though the caller might get one that does.
+    /// The token does not grant the operation, but another one might.
     Insufficient,
 }
 
-/// Why a bearer is not let in.
+/// The reason why a request is refused.
 pub enum Refusal {
     /// Another token may help.
     Challenge(Challenge),
-    /// Nothing helps.
+    /// No token helps.
     Fault(Fault),
 }
 
@@ -73,11 +73,12 @@ impl<E: Into<Fault>> From<E> for Refusal {
     }
 }
 
-/// Makes a token that grants what is both asked for and allowed; what is not allowed is left out without a word, as it is
-/// from what does not exist. Scopes are `repository:NAME:ACTION,ACTION`; others grant nothing.
+/// Issues a token with the requested scopes that the caller is allowed. Scopes that are forbidden or refer to
+/// missing repositories are silently omitted. A scope has the form `repository:NAME:ACTION,ACTION`; other
+/// forms grant no access.
 ///
 /// # Errors
-/// 400 for very many scopes.
+/// Returns a validation error for too many scopes.
 pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Result<Issued> {
     if scopes.len() > SCOPES {
         return Err(Error::parameter(format!("there may be {SCOPES} scopes")));
@@ -111,7 +112,7 @@ pub async fn issue(backend: &Backend, caller: &Caller, scopes: &[&str]) -> Resul
     })
 }
 
-/// The name and the actions of a scope; none for what is no scope of a repository.
+/// Parses the name and the actions of a scope; returns `None` unless it is a repository scope.
 fn read_scope(scope: &str) -> Option<(Name, Actions)> {
     let (kind, rest) = scope.split_once(':')?;
     let (name, actions) = rest.rsplit_once(':')?;
@@ -121,10 +122,11 @@ fn read_scope(scope: &str) -> Option<(Name, Actions)> {
 }
 
 impl Bearer {
-    /// Who shows this token.
+    /// Identifies the caller of a token.
     ///
     /// # Errors
-    /// [`Challenge::Missing`] for one that is not ours, has expired, or whose credentials are not good any more.
+    /// Returns [`Challenge::Missing`] if the token is invalid or expired, or if its credentials are no longer
+    /// valid.
     pub async fn of(backend: &Backend, token: &str) -> Result<Self, Refusal> {
         let missing = || Refusal::Challenge(Challenge::Missing);
         let text = backend.keyring.decrypt(token, PLACE).map_err(|_| missing())?;
@@ -142,11 +144,11 @@ impl Bearer {
         }
     }
 
-    /// Lets the bearer do something with the images of this name. What they may not pull is not there for them, the same
-    /// whether it exists or not.
+    /// Checks that the bearer may do an operation on the images of this name. A repository that they may not
+    /// pull is reported as missing, whether it exists or not.
     ///
     /// # Errors
-    /// A challenge where another token may help; `NAME_UNKNOWN` and `DENIED` where none does.
+    /// Returns a challenge if another token may help, otherwise `NAME_UNKNOWN` or `DENIED`.
     pub async fn admit(&self, backend: &Backend, name: &Name, action: Action) -> Result<Place, Refusal> {
         let anonymous = !self.caller.is_signed_in();
         let hidden = || match anonymous {
@@ -156,7 +158,7 @@ impl Bearer {
         let place = Place::find(backend, &self.caller, name)
             .await?
             .ok_or_else(hidden)?;
-        // What the credentials do not cover is not hidden: the person may pull it with others.
+        // A missing scope does not hide the repository: the user may pull it with other credentials.
         if !may_pull(&place.access) && place.access.role.is_none() {
             return Err(hidden());
         }
@@ -172,10 +174,10 @@ impl Bearer {
         }
     }
 
-    /// The place of this name, if the bearer may pull from there.
+    /// Resolves this name, if the bearer may pull from it.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if a database query fails.
     pub async fn source(&self, backend: &Backend, name: &Name) -> Result<Option<Place>, Fault> {
         match self.admit(backend, name, Action::Pull).await {
             Ok(place) => Ok(Some(place)),

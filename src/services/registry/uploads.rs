@@ -1,4 +1,4 @@
-//! Uploads: blobs on their way, from the first request to the one that says what it was.
+//! Blob uploads, from the first request to the one with the digest.
 
 use sea_orm::sea_query::{Expr, OnConflict};
 use sea_orm::{
@@ -18,20 +18,20 @@ use crate::services::Backend;
 
 pub use storage::entities::registry_uploads::Model as Upload;
 
-/// What a request brings of a blob.
+/// A part of a blob in a request.
 pub struct Part {
     /// The bytes.
     pub body: Body,
-    /// Where they begin within the blob; where the last part ended when absent.
+    /// The offset within the blob; by default the end of the last part.
     pub start: Option<u64>,
-    /// How many there are, where that is known.
+    /// The length, if known.
     pub length: Option<u64>,
 }
 
-/// Begins an upload to a repository, which is made when there is none.
+/// Starts an upload to a repository, creating the repository if needed.
 ///
 /// # Errors
-/// `NAME_UNKNOWN` when the project has gone.
+/// Returns `NAME_UNKNOWN` if the project was deleted.
 pub async fn begin(backend: &Backend, place: &Place) -> Result<Upload, Fault> {
     backend
         .database
@@ -53,12 +53,12 @@ pub async fn begin(backend: &Backend, place: &Place) -> Result<Upload, Fault> {
         .await
 }
 
-/// An upload to a repository that goes on.
+/// Returns an active upload of a repository.
 ///
 /// # Errors
-/// `BLOB_UPLOAD_UNKNOWN` when there is none of this name.
+/// Returns `BLOB_UPLOAD_UNKNOWN` if it does not exist.
 pub async fn find(backend: &Backend, place: &Place, uuid: &str) -> Result<Upload, Fault> {
-    // What can be no name is not asked for: not every text is one that a database takes.
+    // Invalid IDs are not looked up, because a database does not accept every text.
     let uuid = Uuid::parse_str(uuid).map_err(|_| unknown())?.to_string();
     let repository = place.repository(backend).await.map_err(|fault| match fault {
         Fault::Protocol { .. } => unknown(),
@@ -74,11 +74,12 @@ pub(super) fn unknown() -> Fault {
     Fault::new(Code::BlobUploadUnknown, "blob upload unknown to registry")
 }
 
-/// Keeps the next part of an upload to a repository. What came before a connection broke is kept as well.
+/// Stores the next part of an upload. Data received before an interruption is stored as well.
 ///
 /// # Errors
-/// [`Fault::OutOfOrder`] for a part that does not begin where the last ended, `SIZE_INVALID` for what becomes too large,
-/// `BLOB_UPLOAD_INVALID` for a body that broke off, `TOOMANYREQUESTS` where no place becomes free for its bytes.
+/// Returns [`Fault::OutOfOrder`] if the part starts at the wrong offset, and `SIZE_INVALID` if the blob
+/// becomes too large. Returns `BLOB_UPLOAD_INVALID` if the body breaks off, and `TOOMANYREQUESTS` if no
+/// upload slot becomes free.
 pub async fn receive(backend: &Backend, place: &Place, upload: Upload, part: Part) -> Result<Upload, Fault> {
     let received = u64::try_from(upload.received).unwrap_or(0);
     if part.start.is_some_and(|start| start != received) {
@@ -95,11 +96,11 @@ pub async fn receive(backend: &Backend, place: &Place, upload: Upload, part: Par
     receiving::receive(backend, user_id, upload, part.body).await
 }
 
-/// Ends an upload: what came is a blob of the repository from now on, kept once however often it was pushed.
+/// Completes an upload and links the blob to the repository. A blob that exists already is not stored again.
 ///
 /// # Errors
-/// `DIGEST_INVALID` when it is something else than the digest says; nothing of it is kept then. `BLOB_UPLOAD_UNKNOWN` when
-/// there is no such upload.
+/// Returns `DIGEST_INVALID` if the content does not match the digest; it is then discarded. Returns
+/// `BLOB_UPLOAD_UNKNOWN` if the upload does not exist.
 pub async fn finish(backend: &Backend, upload: &Upload, digest: &Digest) -> Result<(), Fault> {
     let ended = async |transaction: &DatabaseTransaction| end(transaction, upload, digest).await;
     let (fits, left) = backend.database.transaction(ended).await?;
@@ -114,13 +115,13 @@ pub async fn finish(backend: &Backend, upload: &Upload, digest: &Digest) -> Resu
     }
 }
 
-/// Whether the digest is right, and the pieces that are of no use: those of what was wrong, or was there before.
+/// Returns whether the digest matches, and the pieces to discard: those of a mismatch or of an existing blob.
 async fn end(
     transaction: &DatabaseTransaction,
     upload: &Upload,
     digest: &Digest,
 ) -> Result<(bool, Vec<registry_pieces::Model>), Fault> {
-    // First, as whoever removes a project locks its repositories before their uploads.
+    // Locked first, because the deletion of a project locks its repositories before their uploads.
     registry_repositories::keep(transaction, upload.repository_id)
         .await?
         .ok_or_else(unknown)?;
@@ -145,8 +146,8 @@ async fn end(
     Ok((fits, drop_upload(transaction, upload.id).await?))
 }
 
-/// Removes an upload and gives the pieces that are wholly there and belong to nobody now. One that is being written is
-/// removed by whoever writes it.
+/// Deletes an upload and returns its complete pieces, which are now orphaned. A piece that is being written
+/// is deleted by its writer.
 async fn drop_upload(db: &impl ConnectionTrait, id: i64) -> Result<Vec<registry_pieces::Model>, Fault> {
     let left = registry_pieces::Entity::find()
         .filter(registry_pieces::Column::UploadId.eq(id))
@@ -157,7 +158,8 @@ async fn drop_upload(db: &impl ConnectionTrait, id: i64) -> Result<Vec<registry_
     Ok(left)
 }
 
-/// The blob with this digest, locked, and whether it is new. One that was about to be collected is needed again.
+/// Returns the blob with this digest, locked, and whether it is new. A blob marked for collection is
+/// unmarked.
 async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(i64, bool), Fault> {
     loop {
         let row = registry_blobs::ActiveModel {
@@ -174,7 +176,7 @@ async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(
             .exec_without_returning(db)
             .await?;
         let found = registry_blobs::by_digest(digest.as_str()).lock_exclusive();
-        // It may have been collected since it was found to be there.
+        // It may have been collected since the insert found it.
         let Some(blob) = found.one(db).await? else {
             continue;
         };
@@ -192,10 +194,10 @@ async fn blob(db: &impl ConnectionTrait, digest: &Digest, size: i64) -> Result<(
     }
 }
 
-/// Gives an upload up, with what came of it.
+/// Cancels an upload and discards its data.
 ///
 /// # Errors
-/// `BLOB_UPLOAD_UNKNOWN` when it has ended.
+/// Returns `BLOB_UPLOAD_UNKNOWN` if it has ended.
 pub async fn cancel(backend: &Backend, upload: &Upload) -> Result<(), Fault> {
     let dropped = async |transaction: &DatabaseTransaction| {
         let upload = registry_uploads::lock(transaction, &upload.uuid)

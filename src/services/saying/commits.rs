@@ -1,4 +1,4 @@
-//! What the messages of commits name.
+//! References in commit messages.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,8 @@ use crate::services::Backend;
 use crate::services::notes::system;
 use crate::services::places::Place;
 
-/// A commit as it is named from a project that knows its own by this path, which is empty there.
+/// Returns the reference of a commit from a project to which its own project has this path, which is empty
+/// for the same project.
 pub(in crate::services) fn commit_reference(path: &str, id: &str) -> String {
     match path.is_empty() {
         true => id.to_owned(),
@@ -19,11 +20,11 @@ pub(in crate::services) fn commit_reference(path: &str, id: &str) -> String {
     }
 }
 
-/// Writes a note on each issue and merge request that the message of a commit of a project names, once: as far as the
-/// caller sees them, and but for the issues that it closed, which tell so already.
+/// Writes one system note on each issue and merge request that a commit message references and the caller can
+/// see. Issues that the commit closed already have such a note.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn name_commit(
     backend: &Backend,
     place: &Place,

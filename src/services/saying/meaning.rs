@@ -1,4 +1,4 @@
-//! What references mean: the project of each is looked up, whoever may see it.
+//! Resolves references to rows, without regard to permissions.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,10 +8,11 @@ use storage::entities::{fold, namespaces, projects};
 use crate::error::Result;
 use crate::services::texts::references::Reference;
 
-/// What references mean, as a condition on the columns of project and number; none where they mean nothing.
+/// Returns a condition on the columns of project and IID that matches the references, or `None` if none
+/// resolves.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn meant(
     db: &impl ConnectionTrait,
     (project, namespace): (&projects::Model, &namespaces::Model),

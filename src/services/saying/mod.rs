@@ -1,7 +1,7 @@
-//! What follows from what users write: whoever is mentioned gets a to-do item, and what is named gets a note that tells where.
+//! Resolves mentions and cross-references in user text, and creates to-do items and system notes for them.
 //!
-//! A text is looked at before the transaction in which it is written ([`listen`]); what follows is entered in that
-//! ([`Said::enter`]), with the text or not at all.
+//! [`listen`] analyzes a text before the transaction that writes it. [`Said::enter`] writes the results in
+//! that transaction, so that they are atomic with the text.
 
 mod commits;
 mod meaning;
@@ -24,7 +24,7 @@ use crate::services::places::Place;
 use crate::services::texts::mentions::{Mention, mentions};
 use crate::services::todos::{self, Because};
 
-/// What kind of thing a text stands on.
+/// Type of the noteable that a text belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(in crate::services) enum Kind {
     /// An issue.
@@ -35,23 +35,23 @@ pub(in crate::services) enum Kind {
     Epic,
 }
 
-/// Where a text is written, as far as it decides who may read it.
+/// Context of a text, which decides who can read it.
 #[derive(Debug)]
 pub(in crate::services) struct Scene<'a> {
-    /// The project or group, and who writes.
+    /// The project or group, with the writer as the caller.
     pub place: &'a Place,
-    /// What it stands on.
+    /// The type of the noteable.
     pub kind: Kind,
-    /// That is confidential.
+    /// Whether the noteable is confidential.
     pub confidential: bool,
-    /// Who sees it although it is: its author, and those it is assigned to.
+    /// Users who can see it in spite of that: the author and the assignees.
     pub own: Vec<i64>,
-    /// The text is a note for Reporters alone.
+    /// Whether the text is a confidential note, visible from Reporter.
     pub confidential_note: bool,
 }
 
 impl<'a> Scene<'a> {
-    /// That of the texts of an issue; `assignees` see it although it is confidential.
+    /// Creates the context of an issue; `assignees` can see it even if it is confidential.
     pub fn of_issue(place: &'a Place, confidential: bool, author: Option<i64>, assignees: Vec<i64>) -> Self {
         Self {
             place,
@@ -62,7 +62,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// That of the texts of a merge request.
+    /// Creates the context of a merge request.
     pub fn of_merge_request(place: &'a Place) -> Self {
         Self {
             place,
@@ -73,7 +73,7 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// That of the texts of an epic.
+    /// Creates the context of an epic.
     pub fn of_epic(place: &'a Place, confidential: bool, author: Option<i64>) -> Self {
         Self {
             place,
@@ -84,13 +84,13 @@ impl<'a> Scene<'a> {
         }
     }
 
-    /// Whether what is named there is told so. Notes for few tell nobody, and neither do epics: what they name may be seen
-    /// by others than they are.
+    /// Returns whether references create cross-reference notes. Confidential notes and epics create none,
+    /// because the referenced noteables may be visible to more users.
     fn names_others(&self) -> bool {
         !self.confidential_note && self.kind != Kind::Epic
     }
 
-    /// That of a note there.
+    /// Returns the context of a note on the noteable.
     pub fn note(self, confidential: bool) -> Self {
         Self {
             confidential_note: confidential,
@@ -99,10 +99,10 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// Those a confidential issue is assigned to, who see it.
+/// Returns the assignees of a confidential issue, who can see it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn assignees(
     db: &impl ConnectionTrait,
     issue: &issues::Model,
@@ -111,30 +111,30 @@ pub(in crate::services) async fn assignees(
     Ok(found.into_values().flatten().map(|user| user.id).collect())
 }
 
-/// What a text says that something follows from.
+/// The mentions and references in a text.
 #[derive(Debug, Default)]
 pub(in crate::services) struct Said {
     mentioned: Vec<(i64, Action)>,
     named: naming::Named,
 }
 
-/// What a text was written on, and by whom.
+/// The location and author of a text.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::services) struct Written<'a> {
-    /// The project or group, and who wrote it.
+    /// The project or group, with the author as the caller.
     pub place: &'a Place,
-    /// What it stands on.
+    /// The noteable.
     pub on: Parent,
-    /// The number of that within the project or group.
+    /// The IID of the noteable.
     pub iid: i64,
-    /// The note that it is, if it is one.
+    /// The note, if the text is a note.
     pub note_id: Option<i64>,
     /// The user.
     pub author_id: i64,
 }
 
 impl<'a> Written<'a> {
-    /// Title and description of a thing, by its number.
+    /// Describes the title and description of a noteable, by its IID.
     pub fn on(place: &'a Place, on: Parent, iid: i64, author_id: i64) -> Self {
         Self {
             place,
@@ -145,7 +145,7 @@ impl<'a> Written<'a> {
         }
     }
 
-    /// A note there.
+    /// Describes a note on the noteable.
     pub fn note(self, note_id: i64) -> Self {
         Self {
             note_id: Some(note_id),
@@ -154,7 +154,7 @@ impl<'a> Written<'a> {
     }
 }
 
-/// Title and description of a thing, as texts; what is absent says nothing.
+/// Returns title and description as texts; absent ones are empty.
 pub(in crate::services) fn texts<'a>(
     title: Option<&'a str>,
     description: Option<&'a String>,
@@ -162,16 +162,16 @@ pub(in crate::services) fn texts<'a>(
     [title.unwrap_or_default(), description.map_or("", String::as_str)]
 }
 
-/// Whether nothing follows from a text, whoever writes it.
+/// Returns whether a text contains neither mentions nor references.
 pub(in crate::services) fn is_silent(text: &str) -> bool {
     !text.contains(['@', '#', '!']) && !text.contains("://")
 }
 
-/// Finds what follows from texts: from what is said in `after` and was not in `before`. A user who may not read them is not
-/// meant, and nothing is named that the writer does not see.
+/// Finds the mentions and references in `after` that are not in `before`. Mentions of users who cannot read
+/// the text are ignored, as are references that the writer cannot see.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn listen(
     backend: &Backend,
     scene: &Scene<'_>,
@@ -194,10 +194,11 @@ pub(in crate::services) async fn listen(
 }
 
 impl Said {
-    /// Enters what follows, in the transaction that enters the text; and that what it stands on was `assigned` to these users.
+    /// Creates the to-do items and notes in the transaction that writes the text. `assigned` are new
+    /// assignees, who also get to-do items.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if a database query fails.
     pub async fn enter(
         self,
         transaction: &DatabaseTransaction,
@@ -210,7 +211,7 @@ impl Said {
             note_id: written.note_id,
         };
         if let Some(target) = written.on.todo_target() {
-            // Who is both has something to do rather than to read.
+            // For a user who is assigned and mentioned, the assignment takes precedence.
             let assigned = assigned.into_iter().map(|id| (id, Action::Assigned));
             let users = assigned.chain(self.mentioned).collect();
             todos::make(transaction, target, because, users).await?;

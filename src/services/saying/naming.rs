@@ -1,5 +1,5 @@
-//! What texts name: each issue and merge request gets a note that tells where, once. Who may not see that place does not see
-//! the note.
+//! Cross-references: each referenced issue and merge request gets one system note about the location. Users
+//! who cannot see that location do not see the note.
 
 use sea_orm::sea_query::IntoCondition;
 use sea_orm::sea_query::{Expr, ExprTrait, LockType, Order, Query};
@@ -16,7 +16,7 @@ use crate::services::notes::system::{self, Parent};
 use crate::services::places::Place;
 use crate::services::texts::references;
 
-/// What a text names, by ids.
+/// Referenced noteables, by ID.
 #[derive(Debug, Default)]
 pub(super) struct Named {
     /// Issues.
@@ -25,10 +25,11 @@ pub(super) struct Named {
     pub merge_requests: Vec<i64>,
 }
 
-/// What is named in `after` and was not in `before`, in a text of the project, as far as the caller sees it.
+/// Finds the references in `after` that are not in `before`, in a text of the project, limited to what the
+/// caller can see.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn named(
     backend: &Backend,
     place: &Place,
@@ -76,10 +77,10 @@ pub(super) async fn named(
 }
 
 impl Named {
-    /// Writes the notes on what has none yet from there.
+    /// Writes the notes on noteables that have none from this location.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if a database query fails.
     pub async fn enter(self, transaction: &DatabaseTransaction, written: Written<'_>) -> Result<()> {
         let (column, id, noun, mark) = match written.on {
             Parent::Issue(id) => (Column::ReferencedIssueId, id, "issue", '#'),
@@ -100,8 +101,9 @@ impl Named {
         .await
     }
 
-    /// Writes a note on each target but `on` that has none yet among those of the system that match `told`. It is made of
-    /// the target and the path by which that knows the place: empty within a project.
+    /// Writes a note on each target except `on`, unless it has a system note that matches `told`. The note is
+    /// built from the target and the path by which the target refers to this location, which is empty within
+    /// a project.
     pub(super) async fn tell(
         self,
         transaction: &DatabaseTransaction,
@@ -158,7 +160,7 @@ impl Named {
     }
 }
 
-/// The notes on targets.
+/// Matches the notes on targets.
 fn of_any(targets: &[(Parent, i64)]) -> Condition {
     let issues = targets.iter().filter_map(|(target, _)| match target {
         Parent::Issue(id) => Some(*id),
@@ -173,7 +175,7 @@ fn of_any(targets: &[(Parent, i64)]) -> Condition {
         .add(Column::MergeRequestId.is_in(merge_requests))
 }
 
-/// Those that are still there, with their projects, and stay until the transaction ends.
+/// Returns the targets that still exist, with their projects, locked until the transaction ends.
 async fn still_there(
     transaction: &DatabaseTransaction,
     kind: issuables::Kind,

@@ -1,4 +1,4 @@
-//! Whom mentions mean: users, the members of groups, or everybody in a project or group.
+//! Resolves mentions to users: single users, the members of a group, or all members of the project or group.
 
 use std::collections::BTreeMap;
 
@@ -17,15 +17,15 @@ use crate::services::members;
 use crate::services::places::Place;
 use crate::services::texts::mentions::{ALL, Mention};
 
-/// How many members of a group, or of what the text is written in, are meant by its name.
+/// Maximum number of members that a mention of a group, or of all members, resolves to.
 const MOST_MEMBERS: u64 = 1000;
-/// How many groups a text means.
+/// Maximum number of mentioned groups in a text.
 const MOST_GROUPS: u64 = 10;
 
-/// Those whom mentions mean, of those who may read what mentions them, with why there is a to-do item for each.
+/// Returns the mentioned users who can read the text, each with the reason of the to-do item.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn mentioned(
     backend: &Backend,
     scene: &Scene<'_>,
@@ -79,7 +79,7 @@ async fn active(db: &impl ConnectionTrait, which: sea_orm::sea_query::Expr) -> R
     Ok(found.all(db).await?)
 }
 
-/// The project or group, as what has members.
+/// Returns the project or group as a source of members.
 fn whole(place: &Place) -> (Source, &namespaces::Model) {
     let source = match place.scope() {
         Scope::Project(id) => Source::Project(id),
@@ -88,7 +88,7 @@ fn whole(place: &Place) -> (Source, &namespaces::Model) {
     (source, &place.namespace)
 }
 
-/// Of these users, those who may read the text.
+/// Returns those of the given users who can read the text.
 async fn readers(db: &impl ConnectionTrait, scene: &Scene<'_>, ids: Vec<i64>) -> Result<Vec<i64>> {
     if ids.is_empty() {
         return Ok(Vec::new());
@@ -108,7 +108,7 @@ async fn readers(db: &impl ConnectionTrait, scene: &Scene<'_>, ids: Vec<i64>) ->
 }
 
 impl Scene<'_> {
-    /// Whether a user may read the text.
+    /// Returns whether a user can read the text.
     fn is_read_by(&self, user_id: i64, standing: Standing) -> bool {
         let reporter = standing.holds(Role::Reporter);
         let there = match (&self.place.project, self.kind) {

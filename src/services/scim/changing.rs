@@ -1,4 +1,4 @@
-//! Changing whom a provider provisions, and provisioning them no more.
+//! Updates and deprovisions users.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, DbErr, IntoActiveModel};
 use storage::database::Violation;
@@ -12,11 +12,12 @@ use crate::services::single_sign_on::hold;
 use crate::services::users::provisioning;
 use crate::services::{Backend, members};
 
-/// Makes all changes of a user together, or none. What became of the user is answered, and whether they are still provisioned.
+/// Applies all changes of a user atomically. Returns the user, and whether they are still provisioned.
 ///
 /// # Errors
-/// 404; 400 for operations that make no sense, 409 for an id, user name or address that somebody else has, 403 for the last
-/// owner who is to be provisioned no more, and for accounts of administrators.
+/// Returns `NotFound` if the user does not exist, and `Unprovisionable` for invalid operations. Returns
+/// `Conflict` if the ID, user name or address is taken. Returns `Forbidden` for the deprovisioning of the
+/// last Owner and for accounts of administrators.
 pub async fn update(
     backend: &Backend,
     access: &ScimAccess,
@@ -37,10 +38,11 @@ pub async fn update(
         .await
 }
 
-/// Provisions a user no more: they are no member of the group and of what is below it. The account stays.
+/// Deprovisions a user: removes their memberships in the group and its subgroups and projects. The account
+/// remains.
 ///
 /// # Errors
-/// 404; 403 for the last owner of the group.
+/// Returns `NotFound` if the user does not exist, and `Forbidden` for the last Owner of the group.
 pub async fn deprovision(backend: &Backend, access: &ScimAccess, extern_uid: &str) -> Result<()> {
     backend
         .database
@@ -51,7 +53,8 @@ pub async fn deprovision(backend: &Backend, access: &ScimAccess, extern_uid: &st
         .await
 }
 
-/// A user whom the provider provisions, with the group locked, so that two owners cannot go at the same time, and the user.
+/// Returns a provisioned user and locks the group, so that two Owners cannot be removed at the same time, and
+/// the user.
 async fn locked(
     transaction: &DatabaseTransaction,
     access: &ScimAccess,

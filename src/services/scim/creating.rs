@@ -1,4 +1,4 @@
-//! Provisioning a user.
+//! Provisions new users.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, DatabaseTransaction, IntoActiveModel, PaginatorTrait};
 use storage::entities::{fold, now, scim_identities, users};
@@ -11,29 +11,29 @@ use crate::services::single_sign_on::hold;
 use crate::services::users::{NewUser, USERNAME_TAKEN, provisioning};
 use crate::services::{Backend, members, naming};
 
-/// What an identity provider says of a new user.
+/// Attributes of a new user from an identity provider.
 #[derive(Debug, Clone)]
 pub struct NewAccount {
-    /// The id at the provider.
+    /// The ID at the provider.
     pub extern_uid: String,
-    /// The wanted user name.
+    /// The requested user name.
     pub username: String,
-    /// The name that is shown.
+    /// The display name.
     pub name: String,
-    /// The address for mail.
+    /// The email address.
     pub email: String,
 }
 
-/// How often a name is looked for that no other group gives out in the same moment.
+/// Maximum number of attempts to find a user name that no other group takes concurrently.
 const ATTEMPTS: usize = 5;
 
-/// Provisions a user: makes an account and a member of the group of it. Who is provisioned already under this id stays as they
-/// are, and is a member again. An account that the provider made before, under this id, and that has the address, is provisioned
-/// again.
+/// Provisions a user: creates an account and adds it to the group. A user who is provisioned under this ID is
+/// unchanged, and is added to the group again if needed. An account that the provider created earlier, under
+/// this ID and with the address, is provisioned again.
 ///
 /// # Errors
-/// 409 for an address that somebody else has, 400 for a blank name and for what is no address, 403 when the provider made as
-/// many accounts as it may.
+/// Returns `Conflict` for an address that is taken, and `Unprovisionable` for a blank name or an invalid
+/// address. Returns `Forbidden` if the provider has reached its maximum number of accounts.
 pub async fn create(backend: &Backend, access: &ScimAccess, new: NewAccount) -> Result<Provisioned> {
     check(&new)?;
     let in_force = settings::read(backend).await?;
@@ -58,13 +58,13 @@ pub async fn create(backend: &Backend, access: &ScimAccess, new: NewAccount) -> 
     }
 }
 
-/// One attempt at provisioning a user, as a whole or not at all.
+/// One atomic attempt to provision a user.
 struct Attempt<'a> {
     backend: &'a Backend,
     access: &'a ScimAccess,
     in_force: &'a Settings,
     new: &'a NewAccount,
-    /// Another group took the name that was free before.
+    /// Whether another group took the user name concurrently.
     outrun: bool,
 }
 
@@ -86,7 +86,7 @@ impl Attempt<'_> {
         self.backend
             .database
             .transaction(async |transaction| {
-                // One after another: of two with one id the second finds the first.
+                // The lock serializes requests: of two with the same ID, the second finds the first user.
                 let group = hold(transaction, self.access.group.id).await?;
                 let provisioned = match self.known(transaction).await? {
                     Some(known) => known,
@@ -99,7 +99,7 @@ impl Attempt<'_> {
             .await
     }
 
-    /// Who is provisioned under this id, or was, locked so that nobody removes them meanwhile.
+    /// Returns the user who is or was provisioned under this ID, locked against concurrent deletion.
     async fn known(&self, transaction: &DatabaseTransaction) -> Result<Option<Provisioned>> {
         let (provider, uid) = (self.access.provider.id, &self.new.extern_uid);
         let found = scim_identities::by_extern_uid(transaction, provider, uid).await?;

@@ -1,30 +1,30 @@
-//! Which user a list is asked for: one comparison of the grammar of RFC 7644 3.4.2.2.
+//! Filters of user lists: one comparison in the grammar of RFC 7644, section 3.4.2.2.
 
 use scim_v2::filter::{AttrExp, AttrPath, CompValue, CompareOp, Filter};
 
 use super::USER_SCHEMA;
 use crate::error::{Error, ProvisioningFault, Result};
 
-/// Who is wanted.
+/// The requested user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wanted {
-    /// Whoever has this id at the provider.
+    /// The user with this ID at the provider.
     Uid(String),
-    /// Whoever has this user name or address.
+    /// The user with this user name or address.
     Name(String),
 }
 
-/// Who a filter asks for. What is not understood is refused: to overlook it would give everybody to who asks for one.
+/// Parses a filter. Unsupported filters are refused: ignoring one would return all users instead of one.
 ///
 /// # Errors
-/// 400 for what is no filter, and for more than `eq` on one of three attributes.
+/// Returns `Unprovisionable` for an invalid filter, and for any other than `eq` on one of three attributes.
 pub(super) fn wanted(text: &str) -> Result<Wanted> {
     let Ok(Filter::Attr(AttrExp::Comparison(path, CompareOp::Eq, CompValue::Str(value)))) =
         text.trim().parse()
     else {
         return Err(unsupported());
     };
-    // No database takes this character, so nobody is called so.
+    // PostgreSQL does not accept this character, so no name contains it.
     if value.contains('\0') {
         return Err(unsupported());
     }
@@ -41,7 +41,8 @@ fn unsupported() -> Error {
     Error::unprovisionable(ProvisioningFault::Filter, text)
 }
 
-/// An attribute of users in lower case, which names are compared in; none for one of another schema.
+/// Returns a user attribute in lowercase, or `None` for one of another schema. Names are compared without
+/// case.
 pub(super) fn attribute(path: &AttrPath) -> Option<String> {
     let of_users = path
         .uri

@@ -1,4 +1,4 @@
-//! Reading whom a provider provisions.
+//! Reads provisioned users.
 
 use sea_orm::{
     ColumnTrait, Condition, ConnectionTrait, EntityTrait, PaginatorTrait, QueryFilter, QuerySelect,
@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::services::Backend;
 use crate::services::access::ScimAccess;
 
-/// Most users of a page.
+/// Maximum number of users on a page.
 pub const MOST_LISTED: i64 = 100;
 
 /// A page of users.
@@ -20,16 +20,16 @@ pub const MOST_LISTED: i64 = 100;
 pub struct List {
     /// The users.
     pub users: Vec<Provisioned>,
-    /// How many there are in all pages.
+    /// The number of users on all pages.
     pub total: i64,
-    /// The place of the first one in the list, from 1.
+    /// The index of the first user, starting at 1.
     pub start: i64,
 }
 
-/// A page of the users whom the provider provisions, in the order they were provisioned in; of those that a filter finds.
+/// Lists the users of the provider in the order of provisioning, optionally filtered.
 ///
 /// # Errors
-/// 400 for a filter that is not understood.
+/// Returns `Unprovisionable` for an unsupported filter.
 pub async fn list(
     backend: &Backend,
     access: &ScimAccess,
@@ -67,8 +67,9 @@ pub async fn list(
     })
 }
 
-/// What identities are looked up by. A name is what the provider calls the user, or what is left of that as their user name, or
-/// an address that is known to be theirs. A user name with a number behind it is somebody else's to the provider.
+/// Returns the condition on identities. A name matches the name at the provider, the user name derived from
+/// it, or a confirmed address. A user name with an added number does not match, because the provider uses
+/// that name for another user.
 async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: Wanted) -> Result<Condition> {
     let name = match wanted {
         Wanted::Uid(uid) => {
@@ -100,10 +101,10 @@ async fn condition(db: &impl ConnectionTrait, provider: i64, wanted: Wanted) -> 
         .add(scim_identities::Column::UserId.is_in(having)))
 }
 
-/// The user with this id at the provider.
+/// Returns the user with this ID at the provider.
 ///
 /// # Errors
-/// 404.
+/// Returns `NotFound` if the user does not exist.
 pub async fn get(backend: &Backend, access: &ScimAccess, extern_uid: &str) -> Result<Provisioned> {
     let found =
         scim_identities::by_extern_uid(backend.database.read(), access.provider.id, extern_uid).await?;

@@ -1,4 +1,4 @@
-//! Provisioning of the members of a group by its identity provider (specification 4.19, RFC 7644, ADR 23).
+//! Provisioning of the members of a group by its identity provider with SCIM (RFC 7644, ADR 23).
 
 mod changing;
 mod creating;
@@ -19,16 +19,16 @@ use crate::error::Error;
 /// The schema of users.
 pub const USER_SCHEMA: &str = "urn:ietf:params:scim:schemas:core:2.0:User";
 
-/// A user whom a provider provisions.
+/// A provisioned user.
 #[derive(Debug, Clone)]
 pub struct Provisioned {
-    /// The account at the provider.
+    /// The identity at the provider.
     pub identity: scim_identities::Model,
     /// The user.
     pub user: users::Model,
 }
 
-/// There is no user with this id at the provider.
+/// Returns the error of a missing user.
 fn missing(extern_uid: &str) -> Error {
     Error::not_found(format!("Resource {extern_uid}"))
 }

@@ -1,5 +1,5 @@
-//! What the operations of a change come to (RFC 7644 3.5.2), in the forms that identity providers write them in: with a path and
-//! without, with objects, lists and single values, with booleans as texts, in any case.
+//! Operations of a patch (RFC 7644, section 3.5.2), in the variants that identity providers send. They differ
+//! in paths, in objects, lists and single values, in booleans as text, and in case.
 
 use scim_v2::filter::{AttrExp, CompValue, CompareOp, PatchPath, PatchValuePath, ValFilter};
 use serde_json::{Map, Value};
@@ -9,14 +9,14 @@ use super::filter::attribute;
 use crate::error::{Error, ProvisioningFault, Result};
 use crate::services::naming;
 
-/// What is to change of a user; what is absent stays as it is.
+/// Changes of a user; absent ones are unchanged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Changes {
-    /// The id at the provider.
+    /// The ID at the provider.
     pub uid: Option<String>,
-    /// The wanted user name, as it was sent.
+    /// The requested user name, as received.
     pub username: Option<String>,
-    /// The address for mail.
+    /// The email address.
     pub email: Option<String>,
     /// Whether the user is provisioned.
     pub active: Option<bool>,
@@ -26,7 +26,7 @@ pub(super) struct Changes {
 }
 
 impl Changes {
-    /// The name that is shown. A given or a family name alone says nothing of the other.
+    /// Returns the display name. A given or family name alone does not change it.
     pub fn name(&self) -> Option<String> {
         full_name(
             self.formatted.as_deref(),
@@ -37,7 +37,8 @@ impl Changes {
     }
 }
 
-/// A name out of its parts: the formatted one, unless it is blank, or else the given and the family name.
+/// Combines the parts of a name: the formatted name unless it is blank, otherwise the given and the family
+/// name.
 pub fn full_name(formatted: Option<&str>, given: Option<&str>, family: Option<&str>) -> Option<String> {
     let filled = |text: &&str| !text.trim().is_empty();
     let parts: Vec<&str> = [given, family].into_iter().flatten().filter(filled).collect();
@@ -45,7 +46,7 @@ pub fn full_name(formatted: Option<&str>, given: Option<&str>, family: Option<&s
     formatted.filter(filled).map(str::to_owned).or(joined)
 }
 
-/// What an operation changes.
+/// The attribute that an operation changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Target {
     Uid,
@@ -53,14 +54,14 @@ enum Target {
     Formatted,
     Given,
     Family,
-    /// An object of the three.
+    /// An object with all three parts of the name.
     Name,
     /// The value of the address.
     Email,
-    /// An address or a list of them, as objects.
+    /// An address or a list of addresses, as objects.
     Emails,
     Active,
-    /// What the server does not keep.
+    /// An attribute that the server does not store.
     Overlooked,
 }
 
@@ -75,10 +76,11 @@ pub struct UserOperation {
     pub value: Option<Value>,
 }
 
-/// What all operations come to; of several of one attribute the last counts.
+/// Merges all operations; the last one for an attribute applies.
 ///
 /// # Errors
-/// 400 for an operation that is not `add` or `replace`, for a path that is none, and for values that fit no attribute.
+/// Returns `Unprovisionable` for an operation other than `add` and `replace`, an invalid path and invalid
+/// values.
 pub(super) fn merged(operations: Vec<UserOperation>) -> Result<Changes> {
     let mut changes = Changes::default();
     for operation in operations {
@@ -88,7 +90,7 @@ pub(super) fn merged(operations: Vec<UserOperation>) -> Result<Changes> {
         match (operation.op.to_ascii_lowercase().as_str(), target) {
             ("add" | "replace", Some(target)) => set(&mut changes, target, value)?,
             ("add" | "replace", None) => set_all(&mut changes, value)?,
-            // What is not kept is not there any more.
+            // Removing an attribute that is not stored has no effect.
             ("remove", Some(Target::Overlooked)) => {}
             ("remove", _) => return Err(syntax("what users must have cannot be removed")),
             _ => return Err(syntax("`op` must be `add` or `replace`")),
@@ -97,7 +99,7 @@ pub(super) fn merged(operations: Vec<UserOperation>) -> Result<Changes> {
     Ok(changes)
 }
 
-/// Whether a path is blank, or the schema of users itself.
+/// Returns whether a path is blank or the user schema itself.
 fn names_no_attribute(path: &str) -> bool {
     path.trim().is_empty() || path.trim().eq_ignore_ascii_case(USER_SCHEMA)
 }
@@ -110,7 +112,7 @@ fn invalid(what: &str, fault: &str) -> Error {
     Error::unprovisionable(ProvisioningFault::Value, format!("{what} {fault}"))
 }
 
-/// What a path names.
+/// Returns the attribute of a path.
 fn target(path: &str) -> Result<Target> {
     let parsed = path.trim().parse().map_err(|_| {
         let text = format!("`{path}` is no path of an attribute");
@@ -137,10 +139,10 @@ fn plain(attribute: Option<&str>) -> Target {
     }
 }
 
-/// Of the addresses of a user the one that is for work, or primary, is kept.
+/// Resolves a path with a filter to the stored address, which is the work or primary one.
 ///
 /// # Errors
-/// 400 for a filter of addresses that is not understood: what it is meant for would not be done.
+/// Returns `Unprovisionable` for an unsupported filter, because the change would be lost.
 fn selected(path: &PatchValuePath) -> Result<Target> {
     if attribute(&path.attr).as_deref() != Some("emails") {
         return Ok(Target::Overlooked);
@@ -159,7 +161,7 @@ fn selected(path: &PatchValuePath) -> Result<Target> {
     })
 }
 
-/// Whether a filter chooses the address that is kept; none for one that is not understood.
+/// Returns whether a filter selects the stored address, or `None` if it is not supported.
 fn chooses(filter: &ValFilter) -> Option<bool> {
     match filter {
         ValFilter::Attr(AttrExp::Comparison(by, CompareOp::Eq, value)) => {
@@ -178,7 +180,7 @@ fn chooses(filter: &ValFilter) -> Option<bool> {
     }
 }
 
-/// The attributes of an object, each under its path.
+/// Applies the attributes of an object, each by its path.
 fn set_all(changes: &mut Changes, value: Value) -> Result<()> {
     let Value::Object(attributes) = value else {
         return Err(syntax("without `path`, `value` must be an object of attributes"));
@@ -188,7 +190,7 @@ fn set_all(changes: &mut Changes, value: Value) -> Result<()> {
             set_all(changes, value)?;
             continue;
         }
-        // What is no path is no attribute that is kept.
+        // A name that is not a valid path is an attribute that is not stored.
         let target = target(&name).unwrap_or(Target::Overlooked);
         set(changes, target, value)?;
     }
@@ -196,7 +198,7 @@ fn set_all(changes: &mut Changes, value: Value) -> Result<()> {
 }
 
 fn set(changes: &mut Changes, target: Target, value: Value) -> Result<()> {
-    // Providers send null for what they do not know; whether somebody leaves they do.
+    // Providers send null for unknown values, but never for `active`.
     if value.is_null() && target != Target::Active {
         return Ok(());
     }
@@ -238,25 +240,25 @@ fn set(changes: &mut Changes, target: Target, value: Value) -> Result<()> {
     Ok(())
 }
 
-/// A part of an object, whose names are compared without regard to case.
+/// Removes a part of an object, by its name without case.
 fn take(parts: &mut Map<String, Value>, name: &str) -> Value {
     let key = parts.keys().find(|key| key.eq_ignore_ascii_case(name)).cloned();
     key.and_then(|key| parts.remove(&key)).unwrap_or(Value::Null)
 }
 
-/// Whether an address is for work: that is the one that is kept (specification 4.19).
+/// Returns whether an address is the work address, which is the one that is stored.
 fn is_for_work(email: &Map<String, Value>) -> bool {
     let kind = take(&mut email.clone(), "type");
     kind.as_str()
         .is_some_and(|kind| kind.eq_ignore_ascii_case("work"))
 }
 
-/// Whether an address is the primary one, which is kept where none is for work.
+/// Returns whether an address is the primary one, which is stored if no work address exists.
 fn is_primary(email: &Map<String, Value>) -> bool {
     boolean(take(&mut email.clone(), "primary")).unwrap_or(false)
 }
 
-/// A text, which may be wrapped: some providers write `[{"value": "text"}]`.
+/// Reads a text, which some providers wrap as `[{"value": "text"}]`.
 fn text(what: &str, value: Value) -> Result<String> {
     let text = match value {
         Value::String(text) => text,
@@ -280,7 +282,7 @@ fn text(what: &str, value: Value) -> Result<String> {
     }
 }
 
-/// A boolean, which may be written as a text, in quotes even.
+/// Reads a boolean, which may be a text, even a quoted one.
 fn boolean(value: Value) -> Result<bool> {
     let word = match value {
         Value::Bool(flag) => return Ok(flag),

@@ -1,4 +1,4 @@
-//! User names out of what identity providers call users, which mostly are addresses.
+//! Derives user names from the names at identity providers, which mostly are addresses.
 
 use std::collections::HashSet;
 
@@ -9,16 +9,16 @@ use crate::error::{Error, Result};
 use crate::services::naming;
 use crate::services::users::USERNAME_TAKEN;
 
-/// Most characters that are kept, so that a number has room behind them.
+/// Maximum length of the derived name, in characters, which leaves room for a number.
 const MOST_KEPT: usize = 240;
-/// What a user is called of whose name nothing is left.
+/// User name for a name without usable characters.
 const NAMELESS: &str = "user";
-/// How many numbers are tried, before chance decides.
+/// Number of consecutive suffixes that are tried before random ones.
 const NUMBERED: u32 = 20;
-/// How many names by chance are tried.
+/// Number of random suffixes that are tried.
 const RANDOM: usize = 4;
 
-/// What is left of a name: without what follows an `@`, and without what paths cannot have.
+/// Returns a name without the part after `@` and without characters that are invalid in paths.
 pub(super) fn cleaned(sent: &str) -> String {
     let before = sent.split('@').next().unwrap_or_default();
     let allowed = |character: &char| character.is_ascii_alphanumeric() || "_-.".contains(*character);
@@ -37,11 +37,11 @@ pub(super) fn cleaned(sent: &str) -> String {
     if name.is_empty() { NAMELESS } else { name }.to_owned()
 }
 
-/// The name that is left of another, with a number behind it if somebody has it, or nobody may. Where many are called the same,
-/// or another group was faster with a number, the number is a random one.
+/// Returns a free user name derived from a name, with a number if it is taken or reserved. After many
+/// collisions, or if another group took a name concurrently, the number is random.
 ///
 /// # Errors
-/// 409 when somebody has each that was tried.
+/// Returns `Conflict` if all tried names are taken.
 pub(super) async fn free(db: &impl ConnectionTrait, sent: &str, outrun: bool) -> Result<String> {
     let name = cleaned(sent);
     let numbered = (0..NUMBERED).map(|number| match number {
@@ -59,11 +59,11 @@ pub(super) async fn free(db: &impl ConnectionTrait, sent: &str, outrun: bool) ->
         .ok_or_else(already)
 }
 
-/// The name that a user gets who is called anew; none where they keep theirs: it is the same, or is it with the number that was
-/// needed because somebody else has it.
+/// Returns the new user name after a rename, or `None` if it is unchanged. A name that differs only by a
+/// number counts as unchanged if the plain name is taken or reserved.
 ///
 /// # Errors
-/// 409 when somebody else has it, 400 when nobody may.
+/// Returns `Conflict` if the name is taken, and a validation error if it is reserved.
 pub(super) async fn changed(
     db: &impl ConnectionTrait,
     user: &users::Model,
@@ -94,7 +94,7 @@ fn already() -> Error {
     Error::Conflict(USERNAME_TAKEN.into())
 }
 
-/// Which of these names somebody has, folded: a user or a group at the top level.
+/// Returns which of these names are taken by a user or a top-level group, case-folded.
 async fn taken_among(db: &impl ConnectionTrait, names: &[String]) -> Result<HashSet<String>> {
     let keys: Vec<String> = names.iter().map(|name| fold(name)).collect();
     let users: Vec<String> = users::Entity::find()
@@ -148,7 +148,7 @@ mod tests {
                     .take(12)
                     .collect();
             let name = cleaned(&sent);
-            // Words that are reserved get a number.
+            // Reserved words get a number.
             assert_eq!(naming::path_fault(&format!("{name}1"), true), None, "{sent:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Making, changing and removing snippets.
+//! Creates, updates and deletes snippets.
 
 use std::collections::BTreeMap;
 
@@ -20,73 +20,73 @@ use crate::services::{Backend, preconditions, settings};
 /// A file of a new snippet.
 #[derive(Debug, Clone)]
 pub struct NewFile {
-    /// The name that its content is to be kept under.
+    /// The file name.
     pub name: String,
-    /// What it holds.
+    /// The content.
     pub content: String,
 }
 
-/// A new snippet.
+/// Attributes of a new snippet.
 #[derive(Debug, Clone)]
 pub struct NewSnippet {
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// What it holds: one file.
+    /// The files; exactly one is supported.
     pub files: Vec<NewFile>,
-    /// What there is to say.
+    /// The description.
     pub description: Option<String>,
-    /// Who may see it; few when absent.
+    /// The visibility; private by default.
     pub visibility: Option<Visibility>,
 }
 
-/// What is done to a file of a snippet.
+/// A change of a snippet file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FileAction {
-    /// Its content changes.
+    /// Replace the content.
     Update,
-    /// It is called otherwise.
+    /// Rename the file.
     Move,
-    /// There is to be another.
+    /// Add a file.
     Create,
-    /// It is to go.
+    /// Delete the file.
     Delete,
 }
 
-/// What changes of a file of a snippet.
+/// Change of a file of a snippet.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FileChange {
-    /// What is done.
+    /// The action.
     pub action: FileAction,
-    /// The name, after a move the new one.
+    /// The name, after a rename the new one.
     pub name: Option<String>,
-    /// The name before a move.
+    /// The name before a rename.
     pub previous: Option<String>,
-    /// What it holds.
+    /// The content.
     pub content: Option<String>,
 }
 
-/// What changes of a snippet; what is absent stays.
+/// Changes of a snippet; absent ones are unchanged.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Change {
-    /// What it is about.
+    /// The title.
     pub title: Option<String>,
-    /// The name that its content is to be kept under.
+    /// The file name.
     pub file_name: Option<String>,
-    /// What it holds.
+    /// The content.
     pub content: Option<String>,
-    /// Name and content, told as a change of a file.
+    /// Name and content, in the form of file changes.
     pub files: Vec<FileChange>,
-    /// What there is to say.
+    /// The description.
     pub description: Patch<String>,
-    /// Who may see it.
+    /// The visibility.
     pub visibility: Option<Visibility>,
 }
 
-/// Makes a snippet.
+/// Creates a snippet.
 ///
 /// # Errors
-/// 400 for what is blank and for a visibility that administrators restricted, 403 for external users outside of projects,
-/// and where the snippets of the project are not there for the caller.
+/// Returns a validation error for blank attributes and for a restricted visibility. Returns `Forbidden` for
+/// external users outside projects, and if the snippets of the project are disabled for the caller.
 pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Result<Row> {
     home.admit()?;
     let caller = home.caller();
@@ -137,10 +137,11 @@ pub async fn create(backend: &Backend, home: Home<'_>, new: NewSnippet) -> Resul
     of_one(backend.database.read(), home, snippet).await
 }
 
-/// Changes a snippet.
+/// Updates a snippet.
 ///
 /// # Errors
-/// 404, 403 for others than who made it and Maintainers of its project, 400 as [`create`] and for a change of nothing.
+/// Returns `NotFound` if the snippet is not visible, and `Forbidden` unless the caller is its author or a
+/// Maintainer of the project. Returns a validation error as [`create`], and if no attribute is given.
 pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) -> Result<Row> {
     if change == Change::default() {
         return Err(Error::nothing_sent(&[
@@ -182,10 +183,11 @@ pub async fn edit(backend: &Backend, home: Home<'_>, id: i64, change: Change) ->
     of_one(backend.database.read(), home, snippet).await
 }
 
-/// The change with what it says of the one file that the snippet holds.
+/// Merges the file changes into the other changes. A snippet has exactly one file.
 ///
 /// # Errors
-/// 400 where it is about another file or several, would make or remove one, changes nothing of it, or leaves it blank.
+/// Returns a validation error for another file or several, for adding or deleting a file, for an empty
+/// change, and for blank values.
 fn with_file(mut change: Change, before: &Model) -> Result<Change> {
     if change.files.is_empty() {
         return Ok(change);
@@ -249,10 +251,11 @@ async fn enter(db: &impl ConnectionTrait, before: Model, change: Change) -> Resu
     Ok(row.update(db).await?)
 }
 
-/// Removes a snippet with its notes.
+/// Deletes a snippet with its notes.
 ///
 /// # Errors
-/// 404, 403 as [`edit`], and 412 when it changed after the caller's date.
+/// Returns `NotFound` if the snippet is not visible, `Forbidden` as [`edit`], and `PreconditionFailed` if it
+/// was modified after the given date.
 pub async fn delete(
     backend: &Backend,
     home: Home<'_>,
@@ -272,10 +275,10 @@ pub async fn delete(
         .await
 }
 
-/// Removes the snippets that a user made, wherever they are: nobody else answers for them.
+/// Deletes all snippets of a user, because no other user is responsible for them.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn remove_all_of(db: &impl ConnectionTrait, user_id: i64) -> Result<(), DbErr> {
     Entity::delete_many()
         .filter(Column::AuthorId.eq(user_id))
@@ -284,7 +287,7 @@ pub async fn remove_all_of(db: &impl ConnectionTrait, user_id: i64) -> Result<()
     Ok(())
 }
 
-/// Refuses what is there and blank, all of it at once.
+/// Refuses blank values, and reports all of them.
 fn check_filled<const N: usize>(texts: [(&'static str, Option<&String>); N]) -> Result<()> {
     let blank = texts
         .into_iter()
@@ -302,10 +305,10 @@ fn one_file() -> Error {
     Error::attribute("files", "must be one: a snippet holds a single file")
 }
 
-/// Why a row was not written.
+/// Maps the error of an insert.
 fn refused(error: DbErr) -> Error {
     match Violation::of(&error) {
-        // The project went away in the meantime.
+        // The project was deleted concurrently.
         Some(Violation::ForeignKey(_)) => Error::not_found("Project"),
         _ => error.into(),
     }

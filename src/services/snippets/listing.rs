@@ -1,4 +1,4 @@
-//! Snippets that are read, with who made them.
+//! Reads of snippets with their authors.
 
 use std::collections::HashMap;
 
@@ -15,32 +15,32 @@ use crate::services::authentication::Caller;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
-/// A snippet with what belongs to it.
+/// A snippet with its author and project path.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The snippet.
     pub snippet: Model,
-    /// Who made it.
+    /// The author.
     pub author: users::Model,
-    /// The full path of its project, if it is of one.
+    /// The full path of its project, if any.
     pub project_path: Option<String>,
 }
 
-/// What a snippet holds, as a file.
+/// The content of a snippet, as a file.
 #[derive(Debug, Clone)]
 pub struct Raw {
-    /// The name of the file.
+    /// The file name.
     pub file_name: String,
-    /// What the content is known by.
+    /// Digest of the content.
     pub digest: String,
-    /// What it holds.
+    /// The content.
     pub content: String,
 }
 
-/// A page of the snippets of a project that the caller may see, the newest first.
+/// Lists the snippets of a project that are visible to the caller, newest first.
 ///
 /// # Errors
-/// 403 where the snippets of the project are not there for the caller.
+/// Returns `Forbidden` if the snippets of the project are disabled for the caller.
 pub async fn list_of_project(
     backend: &Backend,
     access: &ProjectAccess,
@@ -53,10 +53,10 @@ pub async fn list_of_project(
     list(backend, home, wanted, page).await
 }
 
-/// A page of the snippets that the caller made outside of projects, the newest first.
+/// Lists the caller's personal snippets, newest first.
 ///
 /// # Errors
-/// 401 without a caller.
+/// Returns `Unauthorized` without a caller.
 pub async fn list_own(backend: &Backend, caller: &Caller, page: &PageRequest) -> Result<Page<Row>> {
     let (home, author) = (Home::Personal(caller), caller.signed_in()?.id);
     let wanted = Entity::find()
@@ -65,10 +65,10 @@ pub async fn list_own(backend: &Backend, caller: &Caller, page: &PageRequest) ->
     list(backend, home, wanted, page).await
 }
 
-/// A page of the snippets outside of projects that everybody may see, the newest first.
+/// Lists the public personal snippets, newest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn list_public(backend: &Backend, caller: &Caller, page: &PageRequest) -> Result<Page<Row>> {
     let home = Home::Personal(caller);
     let public = Column::Visibility.eq(Visibility::Public);
@@ -90,10 +90,11 @@ async fn list(
     })
 }
 
-/// One snippet.
+/// Returns a snippet.
 ///
 /// # Errors
-/// 404, also where the caller may not see it, and 403 where the snippets of the project are not there for the caller.
+/// Returns `NotFound` if the snippet does not exist or is not visible, and `Forbidden` if the snippets of the
+/// project are disabled for the caller.
 pub async fn read(backend: &Backend, home: Home<'_>, id: i64) -> Result<Row> {
     home.admit()?;
     let db = backend.database.read();
@@ -101,10 +102,10 @@ pub async fn read(backend: &Backend, home: Home<'_>, id: i64) -> Result<Row> {
     of_one(db, home, snippet).await
 }
 
-/// What a snippet holds.
+/// Returns the content of a snippet.
 ///
 /// # Errors
-/// As [`read`].
+/// Returns the errors of [`read`].
 pub async fn content(backend: &Backend, home: Home<'_>, id: i64) -> Result<Raw> {
     home.admit()?;
     let db = backend.database.read();
@@ -117,16 +118,16 @@ pub async fn content(backend: &Backend, home: Home<'_>, id: i64) -> Result<Raw> 
     })
 }
 
-/// One snippet with who made it.
+/// Returns a snippet with its author.
 ///
 /// # Errors
-/// 404 where it went away with that user.
+/// Returns `NotFound` if it was deleted with its author.
 pub(super) async fn of_one(db: &impl ConnectionTrait, home: Home<'_>, snippet: Model) -> Result<Row> {
     let rows = decorate(db, home, vec![snippet]).await?;
     rows.into_iter().next().ok_or_else(missing)
 }
 
-/// Adds what belongs to snippets, for the whole page at once.
+/// Loads the authors of a page of snippets.
 async fn decorate(db: &impl ConnectionTrait, home: Home<'_>, found: Vec<Model>) -> Result<Vec<Row>> {
     let authors = users::Entity::find()
         .filter(users::Column::Id.is_in(found.iter().map(|snippet| snippet.author_id)))
@@ -135,7 +136,7 @@ async fn decorate(db: &impl ConnectionTrait, home: Home<'_>, found: Vec<Model>) 
     let authors: HashMap<i64, users::Model> = authors.into_iter().map(|user| (user.id, user)).collect();
     let rows = found.into_iter().filter_map(|snippet| {
         Some(Row {
-            // Who was removed since the page was read takes the snippet along.
+            // A snippet whose author was deleted since the page was read is omitted.
             author: authors.get(&snippet.author_id)?.clone(),
             project_path: home.project_path(),
             snippet,

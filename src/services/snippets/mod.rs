@@ -1,4 +1,4 @@
-//! Snippets of projects, and of users outside of projects (specification 1 and 4.3).
+//! Snippets of projects and personal snippets.
 
 mod changes;
 mod listing;
@@ -18,17 +18,17 @@ use crate::services::access::ProjectAccess;
 use crate::services::authentication::Caller;
 use crate::services::links;
 
-/// Where snippets are.
+/// Container of snippets.
 #[derive(Debug, Clone, Copy)]
 pub enum Home<'a> {
-    /// With those who made them, outside of projects.
+    /// Personal snippets, outside projects.
     Personal(&'a Caller),
-    /// In a project.
+    /// Snippets of a project.
     Project(&'a ProjectAccess),
 }
 
 impl Home<'_> {
-    /// Who calls.
+    /// Returns the caller.
     #[must_use]
     pub fn caller(&self) -> &Caller {
         match self {
@@ -37,7 +37,7 @@ impl Home<'_> {
         }
     }
 
-    /// The full path of the project, if it is one.
+    /// Returns the full path of the project, if any.
     fn project_path(&self) -> Option<String> {
         match self {
             Self::Personal(_) => None,
@@ -45,10 +45,10 @@ impl Home<'_> {
         }
     }
 
-    /// Refuses where the snippets of the project are not there for the caller.
+    /// Refuses callers who cannot use the snippets of the project.
     ///
     /// # Errors
-    /// 403.
+    /// Returns `Forbidden` in that case.
     fn admit(&self) -> Result<()> {
         match self {
             Self::Project(access) if !access.standing().has(access.project.snippets_access_level) => {
@@ -58,7 +58,7 @@ impl Home<'_> {
         }
     }
 
-    /// The snippets that are there.
+    /// Returns the condition that a snippet belongs to this container.
     fn holds(&self) -> Expr {
         match self {
             Self::Personal(_) => Column::ProjectId.is_null(),
@@ -66,10 +66,11 @@ impl Home<'_> {
         }
     }
 
-    /// Refuses changes of a snippet that the caller sees: whoever made it may change it, and Maintainers of its project.
+    /// Refuses changes unless the caller, who can see the snippet, is its author or a Maintainer of the
+    /// project.
     ///
     /// # Errors
-    /// 403.
+    /// Returns `Forbidden` for refused callers.
     fn check_may_change(&self, snippet: &Model) -> Result<()> {
         let caller = self.caller();
         let own = caller.as_user().is_some_and(|user| user.id == snippet.author_id);
@@ -84,10 +85,10 @@ impl Home<'_> {
     }
 }
 
-/// Finds a snippet, as far as the caller may see it.
+/// Returns a snippet that is visible to the caller.
 ///
 /// # Errors
-/// 404, also for one that is elsewhere.
+/// Returns `NotFound` if the snippet does not exist, is not visible or belongs to another container.
 pub(in crate::services) async fn find(db: &impl ConnectionTrait, home: Home<'_>, id: i64) -> Result<Model> {
     let found = Entity::find_by_id(id)
         .filter(home.holds())
@@ -97,10 +98,10 @@ pub(in crate::services) async fn find(db: &impl ConnectionTrait, home: Home<'_>,
     found.ok_or_else(missing)
 }
 
-/// As [`find`], for whoever is about to change something on it: locked until the transaction ends.
+/// As [`find`], but locks the row until the transaction ends.
 ///
 /// # Errors
-/// 404, also where it went away since.
+/// Returns `NotFound` also if the snippet was deleted concurrently.
 pub(in crate::services) async fn lock(db: &impl ConnectionTrait, home: Home<'_>, id: i64) -> Result<Model> {
     let found = find(db, home, id).await?;
     snippets::lock(db, found.id).await?.ok_or_else(missing)

@@ -1,4 +1,4 @@
-//! Whom texts mention.
+//! Mentions in texts.
 
 use std::sync::LazyLock;
 
@@ -7,26 +7,26 @@ use storage::entities::fold;
 
 use super::prose;
 
-/// How many names of one text count, the first ones.
+/// Maximum number of names in a text; further ones are ignored.
 const MOST: usize = 100;
 
-/// Somebody whom a text mentions: a user, a group by its full path, or `all`.
+/// A mention of a user, a group by its full path, or `all`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mention {
-    /// The name, folded.
+    /// The name, case-folded.
     pub name: String,
-    /// The text begins with it, or one of its lines.
+    /// Whether the text or one of its lines starts with it.
     pub addressed: bool,
 }
 
-/// The name of everybody.
+/// Name that mentions all members.
 pub const ALL: &str = "all";
 
-/// A name with its mark, not within a word, a path or an address.
+/// A name with `@`, not within a word, a path or an address.
 static MENTION: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(?:^|[^\w@/.`-])@(\w[\w.-]*(?:/\w[\w.-]*)*)").ok());
 
-/// Whom a text mentions, each once, in their order. Nobody is meant by what stands in code, or in a quotation.
+/// Returns the mentions of a text, each once, in order. Mentions in code and quotations are ignored.
 #[must_use]
 pub fn mentions(text: &str) -> Vec<Mention> {
     let Some(pattern) = MENTION.as_ref().filter(|_| text.contains('@')) else {
@@ -37,7 +37,7 @@ pub fn mentions(text: &str) -> Vec<Mention> {
         if line.trim_start().starts_with('>') {
             continue;
         }
-        // How far the line does nothing but address people.
+        // End of the leading part of the line that consists only of mentions.
         let mut lead = Some(0);
         for name in pattern.captures_iter(line).filter_map(|found| found.get(1)) {
             let before = lead.and_then(|lead| line.get(lead..name.start() - 1));
@@ -45,7 +45,7 @@ pub fn mentions(text: &str) -> Vec<Mention> {
                 Some(0) => before.is_some_and(|before| before.trim().is_empty()),
                 _ => before.is_some_and(is_between),
             };
-            // A full stop ends the sentence, not the name.
+            // A trailing full stop ends the sentence and is not part of the name.
             let name_only = name.as_str().trim_end_matches(['.', '-']);
             lead = addressed.then_some(name.start() + name_only.len());
             let name_only = fold(name_only);
@@ -65,7 +65,7 @@ pub fn mentions(text: &str) -> Vec<Mention> {
     found
 }
 
-/// Whether a text only stands between names.
+/// Returns whether a text consists only of separators between names.
 fn is_between(text: &str) -> bool {
     text.split([' ', '\t', ','])
         .all(|word| word.is_empty() || word == "and")

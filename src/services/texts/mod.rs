@@ -1,5 +1,5 @@
-//! What texts say beside their words: whom they mention, what they name, and what they close. Pure; each looks at a text in
-//! time that grows with its length alone, for anybody may write anything.
+//! Parsers for user text: mentions, references and closing keywords. They are pure and run in linear time,
+//! because the input is not trusted.
 
 pub mod mentions;
 mod prose;

@@ -1,10 +1,11 @@
-//! Texts without what is code in them: nobody is meant by what stands there.
+//! Removes code from texts, since mentions and references in code do not count.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, VecDeque};
 
-/// A text as Markdown reads it, with a space in place of each code span and nothing in place of fenced code blocks. A block
-/// that is not closed goes on to the end; marks of a span that is not closed in its paragraph are only marks.
+/// Returns a Markdown text with each code span replaced by a space and without fenced code blocks. An
+/// unclosed block extends to the end. The backticks of a span that is not closed within its paragraph are
+/// literal.
 #[must_use]
 pub fn prose(text: &str) -> Cow<'_, str> {
     if !text.contains('`') && !text.contains("~~~") {
@@ -33,18 +34,18 @@ pub fn prose(text: &str) -> Cow<'_, str> {
     Cow::Owned(prose)
 }
 
-/// A line that begins or ends a fenced code block.
+/// A line that opens or closes a fenced code block.
 struct Fence {
     mark: char,
     length: usize,
-    /// What stands behind the marks.
+    /// Whether text follows the fence marks.
     has_words: bool,
-    /// Whether these contain the mark.
+    /// Whether that text contains the mark.
     has_marks: bool,
 }
 
 impl Fence {
-    /// The fence that a line is, at most three spaces from its beginning.
+    /// Parses a line as a fence, which is indented by at most three spaces.
     fn of(line: &str) -> Option<Self> {
         let bare = line.trim_start_matches(' ');
         let mark = bare.chars().next().filter(|mark| ['`', '~'].contains(mark))?;
@@ -58,7 +59,7 @@ impl Fence {
         })
     }
 
-    /// Whether a block begins here: three marks with marks behind them are a span.
+    /// Returns whether a block starts here: three backticks followed by text with backticks are a code span.
     fn opens(&self) -> bool {
         self.mark == '~' || !self.has_marks
     }
@@ -68,9 +69,9 @@ impl Fence {
     }
 }
 
-/// Adds a paragraph without its code spans: what stands between two runs of as many marks.
+/// Appends a paragraph without its code spans, each between two backtick runs of equal length.
 fn without_spans(paragraph: &str, prose: &mut String) {
-    // All runs by their lengths, so that no run is looked for twice.
+    // Indexed by length, so that no run is searched twice.
     let mut runs: HashMap<usize, VecDeque<usize>> = HashMap::new();
     let mut all = Vec::new();
     let mut last = None;
@@ -92,7 +93,7 @@ fn without_spans(paragraph: &str, prose: &mut String) {
         while same.front().is_some_and(|other| *other <= at) {
             same.pop_front();
         }
-        // Within a span, marks of other lengths are code.
+        // Within a span, runs of other lengths are code.
         if at < from {
             continue;
         }

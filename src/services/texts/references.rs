@@ -1,4 +1,4 @@
-//! Issues and merge requests that texts name, and issues that they say they close.
+//! References to issues and merge requests, and issues that a text closes.
 
 use std::sync::LazyLock;
 
@@ -6,22 +6,22 @@ use regex::{Captures, Regex};
 
 use super::prose;
 
-/// How many references of one text count; whoever names more means none of them in particular.
+/// Maximum number of references in a text; further ones are ignored.
 const MOST: usize = 100;
 
-/// How many references of one text are looked at, those included that name the same.
+/// Maximum number of references that are scanned in a text, including duplicates.
 const LOOKED_AT: usize = 10_000;
 
-/// An issue or merge request as a text names it.
+/// A reference to an issue or merge request.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Reference {
-    /// The project; that of the text when absent. A name without a slash is of the same namespace.
+    /// The project; by default that of the text. A name without a slash belongs to the same namespace.
     pub project: Option<String>,
-    /// The number within that project.
+    /// The IID within that project.
     pub iid: i64,
 }
 
-/// A word that closes, and what follows it: references with commas, `and` and spaces between them.
+/// A closing keyword and the references after it, separated by commas, `and` and spaces.
 static CLOSING: LazyLock<Option<Regex>> = LazyLock::new(|| {
     let words = r"clos(?:e[sd]?|ing)|fix(?:e[sd]|ing)?|resolv(?:e[sd]?|ing)|implement(?:s|ed|ing)?";
     let reference = r"(?:issues?\s+)?(?:https?://[^\s#]+/issues/\d+|[\w./-]*#\d+\b)";
@@ -30,8 +30,8 @@ static CLOSING: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(&pattern).ok()
 });
 
-/// An issue by its address, or by its number and the project before it. No address goes on beyond the mark, so that nothing is
-/// looked for further than to the next one; and what follows `&` is a character.
+/// An issue by its address, or by its IID with an optional project. An address cannot continue past the `#`,
+/// which bounds the search. A number after `&` is a character entity.
 static ISSUE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?i)(?P<address>https?://[^\s#]+/issues/(?P<number>\d+))|(?:^|[^\w./&-])(?P<project>[\w./-]*)#(?P<iid>\d+)\b",
@@ -39,7 +39,7 @@ static ISSUE: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// A merge request, in the same way.
+/// A merge request in the same forms.
 static MERGE_REQUEST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     Regex::new(
         r"(?i)(?P<address>https?://[^\s#!]+/merge_requests/(?P<number>\d+))|(?P<project>\w[\w./-]*|\B)!(?P<iid>\d+)\b",
@@ -47,8 +47,8 @@ static MERGE_REQUEST: LazyLock<Option<Regex>> = LazyLock::new(|| {
     .ok()
 });
 
-/// The issues that a text says it closes (`Closes #1, #2 and group/project#3`), each once, in their order. `base` is the
-/// address of the server: what lies elsewhere is not ours. What stands in code closes nothing.
+/// Returns the issues that a text closes (`Closes #1, #2 and group/project#3`), each once, in order. `base`
+/// is the address of this server; addresses of other servers are ignored. Code is ignored.
 #[must_use]
 pub fn closed_issues(text: &str, base: &str) -> Vec<Reference> {
     let (Some(closing), Some(issue)) = (&*CLOSING, &*ISSUE) else {
@@ -60,13 +60,14 @@ pub fn closed_issues(text: &str, base: &str) -> Vec<Reference> {
     distinct(all.filter_map(|found| reference(&found, base, "issues")))
 }
 
-/// The issues that a text names (`#1`, `group/project#2`, or an address), each once, in their order.
+/// Returns the issues that a text references (`#1`, `group/project#2`, or an address), each once, in order.
 #[must_use]
 pub fn issues(text: &str, base: &str) -> Vec<Reference> {
     named(text, base, &ISSUE, "issues")
 }
 
-/// The merge requests that a text names (`!1`, `group/project!2`, or an address), each once, in their order.
+/// Returns the merge requests that a text references (`!1`, `group/project!2`, or an address), each once, in
+/// order.
 #[must_use]
 pub fn merge_requests(text: &str, base: &str) -> Vec<Reference> {
     named(text, base, &MERGE_REQUEST, "merge_requests")

@@ -1,4 +1,4 @@
-//! Marking to-do items as done.
+//! Completes to-do items.
 
 use sea_orm::sea_query::Expr;
 use sea_orm::{ColumnTrait, DatabaseTransaction, EntityTrait, QueryFilter, UpdateMany};
@@ -10,10 +10,11 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::authentication::Caller;
 
-/// Marks an item of the caller as done, also one that is done already.
+/// Marks a to-do item of the caller as done; it may be done already.
 ///
 /// # Errors
-/// 404, also for somebody else's, and for what the caller may not see any more.
+/// Returns `NotFound` if the item does not exist, belongs to another user or has a target that is not
+/// visible.
 pub async fn finish(backend: &Backend, caller: &Caller, id: i64) -> Result<Row> {
     let user = caller.signed_in()?.id;
     let seen = Entity::find_by_id(id)
@@ -30,20 +31,20 @@ pub async fn finish(backend: &Backend, caller: &Caller, id: i64) -> Result<Row> 
     row::of_one(backend, caller.viewer(), found.ok_or_else(missing)?).await
 }
 
-/// Marks whatever waits for the caller as done.
+/// Marks all pending items of the caller as done.
 ///
 /// # Errors
-/// 401, and whatever the database reports.
+/// Returns `Unauthorized` without a caller, or an error if a database query fails.
 pub async fn finish_all(backend: &Backend, caller: &Caller) -> Result<()> {
     let user = caller.signed_in()?.id;
     pending_of(user).exec(backend.database.write()).await?;
     Ok(())
 }
 
-/// What waits for a user on a thing is done, because the user did something with it.
+/// Marks a user's pending items for a target as done, because the user acted on it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn settle(
     transaction: &DatabaseTransaction,
     user_id: i64,
@@ -56,7 +57,7 @@ pub(in crate::services) async fn settle(
     Ok(())
 }
 
-/// The change that ends what waits for a user.
+/// Returns the update that completes a user's pending items.
 fn pending_of(user_id: i64) -> UpdateMany<Entity> {
     Entity::update_many()
         .col_expr(Column::State, Expr::value(State::Done))

@@ -12,7 +12,7 @@ use crate::services::authentication::Caller;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 
-/// What kind of thing items are about.
+/// Type of the target of to-do items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Subject {
     /// Issues.
@@ -23,27 +23,27 @@ pub enum Subject {
     Epic,
 }
 
-/// Which items are wanted; what is absent is no condition.
+/// Filter of a list of to-do items; absent values match all.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Why they are there.
+    /// The reason.
     pub action: Option<Action>,
-    /// Who caused them.
+    /// The user who caused it.
     pub author_id: Option<i64>,
-    /// The project that they are in.
+    /// The project.
     pub project_id: Option<i64>,
-    /// The group that they are in, or that their project lies in, at any depth.
+    /// The group, including all its subgroups and projects.
     pub group_id: Option<i64>,
-    /// Whether they are still to be done; those that are when absent.
+    /// The state; pending by default.
     pub state: Option<State>,
-    /// What they are about.
+    /// The type of the target.
     pub subject: Option<Subject>,
 }
 
-/// A page of the items of the caller, the newest first, as far as the caller still sees what they are about.
+/// Lists the items of the caller whose targets are still visible, newest first.
 ///
 /// # Errors
-/// 401, and whatever the database reports.
+/// Returns `Unauthorized` without a caller, or an error if a database query fails.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
@@ -85,7 +85,7 @@ impl Filter {
     }
 }
 
-/// A group and those below it.
+/// Selects a group and its subgroups.
 fn groups_below(id: i64) -> SelectStatement {
     Query::select()
         .column(namespace_ancestors::Column::NamespaceId)

@@ -1,4 +1,4 @@
-//! Making to-do items.
+//! Creates to-do items.
 
 use sea_orm::sea_query::{LockType, OnConflict};
 use sea_orm::{
@@ -14,24 +14,24 @@ use crate::services::merge_requests;
 use crate::services::notes::{Key, Noteable};
 use crate::services::places::Place;
 
-/// How many rows one statement enters.
+/// Maximum number of rows that one statement inserts.
 const AT_ONCE: usize = 500;
 
-/// What caused to-do items.
+/// The cause of to-do items.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::services) struct Because {
-    /// The project or group that they are in.
+    /// The project or group.
     pub scope: Scope,
-    /// Who.
+    /// The user who caused them.
     pub author_id: Option<i64>,
-    /// With which note.
+    /// The note that caused them.
     pub note_id: Option<i64>,
 }
 
-/// Makes to-do items about a thing for these users; for whom one waits there already, that one will do.
+/// Creates to-do items for a target, except for users with a pending item for it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(in crate::services) async fn make(
     transaction: &DatabaseTransaction,
     target: Target,
@@ -75,7 +75,7 @@ fn pending(target: Target, because: Because, user_id: i64, action: Action) -> Ac
     row
 }
 
-/// Those users who are still there, and stay until the transaction ends.
+/// Returns the users who still exist, locked until the transaction ends.
 async fn still_there(transaction: &DatabaseTransaction, ids: impl Iterator<Item = i64>) -> Result<Vec<i64>> {
     let kept = users::Entity::find()
         .select_only()
@@ -86,11 +86,11 @@ async fn still_there(transaction: &DatabaseTransaction, ids: impl Iterator<Item 
     Ok(kept.into_tuple().all(transaction).await?)
 }
 
-/// Makes a to-do item of the caller.
+/// Creates a to-do item for the caller.
 ///
 /// # Errors
-/// 304 where one waits already, 404, also where the caller may not see the thing, and 403 where merge requests are nothing for
-/// the caller, whichever it is.
+/// Returns `NotModified` if one is pending, and `NotFound` if the target is not visible. Returns `Forbidden`
+/// for any merge request if merge requests are disabled for the caller.
 pub async fn mark(backend: &Backend, place: &Place, key: Key) -> Result<Row> {
     let user = place.caller.signed_in()?.id;
     if matches!(key, Key::MergeRequest(_)) && !merge_requests::are_there(&place.on_project()?) {

@@ -1,5 +1,5 @@
-//! To-do items: what waits for users because somebody assigned or mentioned them, or because they said so themselves (facts of
-//! the interface). Whoever does something with a thing has done what waited there.
+//! To-do items: assignments, mentions and items that users add themselves. An action of a user on a target
+//! completes the pending items for it.
 
 mod done;
 mod list;

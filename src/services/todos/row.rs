@@ -1,4 +1,4 @@
-//! To-do items with what they are about, gathered in a handful of statements however many they are.
+//! To-do items with their targets, loaded in a fixed number of statements for a page.
 
 use std::collections::HashMap;
 
@@ -12,45 +12,45 @@ use crate::error::{Error, Result};
 use crate::services::namespaces::full_names;
 use crate::services::{Backend, links};
 
-/// A project that items are in.
+/// The project of to-do items.
 #[derive(Debug, Clone)]
 pub struct Home {
     /// The project.
     pub project: projects::Model,
-    /// Its whole path.
+    /// The full path.
     pub path: String,
-    /// The names of the namespaces above it, separated by ` / `.
+    /// The names of its parent namespaces, separated by ` / `.
     pub namespace_name: String,
 }
 
-/// An item with what belongs to it.
+/// A to-do item with its associations.
 #[derive(Debug, Clone)]
 pub struct Row {
-    /// The item.
+    /// The to-do item.
     pub todo: Model,
-    /// The project that it is in; none for an epic, which says its group.
+    /// The project; `None` for an epic, which has a group instead.
     pub home: Option<Home>,
-    /// Who caused it; nobody when the user is gone.
+    /// The user who caused it; `None` if the user was deleted.
     pub author: Option<users::Model>,
-    /// What it is about.
+    /// The target.
     pub thing: Thing,
-    /// What the note says that caused it.
+    /// The text of the note that caused it.
     pub note: Option<String>,
 }
 
-/// One item with what belongs to it.
+/// Returns a to-do item with its associations.
 ///
 /// # Errors
-/// 404 for what went away since.
+/// Returns `NotFound` if the target was deleted.
 pub(super) async fn of_one(backend: &Backend, viewer: Viewer, todo: Model) -> Result<Row> {
     let found = decorate(backend.database.read(), viewer, vec![todo]).await?.pop();
     found.ok_or_else(|| Error::not_found(""))
 }
 
-/// Adds what belongs to items, for the whole page at once; what went away since the page was read is left out.
+/// Loads the associations of a page of items; items whose targets were deleted since are omitted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub(super) async fn decorate(
     db: &impl ConnectionTrait,
     viewer: Viewer,
@@ -72,7 +72,7 @@ pub(super) async fn decorate(
                 None => None,
             },
             author: things.person(todo.author_id),
-            // One thing may have several items.
+            // A target may have several items.
             thing: things.get(todo.target()?)?.clone(),
             note: todo.note_id.and_then(|id| notes.get(&id).cloned()),
             todo,
@@ -81,7 +81,7 @@ pub(super) async fn decorate(
     Ok(rows.collect())
 }
 
-/// The projects that items are in, by their ids.
+/// Returns the projects of items, by ID.
 async fn homes(db: &impl ConnectionTrait, ids: impl Iterator<Item = i64>) -> Result<HashMap<i64, Home>> {
     let ids: Vec<i64> = ids.collect();
     if ids.is_empty() {
@@ -104,7 +104,7 @@ async fn homes(db: &impl ConnectionTrait, ids: impl Iterator<Item = i64>) -> Res
     Ok(homes.collect())
 }
 
-/// What notes say, by their ids.
+/// Returns the texts of notes, by ID.
 async fn texts(db: &impl ConnectionTrait, ids: impl Iterator<Item = i64>) -> Result<HashMap<i64, String>> {
     let ids: Vec<i64> = ids.collect();
     if ids.is_empty() {

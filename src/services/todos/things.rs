@@ -1,4 +1,4 @@
-//! What to-do items are about, of all kinds at once.
+//! Targets of to-do items, of all types.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::services::{
     epics as epics_service, issues as issues_service, merge_requests as merge_requests_service,
 };
 
-/// What an item is about.
+/// The target of a to-do item.
 #[derive(Debug, Clone)]
 pub enum Thing {
     /// An issue.
@@ -24,7 +24,7 @@ pub enum Thing {
     Epic(Box<epics_service::Row>),
 }
 
-/// The things of a page.
+/// The targets of a page.
 #[derive(Debug)]
 pub(super) struct Things {
     things: HashMap<Target, Thing>,
@@ -32,11 +32,11 @@ pub(super) struct Things {
 }
 
 impl Things {
-    /// Finds things with what belongs to them and is shown to the viewer. `paths` are the whole paths of their projects; `people` are others who are
-    /// wanted, too.
+    /// Loads targets with their associations, as visible to the viewer. `paths` are the full paths of their
+    /// projects; `people` are further users to load.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if a database query fails.
     pub async fn load(
         db: &impl ConnectionTrait,
         viewer: Viewer,
@@ -59,18 +59,18 @@ impl Things {
         })
     }
 
-    /// What an item is about; none where that went away since the page was read.
+    /// Returns a target, or `None` if it was deleted since the page was read.
     pub fn get(&self, target: Target) -> Option<&Thing> {
         self.things.get(&target)
     }
 
-    /// Somebody who was wanted; nobody where the user is gone.
+    /// Returns a loaded user, or `None` if the user was deleted.
     pub fn person(&self, id: Option<i64>) -> Option<users::Model> {
         id.and_then(|id| self.people.get(&id).cloned())
     }
 }
 
-/// The rows of things.
+/// The rows of the targets.
 struct Found {
     issues: Vec<issues::Model>,
     merge_requests: Vec<merge_requests::Model>,

@@ -1,4 +1,4 @@
-//! The picture of a user. Everybody may see it, as everybody is told its address wherever the user is named.
+//! Avatars of users. They are public, as their address is part of every representation of a user.
 
 use sea_orm::{ActiveModelTrait, ActiveValue::Set, ColumnTrait, IntoActiveModel, QueryFilter};
 use storage::entities::{now, users};
@@ -8,10 +8,10 @@ use crate::services::Backend;
 use crate::services::avatars::{self, Owner, Picture};
 use crate::services::kernel::download::Download;
 
-/// Gives a user a picture, or takes it away.
+/// Sets or deletes the avatar of a user.
 ///
 /// # Errors
-/// Whatever the storage reports.
+/// Returns an error if the storage fails.
 pub async fn set_avatar(
     backend: &Backend,
     user: users::Model,
@@ -24,10 +24,10 @@ pub async fn set_avatar(
     Ok(row.update(backend.database.write()).await?)
 }
 
-/// The picture of the user with this id, to be shown.
+/// Returns the avatar of the user with this ID for download.
 ///
 /// # Errors
-/// 404 when there is no such user, or none of this name.
+/// Returns `NotFound` if the user does not exist or has no avatar with this name.
 pub async fn avatar(backend: &Backend, user_id: i64, file_name: &str) -> Result<Download> {
     let found = users::live()
         .filter(users::Column::Id.eq(user_id))

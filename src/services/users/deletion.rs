@@ -1,4 +1,4 @@
-//! Removing users: at once for everybody to see, and for good by a job.
+//! Deletes users: hidden immediately, deleted by a job.
 
 use chrono::NaiveDate;
 use sea_orm::sea_query::{Expr, ExprTrait};
@@ -18,12 +18,13 @@ use crate::jobs::delete_user::DeleteUser;
 use crate::services::namespaces::hide;
 use crate::services::{Backend, snippets};
 
-/// Takes a user out of sight with everything that lets them act, and leaves the rest to a job. `hard` removes
-/// what they wrote, and the groups that nobody else owns, as well; personal projects go in either case.
+/// Hides a user, revokes all credentials and enqueues a job for the rest. If `hard` is true, the content that
+/// the user created and the groups without another Owner are deleted too. Personal projects are always
+/// deleted.
 ///
 /// # Errors
-/// 409 for the sole owner of a group unless `hard`, and for the last administrator; 404 when somebody else was
-/// faster.
+/// Returns `Conflict` for the sole Owner of a group unless `hard` is true, and for the last administrator.
+/// Returns `NotFound` if the user was deleted concurrently.
 pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Result<()> {
     backend
         .database
@@ -41,10 +42,10 @@ pub async fn delete(backend: &Backend, user: &users::Model, hard: bool) -> Resul
         .await
 }
 
-/// Takes bots out of sight, which own nothing.
+/// Hides bots, which own no resources.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn delete_bots(transaction: &DatabaseTransaction, ids: Vec<i64>) -> Result<()> {
     for id in ids {
         match take_away(transaction, id, false, Vec::new()).await {
@@ -84,7 +85,7 @@ async fn take_away(
     jobs::enqueue(transaction, &job).await.map_err(Error::internal)
 }
 
-/// Removes what a user acts by.
+/// Deletes the credentials, sessions, identities, memberships and stars of a user.
 async fn disarm(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
     macro_rules! remove {
         ($($table:ident),*) => {$(
@@ -124,7 +125,7 @@ async fn disarm(transaction: &DatabaseTransaction, user_id: i64) -> Result<()> {
     Ok(())
 }
 
-/// The groups whose only owner a user is.
+/// Returns the groups whose only Owner is this user.
 async fn solely_owned(db: &impl ConnectionTrait, user_id: i64, today: NaiveDate) -> Result<Vec<i64>> {
     let owners = || {
         members::Entity::find()

@@ -1,4 +1,4 @@
-//! Addresses of users beside the primary one. Nobody signs in with them.
+//! Secondary email addresses of users, which cannot be used to sign in.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait, PaginatorTrait,
@@ -15,21 +15,21 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
 
-/// How many further addresses a user may have.
+/// Maximum number of secondary addresses of a user.
 const MOST: u64 = 100;
 
-/// A page of a user's further addresses, in the order they were added.
+/// Lists a user's secondary addresses in the order of creation.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn list(backend: &Backend, user_id: i64, page: &PageRequest) -> Result<Page<Model>> {
     page_of(backend.database.read(), user_emails::of_user(user_id), page).await
 }
 
-/// One further address of a user.
+/// Returns a secondary address of a user.
 ///
 /// # Errors
-/// 404.
+/// Returns `NotFound` if the address does not exist.
 pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
     let found = user_emails::of_user(user_id)
         .filter(Column::Id.eq(id))
@@ -41,7 +41,8 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// Adds an address to a user.
 ///
 /// # Errors
-/// 400 for what is none, for one that somebody has, as primary address or beside it, and for more than a user may have.
+/// Returns a validation error for an invalid address, for one that any user has as primary or secondary
+/// address, and beyond the maximum number.
 pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool) -> Result<Model> {
     names::check_email(&email)?;
     let taken = |error: DbErr| match Violation::of(&error) {
@@ -51,7 +52,7 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
     backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // Lock the user, so that parallel requests cannot exceed the limit together.
             users::lock(transaction, user_id).await?;
             if user_emails::of_user(user_id).count(transaction).await? >= MOST {
                 let text = format!("are too many (maximum is {MOST})");
@@ -74,10 +75,11 @@ pub async fn add(backend: &Backend, user_id: i64, email: String, confirmed: bool
         .await
 }
 
-/// Removes a further address of a user.
+/// Deletes a secondary address of a user.
 ///
 /// # Errors
-/// 404, and 412 when it is newer than the caller's date.
+/// Returns `NotFound` if the address does not exist, or `PreconditionFailed` if it was created after the
+/// given date.
 pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
     let email = get(backend, user_id, id).await?;
     unmodified_since(since, email.created_at)?;
@@ -93,8 +95,8 @@ pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str
         .await
 }
 
-/// Takes an address from whoever added it beside their own and never confirmed it, for a user of whom somebody says that they
-/// have it who is to be believed.
+/// Deletes another user's unconfirmed secondary address, because a trusted source states that it belongs to
+/// this user.
 pub(super) async fn claim(
     transaction: &DatabaseTransaction,
     user_id: Option<i64>,
@@ -112,10 +114,10 @@ pub(super) async fn claim(
     taken_emails::release(transaction, email_key, said.user_id).await
 }
 
-/// Gives a user an address that becomes the primary one, and is no longer one beside it.
+/// Reserves an address as the primary one of a user and deletes it from the secondary ones.
 ///
 /// # Errors
-/// The violation of a unique key when somebody else has it.
+/// Returns a unique violation if another user has it.
 pub(super) async fn make_primary(
     transaction: &DatabaseTransaction,
     user_id: i64,

@@ -15,21 +15,21 @@ use crate::services::listing::page_of;
 use crate::services::preconditions::unmodified_since;
 use crate::services::ssh_keys::{PublicKey, malformed};
 
-/// How many keys a user may have.
+/// Maximum number of keys of a user.
 const MOST: u64 = 100;
 
-/// A page of a user's keys, in the order they were added.
+/// Lists a user's keys in the order of creation.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn list(backend: &Backend, user_id: i64, page: &PageRequest) -> Result<Page<Model>> {
     page_of(backend.database.read(), user_keys::of_user(user_id), page).await
 }
 
-/// One key of a user.
+/// Returns a key of a user.
 ///
 /// # Errors
-/// 404.
+/// Returns `NotFound` if the key does not exist.
 pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
     let found = user_keys::of_user(user_id)
         .filter(Column::Id.eq(id))
@@ -41,7 +41,8 @@ pub async fn get(backend: &Backend, user_id: i64, id: i64) -> Result<Model> {
 /// Adds a key to a user.
 ///
 /// # Errors
-/// 400 for what is no key, for one that somebody has, and for more than a user may have.
+/// Returns a validation error for an invalid key, for one that is already registered, and beyond the maximum
+/// number.
 pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> Result<Model> {
     let key = PublicKey::parse(key).ok_or_else(|| malformed(""))?;
     let row = user_keys::ActiveModel {
@@ -55,7 +56,7 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
     backend
         .database
         .transaction(async |transaction| {
-            // One at a time, so that two cannot both be the last.
+            // Lock the user, so that parallel requests cannot exceed the limit together.
             users::lock(transaction, user_id).await?;
             if user_keys::of_user(user_id).count(transaction).await? >= MOST {
                 let text = format!("are too many (maximum is {MOST})");
@@ -71,7 +72,7 @@ pub async fn add(backend: &Backend, user_id: i64, title: String, key: &str) -> R
         .await
 }
 
-/// Why a key was not written.
+/// Maps the error of an insert.
 fn refused(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(_)) => Error::attribute("fingerprint", "has already been taken"),
@@ -79,10 +80,11 @@ fn refused(error: DbErr) -> Error {
     }
 }
 
-/// Removes a key of a user.
+/// Deletes a key of a user.
 ///
 /// # Errors
-/// 404, and 412 when it is newer than the caller's date.
+/// Returns `NotFound` if the key does not exist, or `PreconditionFailed` if it was created after the given
+/// date.
 pub async fn remove(backend: &Backend, user_id: i64, id: i64, since: Option<&str>) -> Result<()> {
     let key = get(backend, user_id, id).await?;
     unmodified_since(since, key.created_at)?;

@@ -1,4 +1,4 @@
-//! Finding users, and how much of them a caller gets to see (facts on users, section 5).
+//! Lists of users, and the level of detail that a caller can see.
 
 use std::collections::HashMap;
 
@@ -16,85 +16,87 @@ use crate::services::authentication::Caller;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{contains, page_of};
 
-/// A user and as much about them as the caller may see.
+/// A user with the level of detail that the caller can see.
 #[derive(Debug, Clone)]
 pub struct Profile {
     /// The user.
     pub user: users::Model,
-    /// How much of it.
+    /// The level of detail.
     pub detail: Detail,
 }
 
-/// How much of a user a caller may see.
+/// Level of detail of a user.
 #[derive(Debug, Clone)]
 pub enum Detail {
-    /// Who it is.
+    /// Only the identity.
     Reference,
-    /// What the user tells the public.
+    /// The public profile.
     Public,
-    /// Everything.
+    /// The full profile.
     Full(Circumstances),
 }
 
-/// What there is to tell of a user beside the row.
+/// Data of a user outside the row.
 #[derive(Debug, Clone, Default)]
 pub struct Circumstances {
-    /// Accounts at identity providers.
+    /// Identities at providers.
     pub identities: Vec<user_identities::Model>,
-    /// How many projects the personal namespace holds.
+    /// Number of projects in the personal namespace.
     pub personal_projects: u64,
 }
 
-/// Which users to list.
+/// Filter of a list of users.
 #[derive(Debug, Clone, Default)]
 pub struct Filter {
-    /// Only the user of this name.
+    /// Only the user with this user name.
     pub username: Option<String>,
-    /// Only users whose names hold this text, or whose address it is.
+    /// Only users whose names contain this text or whose address equals it.
     pub search: Option<String>,
-    /// Only active ones.
+    /// Only active users.
     pub active: bool,
-    /// Only blocked ones.
+    /// Only blocked users.
     pub blocked: bool,
-    /// Only external ones; administrators only.
+    /// Only external users; requires an administrator.
     pub external: bool,
-    /// Only the holder of this id at a provider; administrators only.
+    /// Only the user with this ID at a provider; requires an administrator.
     pub extern_uid: Option<String>,
     /// The provider of `extern_uid`.
     pub provider: Option<String>,
-    /// Only administrators; counts for administrators only.
+    /// Only administrators; ignored unless the caller is an administrator.
     pub admins: bool,
-    /// Only those with or without a second factor; counts for administrators only.
+    /// Only users with or without two-factor authentication; ignored unless the caller is an administrator.
     pub two_factor: Option<bool>,
-    /// Only those without projects of their own and memberships in projects; counts for administrators only.
+    /// Only users without personal projects and project memberships; ignored unless the caller is an
+    /// administrator.
     pub without_projects: bool,
-    /// Only those made after this; counts for administrators only.
+    /// Only users created after this time; ignored unless the caller is an administrator.
     pub created_after: Option<DateTime<Utc>>,
-    /// Only those made before this; counts for administrators only.
+    /// Only users created before this time; ignored unless the caller is an administrator.
     pub created_before: Option<DateTime<Utc>>,
-    /// In which order, and whether ascending; counts for administrators only.
+    /// The sort order, and whether it is ascending; ignored unless the caller is an administrator.
     pub order: Option<(Sorting, bool)>,
 }
 
-/// What users are ordered by.
+/// Sort orders of users.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sorting {
-    /// The id.
+    /// ID.
     Id,
-    /// The shown name.
+    /// Display name.
     Name,
-    /// The name in paths.
+    /// User name.
     Username,
-    /// The time of making.
+    /// Creation time.
     CreatedAt,
-    /// The time of the last change.
+    /// Time of the last update.
     UpdatedAt,
 }
 
-/// A page of users.
+/// Lists users.
 ///
 /// # Errors
-/// 403 for strangers who name no user, and for filters that are the administrators'; 400 for half an identity.
+/// Returns `Forbidden` for anonymous callers without a user name filter, and for filters that require an
+/// administrator. Returns a validation error if only one part of an identity is given.
 pub async fn list(
     backend: &Backend,
     caller: &Caller,
@@ -142,10 +144,10 @@ pub async fn list(
     }))
 }
 
-/// One user as the caller may see them.
+/// Returns a user with the level of detail that the caller can see.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn read(backend: &Backend, caller: &Caller, user: users::Model) -> Result<Profile> {
     if caller.is_admin() {
         return whole(backend, user).await;
@@ -156,10 +158,10 @@ pub async fn read(backend: &Backend, caller: &Caller, user: users::Model) -> Res
     })
 }
 
-/// One user with everything there is to tell.
+/// Returns the full profile of a user.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn whole(backend: &Backend, user: users::Model) -> Result<Profile> {
     let known = circumstances(backend, user.id).await?;
     Ok(Profile {
@@ -168,10 +170,10 @@ pub async fn whole(backend: &Backend, user: users::Model) -> Result<Profile> {
     })
 }
 
-/// What there is to tell of one user beside the row.
+/// Loads the data of a user outside the row.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn circumstances(backend: &Backend, user_id: i64) -> Result<Circumstances> {
     let mut known = circumstances_of(backend.database.read(), &[user_id]).await?;
     Ok(known.remove(&user_id).unwrap_or_default())
@@ -207,7 +209,7 @@ fn filtered(filter: Filter, admin: bool) -> Select<users::Entity> {
             wanted = wanted.filter(Column::Admin.eq(true));
         }
         if filter.two_factor == Some(true) {
-            // The server knows no second factor, so nobody has one.
+            // Two-factor authentication is not supported, so no user matches.
             wanted = wanted.filter(Column::Id.is_in(Vec::<i64>::new()));
         }
         if filter.without_projects {
@@ -223,7 +225,7 @@ fn filtered(filter: Filter, admin: bool) -> Select<users::Entity> {
     wanted
 }
 
-/// Users without projects of their own and without memberships in projects.
+/// Matches users without personal projects and without project memberships.
 fn without_projects() -> Condition {
     let members = members::Entity::find()
         .select_only()
@@ -239,7 +241,7 @@ fn without_projects() -> Condition {
         .add(Column::Id.not_in_subquery(owners.into_query()))
 }
 
-/// Names that hold the text, or the address it is. What the caller typed has no wildcards.
+/// Matches names that contain the text, or an equal address. Wildcards in the text are escaped.
 fn matching(text: &str) -> Condition {
     let key = fold(text);
     Condition::any()
@@ -254,7 +256,7 @@ struct Owned {
     projects: i64,
 }
 
-/// What there is to tell of these users beside their rows, in one statement a kind.
+/// Loads the data of these users outside their rows, in one statement per type.
 async fn circumstances_of(db: &impl ConnectionTrait, ids: &[i64]) -> Result<HashMap<i64, Circumstances>> {
     let mut known: HashMap<i64, Circumstances> = HashMap::new();
     if ids.is_empty() {

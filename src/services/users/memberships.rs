@@ -1,4 +1,4 @@
-//! The groups and projects that a user is a direct member of.
+//! Direct memberships of a user in groups and projects.
 
 use std::collections::HashMap;
 
@@ -15,32 +15,33 @@ use crate::services::listing::page_of;
 
 pub use storage::entities::members::Source;
 
-/// A direct membership with the name of what it is in.
+/// A direct membership with the name of its group or project.
 #[derive(Debug, Clone)]
 pub struct Named {
     /// The group or project.
     pub source: Source,
-    /// Its name.
+    /// The name.
     pub name: String,
     /// The role.
     pub access_level: AccessLevel,
 }
 
-/// Which memberships to list.
+/// Filter of a list of memberships.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Wanted {
-    /// All.
+    /// All memberships.
     Any,
-    /// Those in groups.
+    /// Memberships in groups.
     Groups,
-    /// Those in projects.
+    /// Memberships in projects.
     Projects,
 }
 
-/// A page of a user's direct memberships, in the order the user joined; what is being removed is left out.
+/// Lists a user's direct memberships in the order of joining. Groups and projects that are being deleted are
+/// omitted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn list(
     backend: &Backend,
     user_id: i64,

@@ -1,4 +1,4 @@
-//! Users: made and changed by administrators, each with a personal namespace of the same path.
+//! Users, created and updated by administrators. Each has a personal namespace with the same path.
 
 use sea_orm::{
     ActiveModelTrait, ActiveValue::Set, ColumnTrait, DatabaseTransaction, DbErr, EntityTrait,
@@ -27,99 +27,99 @@ pub mod status;
 pub use avatar::{avatar, set_avatar};
 pub use states::{activate, block, deactivate, unblock};
 
-/// Fewest characters of a password.
+/// Minimum length of a password, in characters.
 const MIN_PASSWORD: usize = 8;
-/// Most characters of a password: hashing more would only cost time.
+/// Maximum length of a password, in characters. Hashing more would only cost time.
 const MAX_PASSWORD: usize = 128;
 
-/// What a new user starts with.
+/// Attributes of a new user.
 #[derive(Debug, Clone, Default)]
 pub struct NewUser {
-    /// The name in paths.
+    /// The user name.
     pub username: String,
-    /// The name that is shown.
+    /// The display name.
     pub name: String,
-    /// The address for mail.
+    /// The email address.
     pub email: String,
-    /// None when the user cannot sign in with one.
+    /// The password; `None` disables signing in with one.
     pub password: Option<String>,
-    /// Whether the user runs the instance.
+    /// Whether the user is an administrator.
     pub admin: bool,
 }
 
-/// What an administrator may say of a user beside the name; what is absent stays as it is.
+/// Further attributes that administrators set; absent ones are unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct Details {
-    /// A contact.
+    /// The Skype name.
     pub skype: Option<String>,
-    /// A contact.
+    /// The LinkedIn account.
     pub linkedin: Option<String>,
-    /// A contact.
+    /// The Twitter account.
     pub twitter: Option<String>,
-    /// A web site.
+    /// The website.
     pub website_url: Option<String>,
-    /// The employer.
+    /// The organization.
     pub organization: Option<String>,
-    /// The role at the employer.
+    /// The job title.
     pub job_title: Option<String>,
-    /// What the user tells of themself.
+    /// The biography.
     pub bio: Option<String>,
-    /// Where the user lives.
+    /// The location.
     pub location: Option<String>,
-    /// The address that others may see.
+    /// The public email address.
     pub public_email: Option<String>,
-    /// How many projects the personal namespace may hold.
+    /// Maximum number of projects in the personal namespace.
     pub projects_limit: Option<i64>,
-    /// The id at an identity provider.
+    /// The ID at an identity provider.
     pub extern_uid: Option<String>,
-    /// That provider; goes with `extern_uid`.
+    /// The provider; required with `extern_uid`.
     pub provider: Option<String>,
-    /// Whether the user runs the instance.
+    /// Whether the user is an administrator.
     pub admin: Option<bool>,
-    /// Whether the user may create groups at the top level.
+    /// Whether the user may create top-level groups.
     pub can_create_group: Option<bool>,
-    /// The colour theme of the interface.
+    /// The color theme of the interface.
     pub theme_id: Option<i64>,
-    /// The colour scheme of code.
+    /// The color scheme of code.
     pub color_scheme_id: Option<i64>,
-    /// A note that administrators keep about the user.
+    /// An administrators' note about the user.
     pub note: Option<String>,
-    /// Whether internal projects are private to the user.
+    /// Whether the user is external: internal projects are not visible.
     pub external: Option<bool>,
-    /// Whether the profile is hidden.
+    /// Whether the profile is private.
     pub private_profile: Option<bool>,
-    /// Whether the address counts as confirmed.
+    /// Whether the address is confirmed.
     pub confirmed: Option<bool>,
-    /// The administrator who makes the user.
+    /// The administrator who creates the user.
     pub created_by_id: Option<i64>,
 }
 
-/// How a user gets a password.
+/// Source of a user's password.
 #[derive(Debug, Clone)]
 pub enum Password {
-    /// This one.
+    /// The given password.
     Chosen(String),
-    /// None that anybody knows: nobody signs in with one until an administrator chooses it.
+    /// A random, undisclosed password: signing in with one is impossible until an administrator sets another.
     Unknown,
 }
 
-/// What is to change about a user; what is absent stays as it is.
+/// Changes of a user; absent ones are unchanged.
 #[derive(Debug, Clone, Default)]
 pub struct Changes {
-    /// The name in paths; the personal namespace follows.
+    /// The user name; the path of the personal namespace follows.
     pub username: Option<String>,
-    /// The name that is shown.
+    /// The display name.
     pub name: Option<String>,
-    /// The address for mail.
+    /// The email address.
     pub email: Option<String>,
-    /// The password; it must be changed again at the next sign-in, and open sessions end.
+    /// The password. It must be changed at the next sign-in, and all sessions end.
     pub password: Option<Password>,
-    /// The rest.
+    /// Further attributes.
     pub details: Details,
 }
 
 impl Password {
-    /// The password that the attributes of a request ask for; one that nobody knows beats a chosen one.
+    /// Returns the password for the attributes of a request; a random one takes precedence over a given one.
     #[must_use]
     pub fn asked(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Option<Self> {
         match (reset == Some(true) || random == Some(true), chosen) {
@@ -129,10 +129,10 @@ impl Password {
         }
     }
 
-    /// The password of a new user, who must have one.
+    /// Returns the password of a new user, which is required.
     ///
     /// # Errors
-    /// 400 when nothing was said of it, or only what it is not.
+    /// Returns a validation error if no attribute requests a password.
     pub fn required(chosen: Option<String>, reset: Option<bool>, random: Option<bool>) -> Result<Self> {
         if chosen.is_none() && reset.is_none() && random.is_none() {
             return Err(Error::nothing_sent(&[
@@ -144,7 +144,7 @@ impl Password {
         Self::asked(chosen, reset, random).ok_or_else(|| Error::attribute("password", "can't be blank"))
     }
 
-    /// The password, where one was chosen.
+    /// Returns the password if it was given.
     #[must_use]
     pub fn into_chosen(self) -> Option<String> {
         match self {
@@ -161,10 +161,11 @@ impl Password {
     }
 }
 
-/// Makes a user and the personal namespace; the address counts as confirmed.
+/// Creates a user with a personal namespace and a confirmed address.
 ///
 /// # Errors
-/// 409 when the name or address is taken, 400 when the password is too short or the name no path.
+/// Returns `Conflict` if the name or address is taken. Returns a validation error if the password is too
+/// short or the name is not a valid path.
 pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
     let confirmed = Details {
         confirmed: Some(true),
@@ -173,10 +174,11 @@ pub async fn create(backend: &Backend, new: NewUser) -> Result<users::Model> {
     register(backend, new, confirmed).await
 }
 
-/// Makes a user, as an administrator describes them, and the personal namespace.
+/// Creates a user with the attributes set by an administrator, and a personal namespace.
 ///
 /// # Errors
-/// As [`create`]; 400 also for half an identity or one that somebody has, and for numbers out of range.
+/// Returns the errors of [`create`], and a validation error for an incomplete or duplicate identity and for
+/// numbers out of range.
 pub async fn register(backend: &Backend, mut new: NewUser, details: Details) -> Result<users::Model> {
     names::check_username(&new.username)?;
     names::check_email(&new.email)?;
@@ -198,7 +200,7 @@ pub async fn register(backend: &Backend, mut new: NewUser, details: Details) -> 
         .await
 }
 
-/// The row of a new user with what the settings say of all.
+/// Returns the row of a new user with the defaults of the settings.
 fn drafted(in_force: &settings::Settings, new: NewUser, password_hash: Option<String>) -> users::ActiveModel {
     let at = now();
     users::ActiveModel {
@@ -235,7 +237,7 @@ async fn insert(transaction: &DatabaseTransaction, row: users::ActiveModel) -> R
     Ok(user)
 }
 
-/// What the personal namespace takes over from its user.
+/// Returns the columns of the personal namespace that follow its user.
 fn named(user: &users::Model) -> namespaces::ActiveModel {
     namespaces::ActiveModel {
         name: Set(user.name.clone()),
@@ -249,10 +251,10 @@ fn named(user: &users::Model) -> namespaces::ActiveModel {
     }
 }
 
-/// Changes a user; a new name moves the personal namespace in the same transaction.
+/// Updates a user. A new user name renames the personal namespace in the same transaction.
 ///
 /// # Errors
-/// As [`register`].
+/// Returns the errors of [`register`].
 pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> Result<users::Model> {
     let former = user.email_key.clone();
     let mut row = user.into_active_model();
@@ -278,7 +280,7 @@ pub async fn update(backend: &Backend, user: users::Model, changes: Changes) -> 
         .await
 }
 
-/// Sets on a row what a user is called, and where mail goes.
+/// Applies names and address to a row.
 fn rename(
     row: &mut users::ActiveModel,
     username: Option<String>,
@@ -292,7 +294,7 @@ fn rename(
     }
     if let Some(email) = email {
         names::check_email(&email)?;
-        // Without a word on it, a new address is one that nobody has confirmed.
+        // A new address is unconfirmed unless stated otherwise.
         if row.email_key.as_ref() != &fold(&email) {
             row.confirmed_at = Set(None);
         }
@@ -305,7 +307,7 @@ fn rename(
     Ok(())
 }
 
-/// Changes the row of a user who had this address, and what follows from it: who has which address, and the personal namespace.
+/// Updates the row of a user with this former address, the reserved addresses and the personal namespace.
 async fn save(
     transaction: &DatabaseTransaction,
     row: users::ActiveModel,
@@ -327,7 +329,7 @@ async fn save(
     Ok(user)
 }
 
-/// Sets what is given on a row; gives the identity, provider first, that belongs beside it.
+/// Applies the given attributes to a row; returns the identity, provider first, which is stored separately.
 fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(String, String)>> {
     let identity = match (details.provider, details.extern_uid) {
         (Some(provider), Some(uid)) => Some((provider, uid)),
@@ -368,7 +370,7 @@ fn apply(row: &mut users::ActiveModel, details: Details) -> Result<Option<(Strin
     Ok(identity)
 }
 
-/// Notes an account at a provider; a user has one at each.
+/// Stores the identity at a provider; a user has one for each provider.
 async fn identify(
     transaction: &DatabaseTransaction,
     user_id: i64,
@@ -397,10 +399,10 @@ async fn identify(
     Ok(())
 }
 
-/// What is said of a user name that somebody has.
+/// Error text of a user name that is taken.
 pub(in crate::services) const USERNAME_TAKEN: &str = "Username has already been taken";
 
-/// Says which of the unique attributes is taken.
+/// Maps a unique violation to its attribute.
 fn taken(error: DbErr) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(name)) if name.contains("email") => {
@@ -420,10 +422,10 @@ async fn end_sessions(transaction: &DatabaseTransaction, user_id: i64) -> Result
     Ok(())
 }
 
-/// Hashes a password off the async threads.
+/// Hashes a password on a blocking thread.
 ///
 /// # Errors
-/// 400 when it is too short or too long.
+/// Returns a validation error if it is too short or too long.
 pub async fn hash_password(password: String) -> Result<String> {
     let length = password.chars().count();
     if length < MIN_PASSWORD {
@@ -441,7 +443,7 @@ pub async fn hash_password(password: String) -> Result<String> {
 /// Replaces a user's password by one that the user chose.
 ///
 /// # Errors
-/// As [`hash_password`].
+/// Returns the errors of [`hash_password`].
 pub async fn set_password(backend: &Backend, user: users::Model, password: String) -> Result<users::Model> {
     let mut row = user.into_active_model();
     row.password_hash = Set(Some(hash_password(password).await?));

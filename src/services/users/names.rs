@@ -1,20 +1,21 @@
-//! What users, and with them their personal namespaces, may be called, and where mail for them may go.
+//! Rules for user names, which are also the paths of personal namespaces, and for email addresses.
 
 use crate::error::{Error, Result};
 use crate::services::naming;
 
-/// Checks a user name, which becomes the path of the personal namespace.
+/// Validates a user name, which is also the path of the personal namespace.
 ///
 /// # Errors
-/// 400 under `username`.
+/// Returns a validation error for `username`.
 pub fn check_username(username: &str) -> Result<()> {
     refuse("username", naming::path_fault(username, true))
 }
 
-/// Checks an address for mail: something on both sides of one `@`, and nothing a mail header could trip over.
+/// Validates an email address: text on both sides of one `@`, without characters that could break a mail
+/// header.
 ///
 /// # Errors
-/// 400 under `email`.
+/// Returns a validation error for `email`.
 pub fn check_email(email: &str) -> Result<()> {
     let harmless = !email
         .chars()

@@ -1,4 +1,4 @@
-//! Accounts that the identity provider of a group makes and changes (specification 4.19), within its own transaction.
+//! Accounts that the identity provider of a group creates and updates, within its transaction.
 
 use sea_orm::{ActiveValue::Set, DatabaseTransaction, IntoActiveModel};
 use storage::entities::{now, users};
@@ -7,11 +7,11 @@ use super::{NewUser, drafted, emails, insert, names, rename, save};
 use crate::error::{Error, Result};
 use crate::services::settings::Settings;
 
-/// Makes an account whose address counts as confirmed, because the provider says so; nobody keeps it from them by having added
-/// it to their own without ever confirming it.
+/// Creates an account with a confirmed address, because the provider vouches for it. Another user's
+/// unconfirmed secondary address does not block it.
 ///
 /// # Errors
-/// As [`super::create`].
+/// Returns the errors of [`super::create`].
 pub(in crate::services) async fn create(
     transaction: &DatabaseTransaction,
     in_force: &Settings,
@@ -25,10 +25,11 @@ pub(in crate::services) async fn create(
     insert(transaction, row).await
 }
 
-/// Changes what an account is called and where mail for it goes, which counts as confirmed. The personal namespace follows.
+/// Updates the names and the address of an account; the address is confirmed. The personal namespace follows.
 ///
 /// # Errors
-/// As [`super::update`]; 403 for administrators, whose accounts no group changes.
+/// Returns the errors of [`super::update`], and `Forbidden` for administrators, whose accounts a group cannot
+/// change.
 pub(in crate::services) async fn change(
     transaction: &DatabaseTransaction,
     user: users::Model,

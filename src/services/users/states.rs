@@ -1,4 +1,4 @@
-//! Whether users may act: shut out and let in again, put to rest and woken.
+//! States of users: blocked and deactivated.
 
 use chrono::TimeDelta;
 use sea_orm::{ActiveValue::Set, ColumnTrait, DatabaseTransaction, EntityTrait, PaginatorTrait, QueryFilter};
@@ -10,13 +10,13 @@ use crate::error::{Error, Result};
 use crate::services::Backend;
 use crate::services::access::UserAccess;
 
-/// How long a user must have done nothing to be put to rest.
+/// Minimum time without activity before a user can be deactivated.
 const INACTIVITY: TimeDelta = TimeDelta::days(180);
 
-/// Shuts a user out; `false` when they were shut out already.
+/// Blocks a user; returns `false` if they were blocked already.
 ///
 /// # Errors
-/// 403 for callers who mean themselves, and for users whom the directory shut out.
+/// Returns `Forbidden` if the caller is the user, or if the directory blocked the user.
 pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
     let user = &access.user;
     if access.caller.as_user().is_some_and(|caller| caller.id == user.id) {
@@ -36,10 +36,11 @@ pub async fn block(backend: &Backend, access: &UserAccess) -> Result<bool> {
         .await
 }
 
-/// Lets a user in again; `false` when they were not shut out.
+/// Unblocks a user; returns `false` if they were not blocked.
 ///
 /// # Errors
-/// 403 for users whom the directory shut out, and for those put to rest, who wake by signing in.
+/// Returns `Forbidden` for users blocked by the directory, and for deactivated ones, who are activated by
+/// signing in.
 pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
     refuse_directory(user)?;
     if user.state == State::Deactivated {
@@ -56,10 +57,11 @@ pub async fn unblock(backend: &Backend, user: &users::Model) -> Result<bool> {
         .await
 }
 
-/// Puts a user to rest until they sign in again; `false` when they were put to rest already.
+/// Deactivates a user until they sign in again; returns `false` if they were deactivated already.
 ///
 /// # Errors
-/// 403 for callers who mean themselves, for users who are shut out or were active lately, and for bots.
+/// Returns `Forbidden` if the caller is the user, for users who are blocked or were active recently, and for
+/// bots.
 pub async fn deactivate(backend: &Backend, access: &UserAccess) -> Result<bool> {
     let user = &access.user;
     if access.caller.as_user().is_some_and(|caller| caller.id == user.id) {
@@ -111,10 +113,10 @@ async fn was_active(backend: &Backend, user: &users::Model) -> Result<bool> {
     Ok(used > 0)
 }
 
-/// Wakes a user who was put to rest; `false` when they were active.
+/// Activates a deactivated user; returns `false` if they were active.
 ///
 /// # Errors
-/// 403 for users who are shut out.
+/// Returns `Forbidden` for blocked users.
 pub async fn activate(backend: &Backend, user: &users::Model) -> Result<bool> {
     if matches!(user.state, State::Blocked | State::LdapBlocked) {
         return Err(Error::forbidden_because(

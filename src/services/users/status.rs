@@ -1,4 +1,4 @@
-//! What users say of themselves at the moment.
+//! Status messages of users.
 
 use sea_orm::sea_query::OnConflict;
 use sea_orm::{ActiveValue::Set, ColumnTrait, EntityTrait, QueryFilter};
@@ -7,22 +7,22 @@ use storage::entities::user_statuses::{self, Column, Entity, Model};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 
-/// The emoji of a status that names none.
+/// The default emoji of a status.
 const DEFAULT_EMOJI: &str = "speech_balloon";
 
-/// The status of a user; `None` when there is none.
+/// Returns the status of a user, if set.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn get(backend: &Backend, user_id: i64) -> Result<Option<Model>> {
     let found = Entity::find().filter(Column::UserId.eq(user_id));
     Ok(found.one(backend.database.read()).await?)
 }
 
-/// Sets the status of a user, or removes it when neither an emoji nor a message is given.
+/// Sets the status of a user, or deletes it if neither an emoji nor a message is given.
 ///
 /// # Errors
-/// 400 under `emoji` for what names none.
+/// Returns a validation error for an unknown `emoji`.
 pub async fn set(
     backend: &Backend,
     user_id: i64,

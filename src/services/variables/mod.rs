@@ -1,5 +1,5 @@
-//! CI/CD variables of the instance, of projects and of groups (specification 2.8 and 4.7). Their values are encrypted at rest and
-//! stand in no log and no error; what they may be is said in [`rules`].
+//! CI/CD variables of the instance, of projects and of groups. Their values are encrypted at rest and never
+//! appear in logs or errors. [`rules`] validates them.
 
 pub(in crate::services) mod rules;
 
@@ -23,10 +23,10 @@ use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::page_of;
 use crate::services::preconditions;
 
-/// The environments of a variable of which nothing is said: all.
+/// Default environment scope: all environments.
 const EVERYWHERE: &str = "*";
 
-/// What variables belong to, to which the caller was admitted.
+/// Owner of variables that the caller may access: the instance, a project or a group.
 #[derive(Debug, Clone, Copy)]
 pub struct Holder(Option<Scope>);
 
@@ -48,43 +48,43 @@ impl From<GroupAccess> for Holder {
     }
 }
 
-/// A variable and what it holds.
+/// A variable with its value.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The variable.
     pub variable: Model,
-    /// Its value.
+    /// The value.
     pub value: Secret<String>,
 }
 
-/// What a caller says of a variable; what is absent stays, or is the default of a new one.
+/// Attributes of a variable; absent ones are unchanged, or get the default for a new variable.
 #[derive(Debug, Clone, Default)]
 pub struct Change {
-    /// What it holds.
+    /// The value.
     pub value: Option<Secret<String>>,
-    /// What jobs get of it.
+    /// Whether jobs get the value or a file with it.
     pub kind: Option<Kind>,
-    /// Only jobs of protected branches and tags get it.
+    /// Whether only jobs of protected branches and tags get it.
     pub protected: Option<bool>,
-    /// Logs of jobs hide the value.
+    /// Whether job logs mask the value.
     pub masked: Option<bool>,
-    /// The environments whose jobs get it.
+    /// The environment scope.
     pub environment_scope: Option<String>,
 }
 
-/// Which variable of a holder is meant.
+/// Identifies a variable of an owner.
 #[derive(Debug, Clone)]
 pub struct Name {
-    /// What it is called.
+    /// The key.
     pub key: String,
-    /// The environments whose jobs get it, where several are called the same.
+    /// The environment scope, which distinguishes variables with the same key.
     pub environment_scope: Option<String>,
 }
 
-/// A page of the variables of a holder, the oldest first.
+/// Lists the variables of an owner, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports, and when a value cannot be decrypted.
+/// Returns an error if a database query fails or a value cannot be decrypted.
 pub async fn list(backend: &Backend, holder: Holder, page: &PageRequest) -> Result<Page<Row>> {
     let page = page_of(backend.database.read(), ci_variables::within(holder.0), page).await?;
     let rows: Result<Vec<Row>> = page.items.into_iter().map(|row| open(backend, row)).collect();
@@ -94,19 +94,20 @@ pub async fn list(backend: &Backend, holder: Holder, page: &PageRequest) -> Resu
     })
 }
 
-/// One variable of a holder.
+/// Returns a variable of an owner.
 ///
 /// # Errors
-/// 404, and 409 when several are meant.
+/// Returns `NotFound` if the variable does not exist, and `Conflict` if several match.
 pub async fn get(backend: &Backend, holder: Holder, name: &Name) -> Result<Row> {
     let variable = find(backend.database.read(), holder, name, false).await?;
     open(backend, variable)
 }
 
-/// Makes a variable.
+/// Creates a variable.
 ///
 /// # Errors
-/// 400 under each attribute that breaks a rule, for a key that is there already, and for more variables than there may be.
+/// Returns a validation error for each invalid attribute, for a duplicate key and beyond the maximum number
+/// of variables.
 pub async fn create(backend: &Backend, holder: Holder, key: String, change: Change) -> Result<Row> {
     let value = change.value.unwrap_or_default();
     let scope = change.environment_scope.unwrap_or_else(|| EVERYWHERE.to_owned());
@@ -132,7 +133,7 @@ pub async fn create(backend: &Backend, holder: Holder, key: String, change: Chan
         .transaction(async |transaction| {
             make_room(transaction, holder).await?;
             let made = row.insert(transaction).await;
-            // The value is encrypted for the row, whose id nobody knew.
+            // The value is encrypted for the ID of the row, which is known only now.
             let made = made.map_err(|error| refused(error, &key))?;
             let mut sealed = made.clone().into_active_model();
             sealed.value_encrypted = Set(seal(backend, &value, made.id)?);
@@ -142,10 +143,11 @@ pub async fn create(backend: &Backend, holder: Holder, key: String, change: Chan
     open(backend, made)
 }
 
-/// Changes what is said of a variable.
+/// Updates a variable.
 ///
 /// # Errors
-/// 404, 409 when several are meant, and 400 as [`create`].
+/// Returns `NotFound` if the variable does not exist, `Conflict` if several match, and a validation error as
+/// [`create`].
 pub async fn update(backend: &Backend, holder: Holder, name: &Name, change: Change) -> Result<Row> {
     let changed = backend
         .database
@@ -173,10 +175,11 @@ pub async fn update(backend: &Backend, holder: Holder, name: &Name, change: Chan
     open(backend, changed)
 }
 
-/// Removes a variable.
+/// Deletes a variable.
 ///
 /// # Errors
-/// 404, 409 when several are meant, and 412 when it changed after the caller's date.
+/// Returns `NotFound` if the variable does not exist, `Conflict` if several match, and `PreconditionFailed`
+/// if it was modified after the given date.
 pub async fn delete(
     backend: &Backend,
     holder: Holder,
@@ -217,12 +220,13 @@ async fn find(db: &impl ConnectionTrait, holder: Holder, name: &Name, lock: bool
     }
 }
 
-/// Makes sure that there is room for one more; others who add one wait.
+/// Checks that the maximum number of variables is not reached. Concurrent additions wait.
 async fn make_room(transaction: &DatabaseTransaction, holder: Holder) -> Result<()> {
     let there = match holder.0 {
         Some(Scope::Project(id)) => projects::lock(transaction, id).await?.is_some(),
         Some(Scope::Group(id)) => namespaces::lock(transaction, id).await?.is_some(),
-        // The instance is no row, but those who come near the limit meet at the variables that are there.
+        // The instance has no row to lock. Concurrent additions near the limit lock the existing variables
+        // instead.
         None => {
             ci_variables::within(None)
                 .lock_exclusive()
@@ -242,7 +246,7 @@ async fn make_room(transaction: &DatabaseTransaction, holder: Holder) -> Result<
     Ok(())
 }
 
-/// Why a row was not written.
+/// Maps the error of an insert.
 fn refused(error: DbErr, key: &str) -> Error {
     match Violation::of(&error) {
         Some(Violation::Unique(_)) => Error::attribute("key", format!("({key}) has already been taken")),
@@ -261,7 +265,7 @@ fn seal(backend: &Backend, value: &Secret<String>, id: i64) -> Result<String> {
     Ok(backend.keyring.encrypt(value.expose(), &place(id))?)
 }
 
-/// Where a value stands, for which alone it can be decrypted.
+/// Returns the context that an encrypted value is bound to.
 fn place(id: i64) -> String {
     format!("ci_variables.value:{id}")
 }

@@ -1,4 +1,4 @@
-//! What variables may be (specification 2.8, 4.7 and 8).
+//! Validation of variables.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -8,16 +8,16 @@ use storage::entities::Scope;
 use crate::error::{Error, Result};
 use crate::secrets::Secret;
 
-/// The longest key and the longest environment scope, in characters.
+/// Maximum length of a key and of an environment scope, in characters.
 const LONGEST_NAME: usize = 255;
 
-/// The longest value, in characters.
+/// Maximum length of a value, in characters.
 const LONGEST_VALUE: usize = 10_000;
 
-/// The shortest value that is masked, in characters: what is shorter stands everywhere in a log.
+/// Minimum length of a masked value, in characters: shorter values match too much text in a log.
 const SHORTEST_MASKED: usize = 8;
 
-/// How many variables there may be, and whose.
+/// Returns the maximum number of variables and the name of their type for an error text.
 pub fn most(scope: Option<Scope>) -> (u64, &'static str) {
     match scope {
         None => (25, "ci instance level"),
@@ -26,10 +26,10 @@ pub fn most(scope: Option<Scope>) -> (u64, &'static str) {
     }
 }
 
-/// Refuses what breaks a rule; a key of a variable that is there is not looked at again.
+/// Validates a variable; `key` is `None` for an existing one.
 ///
 /// # Errors
-/// 400 under each attribute that breaks one. No text repeats a value.
+/// Returns a validation error for each invalid attribute. The texts never contain a value.
 pub fn check(key: Option<&str>, value: &Secret<String>, masked: bool, environment_scope: &str) -> Result<()> {
     let mut faults: BTreeMap<Cow<'static, str>, Vec<Cow<'static, str>>> = BTreeMap::new();
     for (name, texts) in [
@@ -53,14 +53,14 @@ fn of_key(key: &str) -> Vec<Cow<'static, str>> {
     of_name(key, sound, text)
 }
 
-/// What is wrong with an environment scope.
+/// Returns the faults of an environment scope.
 pub fn of_scope(scope: &str) -> Vec<Cow<'static, str>> {
     let sound = |char: char| char.is_ascii_alphanumeric() || "-_/${}.* ".contains(char);
     let text = "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', '*' and spaces";
     of_name(scope, sound, text)
 }
 
-/// What is wrong with the name of an environment.
+/// Returns the faults of an environment name.
 pub fn of_environment(name: &str) -> Vec<Cow<'static, str>> {
     let sound = |char: char| char.is_ascii_alphanumeric() || "-_/${}. ".contains(char);
     let text = "can contain only letters, digits, '-', '_', '/', '$', '{', '}', '.', and spaces, but it cannot start or end \

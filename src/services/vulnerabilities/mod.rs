@@ -1,5 +1,4 @@
-//! Vulnerabilities of projects (specification 2.13, 3.1 and 4.12): what is read and decided of them here, and how they come
-//! about in [`reports`].
+//! Vulnerabilities of projects. This module reads them and changes their states; [`reports`] creates them.
 
 pub mod reports;
 
@@ -17,7 +16,7 @@ use crate::services::listing::page_of;
 use crate::services::namespaces::full_names;
 use crate::services::{Backend, links};
 
-/// A vulnerability and the project that it is of.
+/// A vulnerability with its project.
 #[derive(Debug, Clone)]
 pub struct Row {
     /// The vulnerability.
@@ -26,34 +25,34 @@ pub struct Row {
     pub home: Home,
 }
 
-/// What is told of the project of a vulnerability.
+/// The project of a vulnerability.
 #[derive(Debug, Clone)]
 pub struct Home {
-    /// Its id.
+    /// The ID.
     pub id: i64,
-    /// Its name.
+    /// The name.
     pub name: String,
-    /// Its path with those of all groups above.
+    /// The full path.
     pub full_path: String,
-    /// Its name with those of all groups above.
+    /// The name with those of all parent groups.
     pub full_name: String,
 }
 
-/// Which vulnerabilities of a project to list.
+/// Filter of a list of vulnerabilities.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Filter {
-    /// Only those of this state.
+    /// Only vulnerabilities in this state.
     pub state: Option<State>,
-    /// Only those that are so bad.
+    /// Only vulnerabilities of this severity.
     pub severity: Option<Severity>,
-    /// Only those that this kind of scanner found.
+    /// Only vulnerabilities from this type of scanner.
     pub report_type: Option<ReportType>,
 }
 
-/// A page of the vulnerabilities of a project, the oldest first.
+/// Lists the vulnerabilities of a project, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn list(
     backend: &Backend,
     access: &ProjectAccess,
@@ -78,10 +77,10 @@ pub async fn list(
     }))
 }
 
-/// One vulnerability, for Developers of its project.
+/// Returns a vulnerability to Developers of its project.
 ///
 /// # Errors
-/// 404 for what is not there or hidden, 403 below Developer.
+/// Returns `NotFound` if the vulnerability does not exist or is not visible, and `Forbidden` below Developer.
 pub async fn get(backend: &Backend, access: InstanceAccess, id: i64) -> Result<Row> {
     let (vulnerability, access) = find(backend, access, id).await?;
     Ok(Row {
@@ -90,10 +89,11 @@ pub async fn get(backend: &Backend, access: InstanceAccess, id: i64) -> Result<R
     })
 }
 
-/// Decides of a vulnerability. Of several who do so at once, one does.
+/// Changes the state of a vulnerability. Of concurrent requests for the same state only one succeeds.
 ///
 /// # Errors
-/// 404 and 403 as [`get`]; 304 when it is so already, and 403 in an archived project when it is not.
+/// Returns `NotFound` and `Forbidden` as [`get`], and `NotModified` if the vulnerability has that state.
+/// Otherwise returns `Forbidden` in an archived project.
 pub async fn decide(backend: &Backend, access: InstanceAccess, id: i64, state: State) -> Result<Row> {
     let (_, access) = find(backend, access, id).await?;
     let user_id = access.caller.signed_in()?.id;
@@ -125,7 +125,7 @@ pub async fn decide(backend: &Backend, access: InstanceAccess, id: i64, state: S
     })
 }
 
-/// A vulnerability, and the project that it is of as far as its Developers are let in.
+/// Returns a vulnerability and its project, for Developers only.
 async fn find(backend: &Backend, access: InstanceAccess, id: i64) -> Result<(Model, ProjectAccess)> {
     let found = Entity::find_by_id(id).one(backend.database.read()).await?;
     let found = found.ok_or_else(|| Error::not_found(""))?;

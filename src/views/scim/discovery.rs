@@ -1,4 +1,4 @@
-//! What tells clients of SCIM which parts of it there are (RFC 7643 5 to 7).
+//! SCIM service discovery (RFC 7643 5 to 7).
 
 use super::{LIST_SCHEMA, Place, count};
 use crate::api::contract::{
@@ -8,7 +8,7 @@ use crate::api::contract::{
 };
 use crate::services::scim::{MOST_LISTED, USER_SCHEMA};
 
-/// What of the protocol is supported.
+/// Returns the supported features of the protocol.
 #[must_use]
 pub fn supported(place: &Place) -> ScimServiceProviderConfig {
     let no = || ScimSupport { supported: false };
@@ -40,7 +40,7 @@ pub fn supported(place: &Place) -> ScimServiceProviderConfig {
     }
 }
 
-/// All kinds of resources.
+/// Returns all resource types.
 #[must_use]
 pub fn resource_types(place: &Place) -> ScimResourceTypeList {
     let users = ScimResourceType {
@@ -65,7 +65,7 @@ pub fn resource_types(place: &Place) -> ScimResourceTypeList {
     }
 }
 
-/// The schemas of all kinds of resources.
+/// Returns the schemas of all resource types.
 #[must_use]
 pub fn schemas(place: &Place) -> ScimSchemaList {
     let users = ScimSchema {
@@ -93,7 +93,7 @@ fn schema_of(kind: &str) -> Vec<String> {
     vec![format!("urn:ietf:params:scim:schemas:core:2.0:{kind}")]
 }
 
-/// The attributes of users that are kept.
+/// Returns the stored attributes of users.
 fn attributes() -> Vec<ScimAttribute> {
     let part = |name, kind, description| simple(name, kind, description);
     vec![
@@ -147,7 +147,7 @@ fn attributes() -> Vec<ScimAttribute> {
     ]
 }
 
-/// An attribute that may be left out, is told and changed, and is compared without regard to case.
+/// Returns an optional, returned, mutable and case-insensitive attribute.
 fn simple(name: &str, kind: &str, description: &str) -> ScimSubAttribute {
     ScimSubAttribute {
         name: name.to_owned(),
@@ -162,7 +162,7 @@ fn simple(name: &str, kind: &str, description: &str) -> ScimSubAttribute {
     }
 }
 
-/// The same of what is taken, but not kept by itself.
+/// Returns an attribute that is accepted but not stored.
 fn untold(attribute: ScimSubAttribute) -> ScimSubAttribute {
     ScimSubAttribute {
         mutability: "writeOnly".to_owned(),
@@ -171,7 +171,7 @@ fn untold(attribute: ScimSubAttribute) -> ScimSubAttribute {
     }
 }
 
-/// The same with attributes within it.
+/// Returns an attribute with subattributes.
 fn complex(attribute: ScimSubAttribute, parts: Vec<ScimSubAttribute>) -> ScimAttribute {
     ScimAttribute {
         name: attribute.name,

@@ -1,4 +1,4 @@
-//! Single sign-on of groups, and whom their identity providers provision (specification 2.19).
+//! Single sign-on settings of groups, and the users that their identity providers provision.
 
 pub mod discovery;
 
@@ -11,17 +11,17 @@ use crate::api::types::Timestamp;
 use crate::services::scim::{List, NewAccount, Provisioned, USER_SCHEMA, UserOperation, full_name};
 use crate::services::single_sign_on::SingleSignOn;
 
-/// The schema of lists.
+/// Schema of lists.
 const LIST_SCHEMA: &str = "urn:ietf:params:scim:api:messages:2.0:ListResponse";
 
-/// What one segment of an address holds as it is: unreserved characters.
+/// Characters that need no escaping in a path segment: unreserved characters.
 const SEGMENT: &AsciiSet = &NON_ALPHANUMERIC
     .remove(b'-')
     .remove(b'.')
     .remove(b'_')
     .remove(b'~');
 
-/// The single sign-on of a group.
+/// Returns the single sign-on settings of a group.
 #[must_use]
 pub fn group_saml(base: &str, group: &namespaces::Model, settings: SingleSignOn) -> contract::GroupSaml {
     contract::GroupSaml {
@@ -33,8 +33,8 @@ pub fn group_saml(base: &str, group: &namespaces::Model, settings: SingleSignOn)
     }
 }
 
-/// What is said of a new user. Of the addresses the first that is for work counts (specification 4.19), or else the first that
-/// is primary, or else the first.
+/// Returns the attributes of a new user. The e-mail address is the first with type `work`, else the first
+/// primary one, else the first.
 #[must_use]
 pub fn account(new: contract::ScimUserCreate) -> NewAccount {
     let for_work = |email: &&contract::ScimEmailCreate| {
@@ -59,7 +59,7 @@ pub fn account(new: contract::ScimUserCreate) -> NewAccount {
     }
 }
 
-/// What is said of a user anew, as the one change that comes to the same.
+/// Converts a replacement of a user to an equivalent patch operation.
 #[must_use]
 pub fn replacement(said: contract::ScimUserReplace) -> UserOperation {
     let emails = said.emails.map(|emails| {
@@ -95,14 +95,14 @@ pub fn operation(sent: contract::ScimOperation) -> UserOperation {
     }
 }
 
-/// Where the resources of a group stand.
+/// Base URL of the SCIM resources of a group.
 #[derive(Debug, Clone)]
 pub struct Place {
     address: String,
 }
 
 impl Place {
-    /// The place of a group.
+    /// Returns the base URL for a group.
     #[must_use]
     pub fn new(base: &str, group: &namespaces::Model) -> Self {
         let path = utf8_percent_encode(&group.full_path, SEGMENT);
@@ -115,7 +115,7 @@ impl Place {
         format!("{}/{kind}/{}", self.address, utf8_percent_encode(id, SEGMENT))
     }
 
-    /// A user.
+    /// Returns a user.
     #[must_use]
     pub fn user(&self, found: Provisioned) -> contract::ScimUser {
         let Provisioned { identity, user } = found;
@@ -145,7 +145,7 @@ impl Place {
         }
     }
 
-    /// A page of users.
+    /// Returns a page of users.
     #[must_use]
     pub fn users(&self, list: List) -> contract::ScimUserList {
         let users: Vec<_> = list.users.into_iter().map(|user| self.user(user)).collect();

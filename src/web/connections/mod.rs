@@ -1,6 +1,6 @@
-//! Connections: how many there may be, how long each may be silent, and how they end.
+//! Connections: limits on their number and idle time, and graceful shutdown.
 //!
-//! HTTP/1.1 and, for clients that begin with its preface, HTTP/2 in clear text. TLS is the business of a proxy.
+//! Supports HTTP/1.1, and cleartext HTTP/2 with prior knowledge. TLS is left to a proxy.
 
 mod pace;
 mod refusal;
@@ -35,30 +35,30 @@ use pace::Pace;
 use transport::Transport;
 use unread::Unread;
 
-/// The largest head of a request that is read at all, in bytes; `web::limits` refuses smaller ones before.
+/// Maximum size of a request head that is read, in bytes; `web::limits` applies lower limits.
 const HEAD: usize = 64 << 10;
-/// How many requests one HTTP/2 connection may have under way.
+/// Maximum number of concurrent requests on an HTTP/2 connection.
 const STREAMS: u32 = 128;
-/// How long the other side of an HTTP/2 connection may take to say that it is there.
+/// Timeout of an HTTP/2 keep-alive ping.
 const PONG: Duration = Duration::from_secs(20);
-/// How long to wait when no connection can be accepted, as when the process has too many files open.
+/// Pause after a failure to accept a connection, for example because too many files are open.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// A body as it comes in.
+/// An incoming body.
 type Pieces = BoxStream<'static, io::Result<Bytes>>;
 
-/// What connections may do.
+/// Limits of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// How many may be open at a time; further ones wait to be accepted.
+    /// Maximum number of open connections; further ones wait to be accepted.
     pub connections: usize,
-    /// How long one may take to send the whole head of its next request, counted from the end of the last answer.
+    /// Maximum time to receive the whole head of the next request, from the end of the last response.
     pub idle: Duration,
-    /// How long open requests have after the server was told to stop.
+    /// Time for open requests to finish after shutdown started.
     pub drain: Duration,
 }
 
-/// Serves until `stop` resolves, then lets requests that are under way finish within the drain time.
+/// Serves until `stop` resolves, then lets open requests finish within the drain time.
 pub async fn serve<E>(listener: TcpListener, endpoint: E, limits: Limits, stop: impl Future<Output = ()>)
 where
     E: Endpoint<Output = Response> + 'static,
@@ -96,7 +96,7 @@ where
                 });
             }
             Err(error) => {
-                tracing::warn!(%error, "a connection cannot be accepted");
+                tracing::warn!(%error, "failed to accept a connection");
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -126,15 +126,15 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
         }
     }
 
-    /// Answers requests until the end; gives the transport back when the client speaks HTTP/2.
+    /// Serves requests until the connection ends. Returns the transport if the client speaks HTTP/2.
     async fn http1(&self, transport: Transport) -> Option<Transport> {
-        // Whether the client may still be sending a body that nobody reads.
+        // Whether the client may still be sending a body that no handler reads.
         let unread = Arc::new(Unread::new());
         let service = service_fn(|request: Request<Incoming>| {
             let unread = Arc::clone(&unread);
             match request.body() {
                 body if body.is_end_stream() => unread.ended(),
-                // Whoever waits to be asked for the body is not asked for one that nobody wants.
+                // A client that expects `100 Continue` does not send a body that no handler reads.
                 _ if request.headers().contains_key(EXPECT) => unread.begin(Some(u64::MAX)),
                 body => unread.begin(body.size_hint().upper()),
             }
@@ -177,11 +177,11 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             Err(error) if error.is_parse() => {
                 unread = true;
                 if let Some(status) = transport.take_bare().and_then(|bare| refusal::status(&bare)) {
-                    tracing::info!(remote = %self.remote, %status, %error, "refused what is no request");
+                    tracing::info!(remote = %self.remote, %status, %error, "rejected malformed request");
                     transport.answer(&refusal::answer(status)).await;
                 }
             }
-            // Half a head: the client learns why; one that was only idle needs no words.
+            // After a partial head the client gets a response; an idle connection is just closed.
             Err(error) if error.is_timeout() && !rest.is_empty() => {
                 transport
                     .answer(&refusal::answer(StatusCode::REQUEST_TIMEOUT))
@@ -224,7 +224,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
             tokio::select! {
                 outcome = &mut connection => {
                     if let Err(error) = outcome {
-                        tracing::debug!(remote = %self.remote, %error, "a connection broke");
+                        tracing::debug!(remote = %self.remote, %error, "connection failed");
                     }
                     return;
                 }
@@ -257,7 +257,7 @@ impl<E: Endpoint<Output = Response> + 'static> Connection<E> {
     }
 }
 
-/// Counts a request of an HTTP/2 connection as long as it is under way.
+/// Counts a request of an HTTP/2 connection while it is open.
 struct UnderWay(watch::Sender<usize>);
 
 impl UnderWay {
@@ -273,7 +273,7 @@ impl Drop for UnderWay {
     }
 }
 
-/// Resolves when nothing was asked for so long.
+/// Resolves when there was no request for `limit`.
 async fn idle(mut streams: watch::Receiver<usize>, limit: Duration) {
     while streams.wait_for(|count| *count == 0).await.is_ok() {
         let asked = streams.wait_for(|count| *count > 0);

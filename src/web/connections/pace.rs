@@ -1,4 +1,4 @@
-//! The pace of a body: how slowly, and in how small pieces, it may come.
+//! Minimum rate and chunk size of a request body.
 
 use std::future::Future;
 use std::io;
@@ -13,21 +13,21 @@ use tokio::time::{Instant, Sleep};
 
 use super::unread::Unread;
 
-/// How long a body may keep us waiting at a stretch.
+/// Maximum time to wait for the next chunk.
 const STALL: Duration = Duration::from_secs(60);
-/// How long it may keep us waiting in all, beside a second for each [`RATE`] bytes.
+/// Maximum total time to wait, plus one second for each [`RATE`] bytes.
 const GRACE: Duration = Duration::from_secs(60);
-/// Bytes a second below which a body is refused, once the grace is used up.
+/// Minimum rate in bytes per second, after the grace period is used up.
 const RATE: u64 = 1 << 10;
-/// How many pieces may be as small as they like.
+/// Number of chunks without a minimum size.
 const FREE_PIECES: u64 = 1 << 16;
-/// The average size of the pieces of a body that has more, in bytes. Each piece costs about as much as a thousand bytes.
+/// Minimum average size of further chunks, in bytes. Each chunk costs about as much as a thousand bytes.
 const PIECE: u64 = 16;
 
-/// A body that is refused when it comes too slowly ([`io::ErrorKind::TimedOut`]) or in too many too small pieces
-/// ([`io::ErrorKind::InvalidData`]). Time that the server takes for itself does not count.
+/// A body that fails if it arrives too slowly ([`io::ErrorKind::TimedOut`]) or in too many small chunks
+/// ([`io::ErrorKind::InvalidData`]). Time spent by the server does not count.
 pub struct Pace<S> {
-    /// None when it ended or was refused.
+    /// None after the end or a failure.
     inner: Option<S>,
     ended: bool,
     unread: Option<Arc<Unread<S>>>,
@@ -38,7 +38,7 @@ pub struct Pace<S> {
 }
 
 impl<S> Pace<S> {
-    /// Watches over a body; `unread` learns of its end, or gets what nobody read.
+    /// Monitors a body. `unread` is notified of its end, or gets the rest that was not read.
     pub fn new(inner: S, unread: Option<Arc<Unread<S>>>) -> Self {
         Self {
             inner: Some(inner),
@@ -51,7 +51,7 @@ impl<S> Pace<S> {
         }
     }
 
-    /// How long it may still keep us waiting now.
+    /// Returns how long the body may still take now.
     fn patience(&self) -> Duration {
         let earned = Duration::from_secs(self.bytes / RATE);
         STALL.min((GRACE + earned).saturating_sub(self.waited))
@@ -123,7 +123,7 @@ mod tests {
         }))
     }
 
-    /// How much came before the body was refused, and why.
+    /// Returns the number of bytes before the body failed, and the reason.
     async fn refused(mut body: Pace<impl Stream<Item = io::Result<Bytes>> + Unpin>) -> (u64, io::ErrorKind) {
         loop {
             if let Err(error) = body.next().await.expect("no end") {

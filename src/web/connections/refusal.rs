@@ -1,4 +1,5 @@
-//! Answers to what never became a request: the HTTP library's own, which are bare, and ours, which say why.
+//! Responses to malformed requests: detects the bare ones of the HTTP library and replaces them with ones that
+//! include a reason.
 
 use chrono::Utc;
 use poem::http::StatusCode;
@@ -6,10 +7,11 @@ use poem::http::StatusCode;
 use crate::api::failure;
 use crate::web::{headers, trace};
 
-/// The longest head of a bare refusal, in bytes.
+/// Maximum length of the head of a bare response, in bytes.
 const LONGEST: usize = 256;
 
-/// Whether these bytes look like an answer that the HTTP library made by itself. Our own always have an id.
+/// Returns whether these bytes look like a response created by the HTTP library. The server's own responses
+/// always have a request ID.
 pub fn is_bare(bytes: &[u8]) -> bool {
     let says = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
     bytes.len() <= LONGEST
@@ -20,7 +22,7 @@ pub fn is_bare(bytes: &[u8]) -> bool {
         && !says(trace::REQUEST_ID)
 }
 
-/// The status of a bare refusal.
+/// Returns the status of a bare response.
 pub fn status(bytes: &[u8]) -> Option<StatusCode> {
     let status = StatusCode::from_bytes(bytes.get(9..12)?).ok()?;
     matches!(
@@ -30,7 +32,7 @@ pub fn status(bytes: &[u8]) -> Option<StatusCode> {
     .then_some(status)
 }
 
-/// The same refusal as every other answer below `/api`: JSON, with an id.
+/// Returns the same error in the format of the API: JSON with a request ID.
 pub fn answer(status: StatusCode) -> Vec<u8> {
     let why = match status {
         StatusCode::BAD_REQUEST => "the request is not valid HTTP",

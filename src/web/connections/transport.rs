@@ -1,4 +1,4 @@
-//! The bytes of a connection: writes that a client never takes, and refusals that are not ours.
+//! Byte stream of a connection: fails stalled writes and intercepts error responses of the HTTP library.
 
 use std::future::Future;
 use std::io::{self, IoSlice};
@@ -13,29 +13,29 @@ use tokio::time::Sleep;
 
 use super::refusal;
 
-/// How long a client may take nothing of what it is sent.
+/// Maximum time that a client may accept no data.
 const STALL: Duration = Duration::from_secs(120);
-/// How long, and how much, a client may go on sending what nobody reads, so that it gets to read the answer: to close
-/// before would make its system throw the answer away.
+/// Limits on time and bytes for draining unread input at the end, so that the client can read the response.
+/// Closing earlier would make the client's system discard the response.
 const LINGER: Duration = Duration::from_secs(2);
 const LINGER_BYTES: u64 = 64 << 20;
 
-/// A connection under the HTTP library.
+/// A connection below the HTTP library.
 ///
-/// What the library itself refuses (a malformed or huge head) it answers with a head and no body, past every layer
-/// above. It is held back here until the connection has ended and said whether that was so: the library reads again
-/// or closes after every other answer.
+/// The library rejects a malformed or huge head with a response without body, which no middleware sees. Such
+/// a response is buffered here until the connection has ended and reported the cause. After every other
+/// response the library reads again or closes.
 pub struct Transport {
     stream: TcpStream,
-    /// Read before anything else.
+    /// Bytes that are read first.
     start: Bytes,
-    /// What looks like a refusal of the library and is not sent yet.
+    /// A buffered response that looks like an error of the library.
     held: Option<Bytes>,
     stalled: Option<Pin<Box<Sleep>>>,
 }
 
 impl Transport {
-    /// Over this stream.
+    /// Wraps a stream.
     pub fn new(stream: TcpStream) -> Self {
         Self {
             stream,
@@ -45,22 +45,22 @@ impl Transport {
         }
     }
 
-    /// Gives bytes back that were read already.
+    /// Returns bytes to the stream that were already read.
     pub fn begin_with(&mut self, start: Bytes) {
         self.start = start;
     }
 
-    /// The bare refusal that was held back last; then it is not sent.
+    /// Takes the buffered error response, so that it is not sent.
     pub fn take_bare(&mut self) -> Option<Bytes> {
         self.held.take()
     }
 
-    /// Sends a last answer. A client that is gone misses nothing.
+    /// Sends a last response and ignores errors.
     pub async fn answer(&mut self, bytes: &[u8]) {
         let _ = self.write_all(bytes).await;
     }
 
-    /// Closes it; when the client may still be sending, only after it had the time to see the answer.
+    /// Closes the connection. If `unread`, waits until the client had time to read the response.
     pub async fn close(mut self, unread: bool) {
         if self.shutdown().await.is_err() || !unread {
             return;
@@ -71,7 +71,7 @@ impl Transport {
         let _ = tokio::time::timeout(LINGER, drained).await;
     }
 
-    /// Sends what was held back: it was no refusal.
+    /// Sends the buffered response, which was not an error of the library.
     fn release(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         while let Some(mut held) = self.held.take() {
             let written = Pin::new(&mut self.stream).poll_write(context, &held);

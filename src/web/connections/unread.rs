@@ -1,5 +1,5 @@
-//! What a client sends though nobody reads it: read and thrown away where it is little and comes soon, so that the
-//! connection can be used again; otherwise the answer says that the connection ends.
+//! Drains bodies that no handler read. A small rest that arrives soon is read and discarded, so that the
+//! connection can be reused. Otherwise the response announces that the connection closes.
 
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -8,40 +8,40 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt};
 
-/// The most bytes that are read for nothing.
+/// Maximum number of bytes to discard.
 const SMALL: u64 = 64 << 10;
-/// How long an answer waits for them: a client that sends the body right after the head has sent it by then.
+/// How long a response waits for them; a client that sends the body right after the head needs less.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The body of the request that a connection is at.
+/// State of the body of the connection's current request.
 pub struct Unread<S>(Mutex<State<S>>);
 
 enum State<S> {
-    /// It was read to its end, or there is none.
+    /// The body was read to its end, or does not exist.
     Ended,
-    /// Somebody may be reading it. So many bytes are announced, where that is known.
+    /// A handler may be reading it; contains the announced length, if known.
     Held(Option<u64>),
-    /// Nobody reads on; this is the rest, unless it is of no use.
+    /// The handler stopped reading; contains the rest, unless it failed.
     Left(Option<S>),
 }
 
 impl<S> Unread<S> {
-    /// Of a connection that nothing was asked on yet.
+    /// Returns the state of a connection before its first request.
     pub fn new() -> Self {
         Self(Mutex::new(State::Ended))
     }
 
-    /// A request begins, with a body for which so many bytes are announced, where that is known.
+    /// Starts a request with a body of the announced length, if known.
     pub fn begin(&self, announced: Option<u64>) {
         *self.state() = State::Held(announced);
     }
 
-    /// The body was read to its end.
+    /// Records that the body was read to its end.
     pub fn ended(&self) {
         *self.state() = State::Ended;
     }
 
-    /// Nobody reads on after so many bytes; this is the rest, none where it was refused.
+    /// Records that the handler stopped after `read` bytes. `rest` is `None` if the body failed.
     pub fn left(&self, rest: Option<S>, read: u64) {
         let mut state = self.state();
         let large = match &*state {
@@ -51,12 +51,12 @@ impl<S> Unread<S> {
         *state = State::Left(rest.filter(|_| !large));
     }
 
-    /// Whether the client may still be sending.
+    /// Returns whether the client may still be sending.
     pub fn is_unread(&self) -> bool {
         !matches!(*self.state(), State::Ended)
     }
 
-    /// Whether there is something that nobody is going to read.
+    /// Returns whether a rest exists that no handler will read.
     pub fn is_left(&self) -> bool {
         matches!(*self.state(), State::Left(_))
     }
@@ -74,7 +74,7 @@ impl<S> Unread<S> {
 }
 
 impl<S: Stream<Item = io::Result<Bytes>> + Unpin> Unread<S> {
-    /// Reads what is left, unless it turns out to be more than a little, or comes too slowly.
+    /// Reads and discards the rest, unless it is too long or too slow.
     pub async fn drain(&self) {
         let Some(mut rest) = self.take() else { return };
         let drained = async {

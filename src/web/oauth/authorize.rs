@@ -1,4 +1,4 @@
-//! The page on which a user lets an application act for them, or does not.
+//! The page where a user authorizes an application.
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use poem::http::StatusCode;
@@ -17,7 +17,7 @@ use crate::views::html::escape;
 use crate::web::page::document;
 use crate::web::sign_in::{redirect, signed_in};
 
-/// What a request may say; the form repeats it, to be checked again.
+/// Parameters of a request; the form repeats them, and they are checked again.
 const PARAMETERS: [&str; 7] = [
     "client_id",
     "redirect_uri",
@@ -28,7 +28,7 @@ const PARAMETERS: [&str; 7] = [
     "code_challenge_method",
 ];
 
-/// Asks the user, who signs in first.
+/// Shows the page; the user must sign in first.
 #[handler]
 pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Response {
     let raw = request.original_uri().query().unwrap_or_default();
@@ -53,7 +53,7 @@ pub(super) async fn show(request: &Request, Data(backend): Data<&Backend>) -> Re
     }
 }
 
-/// Takes the user's answer.
+/// Handles the user's decision.
 #[handler]
 pub(super) async fn decide(request: &Request, body: Body, Data(backend): Data<&Backend>) -> Response {
     let unreadable = || told(StatusCode::BAD_REQUEST, "The form cannot be read.");
@@ -123,7 +123,7 @@ fn failed(error: &Error) -> Response {
             told(StatusCode::FORBIDDEN, reason)
         }
         Error::Internal(cause) => {
-            tracing::error!(%cause, "authorizing an application failed");
+            tracing::error!(%cause, "failed to authorize an application");
             failure::answer(error)
         }
         other => failure::answer(other),
@@ -158,12 +158,12 @@ fn ask(question: &Question, session: &SignedIn, sent: &Map<String, Value>) -> Re
         target = escape(&target(question)),
         token = session.csrf_token,
     );
-    // Browsers hold the redirect that answers the form to the policy as well.
+    // Browsers also apply the policy to the redirect that answers the form.
     let form_action = format!("'self' {}", target(question));
     document(StatusCode::OK, "Authorization", &content, &form_action)
 }
 
-/// Where the user goes next: the origin, or the scheme of an application on the user's own machine.
+/// Returns the origin of the redirect, or the scheme of an application on the user's device.
 fn target(question: &Question) -> String {
     let origin = question.redirect_uri.origin();
     if origin.is_tuple() {

@@ -1,5 +1,5 @@
-//! OAuth 2.0: where users are asked, and where applications get, replace, take back and look at tokens
-//! (specification 5). Errors have the form of RFC 6749.
+//! OAuth 2.0 endpoints: authorization, and issuing, refreshing, revoking and introspecting tokens. Errors have
+//! the format of RFC 6749.
 
 mod authorize;
 mod token;
@@ -14,10 +14,10 @@ use crate::api::failure::respond;
 use crate::policy::SCOPES;
 use crate::services::Backend;
 
-/// Where clients look for what is offered (RFC 8414).
+/// Path of the server metadata (RFC 8414).
 pub const METADATA_PATH: &str = "/.well-known/oauth-authorization-server";
 
-/// Most bytes of a form.
+/// Maximum size of a form, in bytes.
 const FORM_LIMIT: usize = 32 * 1024;
 
 /// The routes below `/oauth`.

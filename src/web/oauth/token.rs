@@ -1,4 +1,4 @@
-//! Where applications get, replace, take back and look at tokens (RFC 6749, 7009, 7662).
+//! Token endpoints for applications (RFC 6749, 7009, 7662).
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -74,7 +74,7 @@ pub(super) async fn introspect(request: &Request, body: Body, Data(backend): Dat
 async fn introspected(request: &Request, body: Body, backend: &Backend) -> Result<Value, Fault> {
     let sent = fields(request, body).await?;
     let application = client(request, &sent, backend).await?;
-    // An application that proves nothing is nobody in particular.
+    // A public application cannot authenticate itself.
     if !application.confidential {
         return Err(Fault::InvalidClient);
     }
@@ -96,7 +96,7 @@ async fn introspected(request: &Request, body: Body, backend: &Backend) -> Resul
     }))
 }
 
-/// `GET /oauth/token/info`: what the token that is sent is good for.
+/// `GET /oauth/token/info`: information about the token in the request.
 #[handler]
 pub(super) async fn info(request: &Request, Data(backend): Data<&Backend>) -> Response {
     match told(request, backend).await {
@@ -134,13 +134,13 @@ async fn fields(request: &Request, body: Body) -> Result<Map<String, Value>, Fau
         .map_err(|_| unreadable)
 }
 
-/// A field that says something. No text that is stored holds the character that databases do not take.
+/// Returns a field that is not empty. Stored texts never contain NUL, which databases reject.
 fn text<'a>(sent: &'a Map<String, Value>, name: &str) -> Option<&'a str> {
     let text = sent.get(name)?.as_str()?;
     (!text.is_empty() && !text.contains('\0')).then_some(text)
 }
 
-/// The application that asks, by the Basic scheme or in the form.
+/// Returns the application that authenticates by the Basic scheme or in the form.
 async fn client(
     request: &Request,
     sent: &Map<String, Value>,
@@ -199,12 +199,12 @@ fn answer(request: &Request, outcome: Result<Value, Fault>) -> Response {
 
 fn failed(error: &Error) -> Response {
     if let Error::Internal(cause) = error {
-        tracing::error!(%cause, "a request of an application failed");
+        tracing::error!(%cause, "OAuth token request failed");
     }
     failure::answer(error)
 }
 
-/// Tokens must not be kept by whatever is between.
+/// Caches must not store tokens.
 fn unstored(mut response: Response) -> Response {
     let headers = response.headers_mut();
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

@@ -1,4 +1,4 @@
-//! Answers of the registry: errors in the form that its clients read, challenges, and what every answer carries.
+//! Responses of the registry: errors in the protocol's format, challenges, and common headers.
 
 use poem::http::header::{ALLOW, CONTENT_LENGTH, LOCATION, RANGE, RETRY_AFTER, WWW_AUTHENTICATE};
 use poem::http::{HeaderName, HeaderValue, StatusCode};
@@ -10,18 +10,18 @@ use crate::error::Error;
 use crate::services::registry::tokens::{Challenge, Refusal};
 use crate::services::registry::{Actions, Code, Digest, Fault, Name};
 
-/// What clients know the registry by when they ask for tokens.
+/// Name of the service in requests for tokens.
 pub const SERVICE: &str = "container_registry";
-/// The digest of what an answer is about.
+/// Digest of the content of a response.
 pub const CONTENT_DIGEST: HeaderName = HeaderName::from_static("docker-content-digest");
-/// The version of the protocol, on every answer.
+/// Protocol version, in every response.
 const VERSION: HeaderName = HeaderName::from_static("docker-distribution-api-version");
-/// The upload that an answer is about.
+/// ID of the upload.
 const UPLOAD: HeaderName = HeaderName::from_static("docker-upload-uuid");
-/// The smallest part that makes sense.
+/// Minimum size of a chunk.
 const LEAST_PART: HeaderName = HeaderName::from_static("oci-chunk-min-length");
 
-/// The word of a code, and the status it comes with.
+/// Returns the protocol's name of an error code, and its status.
 fn told(code: Code) -> (&'static str, StatusCode) {
     match code {
         Code::BlobUnknown => ("BLOB_UNKNOWN", StatusCode::NOT_FOUND),
@@ -43,7 +43,7 @@ fn told(code: Code) -> (&'static str, StatusCode) {
     }
 }
 
-/// An error in the form of the protocol.
+/// Returns an error in the protocol's format.
 pub fn error(status: StatusCode, code: &str, text: &str, detail: Option<&str>) -> Response {
     let mut error = json!({ "code": code, "message": text });
     if let Some(detail) = detail {
@@ -55,7 +55,7 @@ pub fn error(status: StatusCode, code: &str, text: &str, detail: Option<&str>) -
         .body(json!({ "errors": [error] }).to_string())
 }
 
-/// An error for what the rules refuse.
+/// Returns the response for a fault.
 pub fn refused(fault: &Fault) -> Response {
     match fault {
         Fault::Protocol { code, text, detail } => {
@@ -79,7 +79,7 @@ pub fn refused(fault: &Fault) -> Response {
             let status = failure::answer(cause).status();
             let (word, text) = match cause {
                 Error::Internal(cause) => {
-                    tracing::error!(%cause, "a request to the registry failed");
+                    tracing::error!(%cause, "registry request failed");
                     ("UNKNOWN", "the server failed".to_owned())
                 }
                 Error::Unauthorized | Error::InvalidToken(_) => {
@@ -102,7 +102,7 @@ pub fn refused(fault: &Fault) -> Response {
     }
 }
 
-/// Asks for a token, or for one that grants more.
+/// Returns a challenge for a token, or for one with more access.
 pub fn challenged(base_url: &str, challenge: &Challenge, asked: Option<(&Name, Actions)>) -> Response {
     let text = "authentication required";
     let mut response = error(StatusCode::UNAUTHORIZED, "UNAUTHORIZED", text, None);
@@ -127,7 +127,7 @@ pub fn challenged(base_url: &str, challenge: &Challenge, asked: Option<(&Name, A
     response
 }
 
-/// The answer to a refused bearer.
+/// Returns the response for a rejected bearer token.
 pub fn turned_away(base_url: &str, refusal: &Refusal, asked: Option<(&Name, Actions)>) -> Response {
     match refusal {
         Refusal::Challenge(challenge) => challenged(base_url, challenge, asked),
@@ -135,7 +135,7 @@ pub fn turned_away(base_url: &str, refusal: &Refusal, asked: Option<(&Name, Acti
     }
 }
 
-/// That a path has no such method.
+/// Returns the response for a method that the path does not support.
 pub fn not_allowed(allowed: &'static str) -> Response {
     let text = "the operation is unsupported";
     let mut response = error(StatusCode::METHOD_NOT_ALLOWED, "UNSUPPORTED", text, None);
@@ -143,7 +143,7 @@ pub fn not_allowed(allowed: &'static str) -> Response {
     response
 }
 
-/// An answer without a body.
+/// Returns a response without a body.
 pub fn bare(status: StatusCode) -> Response {
     let mut response = Response::builder().status(status).finish();
     if status != StatusCode::NO_CONTENT {
@@ -152,7 +152,7 @@ pub fn bare(status: StatusCode) -> Response {
     response
 }
 
-/// That something was made, and where it is.
+/// Returns the response for created content, with its location.
 pub fn made(name: &Name, kind: &str, digest: &Digest) -> Response {
     let mut response = bare(StatusCode::CREATED);
     set(&mut response, LOCATION, &format!("/v2/{name}/{kind}/{digest}"));
@@ -160,7 +160,7 @@ pub fn made(name: &Name, kind: &str, digest: &Digest) -> Response {
     response
 }
 
-/// How far an upload has come, and where it goes on.
+/// Adds the progress and the location of an upload.
 pub fn progress(mut response: Response, name: &Name, uuid: &str, received: u64) -> Response {
     set(
         &mut response,
@@ -169,26 +169,26 @@ pub fn progress(mut response: Response, name: &Name, uuid: &str, received: u64) 
     );
     set(&mut response, RANGE, &format!("0-{}", received.saturating_sub(1)));
     set(&mut response, UPLOAD, uuid);
-    // What each part costs is a row and an object.
+    // Each chunk costs a row and an object.
     set(&mut response, LEAST_PART, "1048576");
     response
 }
 
-/// A document.
+/// Returns a document.
 pub fn document(kind: &str, text: String) -> Response {
     Response::builder()
         .content_type(kind)
         .body(Body::from_string(text))
 }
 
-/// Sets a header, unless the value cannot stand in one.
+/// Sets a header, unless the value is invalid in a header.
 pub fn set(response: &mut Response, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         response.headers_mut().insert(name, value);
     }
 }
 
-/// A refusal of the rest of the server, in the form of the protocol.
+/// Converts an error of the rest of the server to the protocol's format.
 pub async fn formed(mut plain: Response) -> Response {
     let status = plain.status();
     let code = match status {
@@ -205,12 +205,12 @@ pub async fn formed(mut plain: Response) -> Response {
     finish(response)
 }
 
-/// Whether an answer carries it already.
+/// Returns whether a response already has the common headers.
 pub fn is_finished(response: &Response) -> bool {
     response.headers().contains_key(VERSION)
 }
 
-/// What every answer carries.
+/// Adds the common headers.
 pub fn finish(mut response: Response) -> Response {
     set(&mut response, VERSION, "registry/2.0");
     response

@@ -1,4 +1,4 @@
-//! Blobs: sent as a whole, in part, or only told of.
+//! Blobs: whole, in part, or headers only.
 
 use poem::http::header::{CACHE_CONTROL, CONTENT_DISPOSITION, EXPIRES, PRAGMA};
 use poem::http::{Method, StatusCode};
@@ -9,11 +9,11 @@ use crate::api::download;
 use crate::services::kernel::download::Download;
 use crate::services::registry::{Digest, Fault, blobs};
 
-/// What is known by its digest never changes, but who may read it does.
+/// Content of a digest never changes, but access to it does.
 const KEPT: &str = "private, max-age=31536000, immutable";
 
 impl Call<'_> {
-    /// Sends a blob, or takes it away from the repository.
+    /// Sends a blob, or removes it from the repository.
     pub(super) async fn blob(&self, digest: &str, request: &Request) -> Result<Response, Fault> {
         let digest = Digest::parse(digest)?;
         let repository = self.place.repository(self.backend).await?;
@@ -27,7 +27,7 @@ impl Call<'_> {
     }
 }
 
-/// An answer that carries what has this digest, as the request wishes: all, a part, or nothing new.
+/// Returns content with this digest: whole, in part, or 304.
 pub(super) fn sent(content: Download, digest: &Digest, kept: &str, request: &Request) -> Response {
     let mut response = download::render(content, StatusCode::OK, request.headers());
     if response.status() == StatusCode::RANGE_NOT_SATISFIABLE {

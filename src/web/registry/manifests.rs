@@ -1,4 +1,4 @@
-//! Manifests, the tags that name them, and the manifests that are about others.
+//! Manifests, tags and referrers.
 
 use poem::http::header::{CONTENT_LENGTH, CONTENT_TYPE, LINK};
 use poem::http::{HeaderName, Method, StatusCode};
@@ -10,17 +10,18 @@ use crate::services::kernel::download::{Content, Download};
 use crate::services::registry::manifests::{self, Annotations, LARGEST, Manifest, Reference};
 use crate::services::registry::{Code, Digest, Fault, tags};
 
-/// The type of a list of manifests.
+/// Media type of an image index.
 const INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// The manifest that a pushed one is about, so that the client knows it need not list it itself.
+/// Digest of the subject of a pushed manifest. It shows the client that the server maintains the list of
+/// referrers.
 const SUBJECT: HeaderName = HeaderName::from_static("oci-subject");
-/// What a list was narrowed to.
+/// Filters applied to a list.
 const FILTERS: HeaderName = HeaderName::from_static("oci-filters-applied");
-/// A manifest may be named otherwise the next time, and who may read it may be another.
+/// A tag may point to another manifest later, and access may change.
 const ASKED_AGAIN: &str = "private, no-cache";
 
 impl Call<'_> {
-    /// Sends, takes or removes a manifest.
+    /// Sends, stores or deletes a manifest.
     pub(super) async fn manifest(&self, reference: &str, request: Request) -> Result<Response, Fault> {
         if request.method() == Method::PUT {
             return self.push(&Reference::parse(reference)?, request).await;
@@ -68,7 +69,7 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// Sends the names of the tags, or a page of them.
+    /// Sends the tag names, or a page of them.
     pub(super) async fn tags(&self, request: &Request) -> Result<Response, Fault> {
         let asked = parameter(request, "n");
         let limit = match &asked {
@@ -85,7 +86,7 @@ impl Call<'_> {
         let text = json!({ "name": self.name().as_str(), "tags": names });
         let mut response = answers::document("application/json", text.to_string());
         if let Some(last) = next {
-            // Names of tags stand in addresses as they are.
+            // Tag names need no encoding in URLs.
             let link = format!(
                 "</v2/{}/tags/list?n={limit}&last={last}>; rel=\"next\"",
                 self.name()
@@ -95,14 +96,14 @@ impl Call<'_> {
         Ok(response)
     }
 
-    /// Sends a list of the manifests that are about another.
+    /// Sends a list of the referrers of a manifest.
     pub(super) async fn referrers(&self, digest: &str, request: &Request) -> Result<Response, Fault> {
         let digest = Digest::parse(digest)?;
         let kind = parameter(request, "artifactType").filter(|kind| !kind.is_empty() && !kind.contains('\0'));
         let after = parameter(request, "last")
             .and_then(|text| text.parse().ok())
             .unwrap_or(0);
-        // What nothing was pushed to has none, which is no fault.
+        // A repository without pushes has no referrers, which is not an error.
         let (found, more) = match self.place.repository(self.backend).await {
             Ok(repository) => {
                 manifests::about(self.backend, repository.id, &digest, kind.as_deref(), after).await?

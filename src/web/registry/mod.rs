@@ -1,7 +1,7 @@
-//! The registry of container images at `/v2/`, by OCI Distribution 1.1, and its tokens at `/jwt/auth`.
+//! The container registry at `/v2/` by OCI Distribution 1.1, and its tokens at `/jwt/auth`.
 //!
-//! It is no REST interface: clients are container tools, bodies stream both ways, errors are in a form of their own. What may
-//! be done and how it is kept is told in `services::registry`.
+//! It is not part of the REST API: its clients are container tools, bodies are streamed in both directions, and
+//! errors have the protocol's format. Rules and storage are in `services::registry`.
 
 mod answers;
 mod blobs;
@@ -21,9 +21,9 @@ use target::{Target, What};
 
 pub(super) use target::takes_long;
 
-/// Answers requests of container tools, and passes on all others.
+/// Middleware that handles registry requests and forwards all others.
 pub struct Registry {
-    /// What the services work with.
+    /// The backend of the services.
     pub backend: Backend,
 }
 
@@ -59,8 +59,8 @@ impl<E: Endpoint> Endpoint for RegistryEndpoint<E> {
     }
 }
 
-/// Gives refusals that are made around the registry, as of heads that are too large and of times that are over, the form that its
-/// clients read.
+/// Middleware that converts errors from outside the registry, such as limits and timeouts, to the protocol's
+/// format.
 pub(super) struct Form;
 
 impl<E: Endpoint> Middleware<E> for Form {
@@ -90,7 +90,7 @@ impl<E: Endpoint> Endpoint for FormEndpoint<E> {
     }
 }
 
-/// The protocol over one backend.
+/// The protocol over a backend.
 struct Protocol {
     backend: Backend,
 }
@@ -130,7 +130,7 @@ impl Protocol {
         }
     }
 
-    /// That there is a registry, which a client asks before all else.
+    /// Confirms that the registry exists; clients send this request first.
     async fn base(&self, request: &Request) -> Response {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return answers::not_allowed("GET, HEAD");
@@ -153,7 +153,7 @@ impl Protocol {
     }
 }
 
-/// A request that was let in.
+/// An authorized request.
 struct Call<'a> {
     backend: &'a Backend,
     bearer: Bearer,
@@ -177,7 +177,7 @@ impl Call<'_> {
     }
 }
 
-/// What a request does to what it names; none when it cannot be done.
+/// Returns the action of a request on its target; none if not supported.
 fn action(what: &What, method: &Method) -> Option<Action> {
     let read = matches!(*method, Method::GET | Method::HEAD);
     match what {
@@ -201,7 +201,7 @@ fn action(what: &What, method: &Method) -> Option<Action> {
     }
 }
 
-/// The methods of what a path names.
+/// Returns the methods of a target.
 fn methods(what: &What) -> &'static str {
     match what {
         What::Tags | What::Referrers(_) => "GET, HEAD",
@@ -212,7 +212,7 @@ fn methods(what: &What) -> &'static str {
     }
 }
 
-/// What a token must grant for an action, as clients ask for it: who pushes also looks.
+/// Returns the access that a token must grant for an action. A push also needs pull access.
 fn wanted(action: Action) -> Actions {
     Actions {
         pull: matches!(action, Action::Pull | Action::Push),
@@ -221,12 +221,12 @@ fn wanted(action: Action) -> Actions {
     }
 }
 
-/// A parameter of the query, decoded.
+/// Returns a decoded query parameter.
 fn parameter(request: &Request, wanted: &str) -> Option<String> {
     parameters(request, wanted).into_iter().next()
 }
 
-/// A parameter of the query as often as it is there, decoded.
+/// Returns all values of a decoded query parameter.
 fn parameters(request: &Request, wanted: &str) -> Vec<String> {
     let query = request.uri().query().unwrap_or_default();
     let pairs = url::form_urlencoded::parse(query.as_bytes());

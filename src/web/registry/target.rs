@@ -1,59 +1,59 @@
-//! What a path of the registry names. Names of images have any number of parts, so paths are read from their end.
+//! Parser of registry paths. Image names have any number of components, so paths are parsed from the end.
 
 use percent_encoding::percent_decode_str;
 
 use crate::services::registry::{Fault, Name};
 
-/// Where the registry is.
+/// Root of the registry.
 const ROOT: &str = "/v2";
-/// Where tokens are to be had.
+/// Path of the token endpoint.
 const TOKENS: &str = "/jwt/auth";
 
-/// What a path names.
+/// Target of a path.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Target {
     /// Tokens.
     Tokens,
     /// The registry itself.
     Base,
-    /// Something of a repository.
+    /// A resource of a repository.
     Of(Name, What),
-    /// Nothing that the protocol knows.
+    /// An unknown path.
     Nothing,
 }
 
-/// What of a repository a path names.
+/// Resource of a repository.
 #[derive(Debug, PartialEq, Eq)]
 pub enum What {
-    /// The list of its tags.
+    /// The list of tags.
     Tags,
     /// A manifest, by a tag or a digest.
     Manifest(String),
     /// A blob, by its digest.
     Blob(String),
-    /// Its uploads.
+    /// The uploads.
     Uploads,
-    /// One of them.
+    /// An upload.
     Upload(String),
-    /// The manifests that are about the one with this digest.
+    /// The referrers of the manifest with this digest.
     Referrers(String),
 }
 
-/// Whether a raw path is one of the registry's.
+/// Returns whether a raw path belongs to the registry.
 pub fn is_registrys(path: &str) -> bool {
     path == TOKENS || path == ROOT || path.strip_prefix(ROOT).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Whether a raw path is one that bodies of any length are sent to.
+/// Returns whether a raw path accepts bodies of any length.
 pub fn takes_long(path: &str) -> bool {
     is_registrys(path) && path.contains("/blobs/")
 }
 
 impl Target {
-    /// Reads the raw path of a request; none when it is none of the registry's.
+    /// Parses the raw path of a request; none if it does not belong to the registry.
     ///
     /// # Errors
-    /// `NAME_INVALID` for the name of a repository that cannot be one.
+    /// `NAME_INVALID` for an invalid repository name.
     pub fn of(path: &str) -> Option<Result<Self, Fault>> {
         if !is_registrys(path) {
             return None;

@@ -1,4 +1,4 @@
-//! Tokens of the registry, for the credentials of HTTP's Basic scheme or for nobody.
+//! Registry tokens, for Basic credentials or anonymous clients.
 
 use chrono::SecondsFormat;
 use poem::http::header::{CACHE_CONTROL, WWW_AUTHENTICATE};
@@ -14,9 +14,9 @@ use crate::services::registry::Fault;
 use crate::services::registry::tokens::issue;
 use crate::web::git_http;
 
-/// Answers a request for a token.
+/// Returns the response to a token request.
 pub async fn answer(backend: &Backend, request: &Request) -> Response {
-    // Some clients try to post first, and go on when that is not allowed.
+    // Some clients try POST first, and continue with GET if it is not allowed.
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
         return answers::not_allowed("GET, HEAD");
     }

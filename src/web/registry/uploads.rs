@@ -1,4 +1,4 @@
-//! Uploads of blobs: in one request, in two, or in as many parts as a client likes.
+//! Blob uploads: in one request, in two, or in any number of chunks.
 
 use futures_util::StreamExt;
 use poem::http::header::{CONTENT_LENGTH, CONTENT_RANGE};
@@ -10,7 +10,7 @@ use crate::services::registry::uploads::{self, Part, Upload};
 use crate::services::registry::{Code, Digest, Fault, Name, blobs};
 
 impl Call<'_> {
-    /// Begins an upload; or ends it at once, when the request brings the blob or says where it is already.
+    /// Starts an upload; completes it at once if the request contains the blob or mounts an existing one.
     pub(super) async fn begin(&self, request: Request) -> Result<Response, Fault> {
         if let Some(digest) = parameter(&request, "mount") {
             let digest = Digest::parse(&digest)?;
@@ -27,7 +27,7 @@ impl Call<'_> {
     }
 
     async fn mount(&self, digest: &Digest, from: Option<String>) -> Result<bool, Fault> {
-        // A client that does not say from where, or wrongly, pushes the blob.
+        // If the source is missing or invalid, the client uploads the blob.
         let Some(Ok(from)) = from.map(|from| Name::parse(&from)) else {
             return Ok(false);
         };
@@ -37,7 +37,7 @@ impl Call<'_> {
         }
     }
 
-    /// Goes on with an upload, ends it, gives it up, or tells how far it has come.
+    /// Continues, completes or cancels an upload, or returns its progress.
     pub(super) async fn upload(&self, uuid: &str, request: Request) -> Result<Response, Fault> {
         let upload = uploads::find(self.backend, &self.place, uuid).await?;
         match *request.method() {
@@ -90,7 +90,7 @@ impl Call<'_> {
         answers::progress(answers::bare(status), self.name(), &upload.uuid, received)
     }
 
-    /// Tells a client whose part does not fit where to go on.
+    /// Adds the current position to the error for a chunk that is out of order.
     fn resync(&self, fault: Fault, uuid: &str) -> Result<Response, Fault> {
         match fault {
             Fault::OutOfOrder(received) => {
@@ -107,7 +107,7 @@ fn misread() -> Fault {
     Fault::new(Code::BlobUploadInvalid, text)
 }
 
-/// The first and the last byte of a part.
+/// Parses the first and the last byte of a chunk.
 fn read_range(text: &str) -> Option<(u64, u64)> {
     let text = text.trim();
     let text = text

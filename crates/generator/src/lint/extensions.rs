@@ -1,11 +1,11 @@
-//! The house rules of the fields that are not of OpenAPI (`openapi/EXTENSIONS.md`).
+//! Lints of the extension fields (`openapi/EXTENSIONS.md`).
 
 use serde_json::Value;
 
 use super::Linter;
 
 impl Linter<'_> {
-    /// What is wrong with the fields of ours that an operation has.
+    /// Checks the extension fields of an operation.
     pub(super) fn extensions(&mut self, pointer: &str, operation: &Value) {
         self.job_token(pointer, operation);
         self.one_of(pointer, operation);
@@ -19,18 +19,19 @@ impl Linter<'_> {
             known,
             pointer,
             "tier",
-            "x-tier: free, starter, premium or ultimate",
+            "x-tier must be free, starter, premium or ultimate",
         );
         let page = operation["x-page"].as_str().unwrap_or("offset");
         self.require(
             matches!(page, "offset" | "keyset"),
             pointer,
             "page",
-            "x-page: offset or keyset",
+            "x-page must be offset or keyset",
         );
     }
 
-    /// A job has one project and no more, and whoever may call with its token can read so.
+    /// Checks that only operations on a project accept job tokens, because a job token gives access to one
+    /// project, and that the security requirements document it.
     fn job_token(&mut self, pointer: &str, operation: &Value) {
         let said = &operation["x-job-token"];
         let taken = *said == Value::Bool(true);
@@ -38,13 +39,13 @@ impl Linter<'_> {
             taken || said.is_null(),
             pointer,
             "job-token",
-            "x-job-token is `true`, or not there",
+            "x-job-token must be `true` or absent",
         );
         self.require(
             !taken || operation["x-access"]["on"] == "project",
             pointer,
             "job-token-project",
-            "the token of a job is good for its project only: x-access must be on a project",
+            "a job token gives access only to its project: x-access.on must be project",
         );
         let mut listed = operation["security"].as_array().into_iter().flatten();
         let listed = listed.any(|one| !one["job_token_header"].is_null());
@@ -52,11 +53,11 @@ impl Linter<'_> {
             taken == listed,
             pointer,
             "job-token-security",
-            "x-job-token and the security requirement `job_token_header` go together",
+            "x-job-token and the security requirement `job_token_header` must be used together",
         );
     }
 
-    /// Each list has attributes of the body of which any may be missing.
+    /// Checks that each list contains optional attributes of the body.
     fn one_of(&mut self, pointer: &str, operation: &Value) {
         let said = &operation["x-one-of"];
         let schema = operation.pointer("/requestBody/content/application~1json/schema");
@@ -73,11 +74,11 @@ impl Linter<'_> {
                 .is_some_and(|list| list.len() > 1 && list.iter().all(optional))
         };
         let holds = said.is_null() || said.as_array().is_some_and(|lists| lists.iter().all(good));
-        let message = "x-one-of: lists of at least two attributes of the JSON body that are not required";
+        let message = "x-one-of must contain lists of at least two optional attributes of the JSON body";
         self.require(holds, pointer, "one-of", message);
     }
 
-    /// What is handed over as it comes is JSON alone, and nothing is said of what stands in it that somebody would check.
+    /// Checks that a raw body is only JSON and has no constraints that would need validation.
     fn raw_body(&mut self, pointer: &str, operation: &Value) {
         let said = &operation["x-raw-body"];
         let content = operation.pointer("/requestBody/content");
@@ -85,22 +86,21 @@ impl Linter<'_> {
             .and_then(Value::as_object)
             .is_some_and(|content| content.len() == 1 && content.contains_key("application/json"));
         let good = *said == Value::Bool(true) && alone && operation["x-one-of"].is_null();
-        let message =
-            "x-raw-body is `true`, for a body of application/json alone and without x-one-of, or not there";
+        let message = "x-raw-body must be `true` or absent; it requires a body of only application/json, without x-one-of";
         self.require(said.is_null() || good, pointer, "raw-body", message);
     }
 
-    /// Files are attachments where nothing else is said.
+    /// Files are attachments by default.
     fn attachment(&mut self, pointer: &str, operation: &Value) {
         let said = &operation["x-attachment"];
         let form = operation.pointer("/requestBody/content/multipart~1form-data");
         let good = *said == Value::Bool(false) && form.is_some();
-        let message = "x-attachment is `false`, for an operation that takes a file, or not there";
+        let message = "x-attachment must be `false` or absent; it requires a file";
         self.require(said.is_null() || good, pointer, "attachment", message);
     }
 
-    /// What is in SCIM is so throughout: who may call, by which token, and in which form it is refused. The answers to what
-    /// is refused before anybody knows what is meant are like everywhere.
+    /// Checks that SCIM operations use SCIM throughout: for access, tokens and errors. Errors before routing
+    /// have the common format.
     fn errors(&mut self, pointer: &str, operation: &Value) {
         const SCIM: &str = "application/scim+json";
         let said = &operation["x-errors"];
@@ -109,7 +109,7 @@ impl Linter<'_> {
             scim || said.is_null(),
             pointer,
             "errors",
-            "x-errors is `scim`, or not there",
+            "x-errors must be `scim` or absent",
         );
         let access = &operation["x-access"];
         let mut required = operation["security"].as_array().into_iter().flatten();
@@ -118,14 +118,14 @@ impl Linter<'_> {
             [access["on"] == "scim", token].iter().all(|one| *one == scim),
             pointer,
             "errors-scim",
-            "`x-errors: scim`, `x-access.on: scim` and the security requirement `scim_token` go together",
+            "`x-errors: scim`, `x-access.on: scim` and the security requirement `scim_token` must be used together",
         );
         let whole = access["min"] == "none" && access["first"] == true && access["anonymous"].is_null();
         self.require(
             !scim || whole,
             pointer,
             "errors-access",
-            "x-access on scim has `min: none` and `first: true`: the token decides, and before all else",
+            "x-access.on: scim requires `min: none` and `first: true`, because the token alone decides, before other checks",
         );
         for (status, response) in operation["responses"].as_object().into_iter().flatten() {
             let early = matches!(status.as_str(), "414" | "431");
@@ -135,12 +135,12 @@ impl Linter<'_> {
                 fits,
                 &format!("{pointer}/responses/{status}"),
                 "errors-media",
-                "answers are of application/scim+json where `x-errors` is `scim`, and only there",
+                "responses must be application/scim+json if, and only if, `x-errors` is `scim`",
             );
         }
     }
 
-    /// A gate is asked by the guard, or by the service of an operation that names no project.
+    /// Checks a gate: the guard evaluates it, or the service if the operation names no project.
     fn flag(&mut self, pointer: &str, operation: &Value) {
         let said = &operation["x-flag"];
         let mut keys = said
@@ -152,7 +152,8 @@ impl Linter<'_> {
         let whole = said["name"].is_string() && said["default"].is_boolean();
         let of_project = said["of"] == "project" && operation["x-access"]["on"] == "instance";
         let good = known && whole && (said["of"].is_null() || of_project);
-        let message = "x-flag has `name`, `default` and, on the instance alone, `of: project`";
+        let message =
+            "x-flag requires `name` and `default`; `of: project` is allowed only with x-access.on: instance";
         self.require(said.is_null() || good, pointer, "flag", message);
     }
 }

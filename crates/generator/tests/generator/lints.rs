@@ -1,8 +1,8 @@
-//! One failing input for each lint: a single change of the small contract, and the fault it must give.
+//! One failing input for each lint: a single change of the small contract, and the expected fault.
 
 use super::{lint, loaded, small};
 
-/// Replaces a text in a file of the small contract and lints it; the text must be there.
+/// Replaces an existing text in a file of the small contract and returns the faults.
 fn broken(file: &str, from: &str, to: &str) -> Vec<(String, &'static str)> {
     let mut files = small();
     let (_, text) = files

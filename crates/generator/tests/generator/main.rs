@@ -1,6 +1,6 @@
-//! The generator: what it emits for a small contract, and one failing input for each lint.
+//! Generator tests: the emitted code for a small contract, and one failing input for each lint.
 
-// A test that cannot go on fails by panicking.
+// Tests fail by panicking.
 #![allow(clippy::expect_used, clippy::unwrap_used)]
 
 mod lints;
@@ -9,7 +9,7 @@ use std::path::Path;
 
 use generator::{emit, lint, load, lower};
 
-/// A contract with one operation of each kind that the generator tells apart, by file.
+/// Returns a contract with one operation of each kind, by file.
 fn small() -> Vec<(&'static str, String)> {
     vec![
         ("openapi.yaml", include_str!("small/openapi.yaml").to_owned()),
@@ -38,7 +38,7 @@ fn small() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Loads a contract that is written down in files.
+/// Loads a contract from files.
 fn loaded(files: &[(&str, String)]) -> Result<load::Document, Vec<load::Fault>> {
     let folder = tempfile::tempdir().expect("a folder");
     for (name, text) in files {

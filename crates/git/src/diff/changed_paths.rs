@@ -1,24 +1,24 @@
-//! Which files commits changed, without their content.
+//! Paths of the files that commits changed.
 
 use super::super::{Oid, Repository, Result, commit};
 
-/// The files that a commit changed against its first parent, in Git's order. A renamed file is one that was removed
-/// and one that was added.
+/// Files that a commit changed against its first parent, in Git's order. A renamed file is listed as removed
+/// and added.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ChangedPaths {
-    /// Files that are new.
+    /// Added files.
     pub added: Vec<String>,
-    /// Files whose content or mode is another.
+    /// Files with a changed content or mode.
     pub modified: Vec<String>,
-    /// Files that are gone.
+    /// Removed files.
     pub removed: Vec<String>,
 }
 
 impl Repository {
-    /// The files that each of some commits changed, in their order.
+    /// Returns the changed files of each commit, in the given order.
     ///
     /// # Errors
-    /// When one of them is no commit, and failures of the repository.
+    /// If one of the IDs is not a commit, and failures of the repository.
     pub async fn changed_paths(&self, commits: Vec<Oid>) -> Result<Vec<ChangedPaths>> {
         self.git2(move |repository| commits.iter().map(|id| of_commit(repository, *id)).collect())
             .await

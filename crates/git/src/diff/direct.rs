@@ -1,6 +1,6 @@
-//! Small differences, found in this process: for most commits that takes a fraction of what starting a program
-//! does. Whatever might be a rename, and whatever is large or odd, is left to the program; what is answered here
-//! equals what the program says, which is tested over a whole history.
+//! Small diffs computed in this process, which for most commits takes a fraction of the time to start a
+//! program. Possible renames and large or unusual changes are left to the program. The results equal those of
+//! the program; a test compares both over a whole history.
 
 use std::collections::HashMap;
 
@@ -10,28 +10,28 @@ use super::{Diff, DiffEntry, Limits, Stats};
 use crate::error::absent;
 use crate::{Oid, Result};
 
-/// The most files that are compared here.
+/// Maximum number of files compared here.
 const FILES: usize = 200;
-/// The largest file, in bytes.
+/// Maximum size of a file, in bytes.
 const FILE_BYTES: usize = 512 << 10;
-/// How many bytes all files together may have.
+/// Maximum size of all files together, in bytes.
 const ALL_BYTES: usize = 4 << 20;
-/// How deep trees may be nested.
+/// Maximum depth of nested trees.
 const DEPTH: usize = 64;
-/// The type bits of a file's mode, and what they are for a regular file and a symbolic link.
+/// Type bits of a file mode, and their values for regular files and symbolic links.
 const TYPE_BITS: i32 = 0o170_000;
 
-/// One side of a change: a mode and the id of the content.
+/// One side of a change: the mode and the blob ID.
 type Side = (i32, Oid);
 
-/// A file that was added, changed or deleted.
+/// An added, changed or deleted file.
 struct Change {
     path: Vec<u8>,
     old: Option<Side>,
     new: Option<Side>,
 }
 
-/// The difference between two commits or trees; none when the program must say.
+/// Returns the diff between two commits or trees, or `None` if the program has to compute it.
 pub(super) fn diff(
     repository: &git2::Repository,
     before: Oid,
@@ -73,7 +73,7 @@ pub(super) fn diff(
     }))
 }
 
-/// How many lines were added and taken away; none when the program must say.
+/// Returns the number of added and removed lines, or `None` if the program has to count them.
 pub(super) fn stats(repository: &git2::Repository, before: Oid, after: Oid) -> Result<Option<Stats>> {
     let odb = repository.odb()?;
     let Some(changes) = changes(repository, &odb, before, after)? else {
@@ -102,7 +102,7 @@ pub(super) fn stats(repository: &git2::Repository, before: Oid, after: Oid) -> R
     Ok(Some(stats))
 }
 
-/// The files that differ, by path; none when some may have been renamed or are no plain files.
+/// Returns the files that differ, by path, or `None` if some may be renamed or are not plain files.
 fn changes(
     repository: &git2::Repository,
     odb: &Odb<'_>,
@@ -125,7 +125,8 @@ fn changes(
     Ok(Some(found))
 }
 
-/// The tree of a commit, or the tree itself; the empty tree need not exist.
+/// Returns the tree of a commit, or the ID itself for a tree. The empty tree may be missing from the
+/// repository.
 fn tree_of(repository: &git2::Repository, odb: &Odb<'_>, id: Oid) -> Result<Option<Oid>> {
     if id == Oid::hash_object(ObjectType::Tree, b"")? {
         return Ok(None);
@@ -136,7 +137,8 @@ fn tree_of(repository: &git2::Repository, odb: &Odb<'_>, id: Oid) -> Result<Opti
     }
 }
 
-/// Adds what differs below two directories; clears `found` once that is more or other than is dealt with here.
+/// Adds the differences below two directories. Sets `found` to `None` if there are too many or unsupported
+/// changes.
 fn compare(
     repository: &git2::Repository,
     before: Option<Oid>,
@@ -183,7 +185,8 @@ fn compare(
                     *found = None;
                 }
             }
-            // A file that becomes a directory is deleted while others are added, and those may be renames of it.
+            // A file replaced by a directory is deleted while other files are added, which may be renames of
+            // it.
             (one, other) if one != other && old.is_some() && new.is_some() => *found = None,
             _ if depth >= DEPTH => *found = None,
             _ => {
@@ -226,7 +229,7 @@ impl Change {
     }
 }
 
-/// Reads contents until there are too many bytes of them.
+/// Reads blobs until their total size exceeds the limit.
 struct Contents<'a> {
     odb: &'a Odb<'a>,
     left: usize,
@@ -237,7 +240,7 @@ impl<'a> Contents<'a> {
         Self { odb, left: ALL_BYTES }
     }
 
-    /// Both contents of a change; none when they are too large.
+    /// Returns both contents of a change, or `None` if they are too large.
     fn read(&mut self, change: &Change) -> Result<Option<(Vec<u8>, Vec<u8>)>> {
         if change.old.map(|side| side.1) == change.new.map(|side| side.1) {
             return Ok(Some((Vec::new(), Vec::new())));
@@ -264,7 +267,7 @@ impl<'a> Contents<'a> {
     }
 }
 
-/// The hunks of a patch, without what stands before them.
+/// Returns the hunks of a patch without the header.
 fn hunks(patch: &[u8]) -> String {
     let starts = |at: &usize| patch.get(*at..).is_some_and(|rest| rest.starts_with(b"@@"));
     let after_line_end = patch
@@ -276,8 +279,8 @@ fn hunks(patch: &[u8]) -> String {
     String::from_utf8_lossy(patch.get(start..).unwrap_or_default()).into_owned()
 }
 
-/// Two texts without the lines that both end in, which Git does not look at where it only counts: it goes back
-/// block by block while these are equal, and then forward again to the next end of a line.
+/// Returns two texts without their common last lines, which Git skips when it only counts lines. Git goes
+/// back block by block while the blocks are equal, and then forward to the next line end.
 fn without_common_tail<'a>(old: &'a [u8], new: &'a [u8]) -> (&'a [u8], &'a [u8]) {
     const BLOCK: usize = 1024;
     let blocks = old.rchunks_exact(BLOCK).zip(new.rchunks_exact(BLOCK));

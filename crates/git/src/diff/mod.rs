@@ -1,8 +1,8 @@
-//! Differences between commits, as `git diff-tree` finds them.
+//! Diffs between commits, equal to those of `git diff-tree`.
 //!
-//! Small differences without renames are found in this process ([`direct`]). For the rest the program is faster
-//! than either library: it finds renames in linear time, and its answer is the one people compare with. Its output
-//! is parsed while it runs ([`parse`]) and the run ends where a limit is met.
+//! Small diffs without renames are computed in this process ([`direct`]). For other diffs the program is faster
+//! than both libraries, because it finds renames in linear time. Clients also compare results with it. Its
+//! output is parsed while it runs ([`parse`]), and the run stops at the first limit.
 
 mod changed_paths;
 mod direct;
@@ -18,22 +18,22 @@ use super::{Error, Oid, Repository, Result};
 pub use changed_paths::ChangedPaths;
 use parse::Parser;
 
-/// At most this many files are in one answer; the list ends there.
+/// Maximum number of files in a diff; the list ends there.
 const FILES: usize = 1_000;
-/// At most this many lines of patches are in one answer.
+/// Maximum number of patch lines in a diff.
 const LINES: usize = 50_000;
-/// At most this many bytes of patches are in one answer.
+/// Maximum size of all patches in a diff, in bytes.
 const BYTES: usize = FILES * 5 * 1024;
-/// A single patch of this many bytes or more is left out, its entry stays.
+/// Patches of this size in bytes or more are omitted; their entries stay.
 const PATCH_BYTES: usize = 100 * 1024;
-/// How long a diff may take.
+/// Time limit for one diff.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
-/// How many commits may be asked for their statistics at once.
+/// Maximum number of commits in one request for statistics.
 const STATS_AT_ONCE: usize = 1_000;
-/// How much the program may print about them, in bytes: a line for each changed file.
+/// Maximum output of the program for statistics, in bytes: one line for each changed file.
 const STATS_BYTES: usize = 256 * 1024 * 1024;
 
-/// The options of every diff with text: full ids, no colours, no programs of the repository's choosing.
+/// Options of every diff with text: full IDs, no colors, and no programs configured in the repository.
 const OPTIONS: [&str; 13] = [
     "-r",
     "--raw",
@@ -50,48 +50,48 @@ const OPTIONS: [&str; 13] = [
     "--dst-prefix=b/",
 ];
 
-/// What changed between two trees.
+/// Changes between two trees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Diff {
-    /// One entry per file, by path.
+    /// One entry for each file, ordered by path.
     pub entries: Vec<DiffEntry>,
-    /// Whether a limit cut the list short.
+    /// Whether a limit truncated the list.
     pub truncated: bool,
 }
 
-/// What changed in one file (specification 2.3).
+/// Changes of one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DiffEntry {
-    /// The path before; that after, for an added file.
+    /// The path before; the path after for an added file.
     pub old_path: String,
-    /// The path after; that before, for a deleted file.
+    /// The path after; the path before for a deleted file.
     pub new_path: String,
     /// The mode before in octal digits, `0` for an added file.
     pub a_mode: String,
     /// The mode after in octal digits, `0` for a deleted file.
     pub b_mode: String,
-    /// The file was added.
+    /// Whether the file was added.
     pub new_file: bool,
-    /// The file has another path than before.
+    /// Whether the path changed.
     pub renamed_file: bool,
-    /// The file was deleted.
+    /// Whether the file was deleted.
     pub deleted_file: bool,
-    /// The hunks from the first `@@` on. Empty for a change of path or mode alone and for a patch over the
-    /// limit; one `Binary files ... differ` line for a file that is not text.
+    /// The hunks from the first `@@` on. Empty if only the path or the mode changed, and if the patch exceeds
+    /// the limit. One line `Binary files ... differ` for a binary file.
     pub diff: String,
-    /// Whether the patch was left out because of its size.
+    /// Whether the patch was omitted because of its size.
     pub too_large: bool,
 }
 
 impl DiffEntry {
-    /// Leaves the patch out, because of its size or that of the whole.
+    /// Omits the patch because of its size or the total size.
     fn leave_out(&mut self) {
         self.diff = String::new();
         self.too_large = true;
     }
 
-    /// What a changed line is known by: the SHA-1 of the path, and where the counters of both sides stand at it.
-    /// `line` is its number on its own side; none when the patch does not change it.
+    /// Returns the line code of a changed line: the SHA-1 of the path and both line counters. `line` is the
+    /// line number on its own side. Returns `None` if the patch does not change the line.
     #[must_use]
     pub fn line_code(&self, line: u32, side: LineSide) -> Option<String> {
         let (old, new) = parse::changed_line(&self.diff, line, side)?;
@@ -102,25 +102,25 @@ impl DiffEntry {
     }
 }
 
-/// How many lines a commit adds and takes away.
+/// Numbers of added and removed lines of a commit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Lines added.
+    /// Number of added lines.
     pub additions: u64,
-    /// Lines taken away.
+    /// Number of removed lines.
     pub deletions: u64,
 }
 
-/// The side of a diff a line belongs to.
+/// Side of a diff that a line belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LineSide {
-    /// A line that was taken away.
+    /// A removed line.
     Old,
-    /// A line that was added.
+    /// An added line.
     New,
 }
 
-/// Where a diff stops.
+/// Limits of a diff.
 struct Limits {
     files: usize,
     lines: usize,
@@ -136,19 +136,19 @@ const ANSWER_LIMITS: Limits = Limits {
 };
 
 impl Repository {
-    /// What a commit changed against its first parent, or against nothing when it has none.
+    /// Returns the changes of a commit against its first parent, or against the empty tree for a root commit.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when there is no such commit, [`Error::Timeout`].
+    /// [`Error::ObjectNotFound`] if the commit does not exist, [`Error::Timeout`].
     pub async fn diff_commit(&self, commit: Oid) -> Result<Diff> {
         let before = self.first_parent_or_nothing(commit).await?;
         self.diff_between(before, commit).await
     }
 
-    /// What changed from one commit or tree to another.
+    /// Returns the changes from one commit or tree to another.
     ///
     /// # Errors
-    /// [`Error::Program`] when one of the two is neither commit nor tree, [`Error::Timeout`].
+    /// [`Error::Program`] if one of them is neither a commit nor a tree, [`Error::Timeout`].
     pub async fn diff_between(&self, before: Oid, after: Oid) -> Result<Diff> {
         let direct = self.git2(move |repository| direct::diff(repository, before, after, &ANSWER_LIMITS));
         match direct.await? {
@@ -172,11 +172,12 @@ impl Repository {
         Ok(diff)
     }
 
-    /// The lines each commit added and took away against its first parent; one program for all of them.
+    /// Returns the numbers of added and removed lines of each commit against its first parent, with one
+    /// program for all commits.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when one is no commit, [`Error::LimitExceeded`] for more than a thousand,
-    /// [`Error::Timeout`].
+    /// [`Error::ObjectNotFound`] if one is not a commit, [`Error::LimitExceeded`] for more than 1,000
+    /// commits, [`Error::Timeout`].
     pub async fn stats(&self, commits: &[Oid]) -> Result<Vec<Stats>> {
         if commits.len() > STATS_AT_ONCE {
             return Err(Error::LimitExceeded("statistics of too many commits at once"));
@@ -196,7 +197,7 @@ impl Repository {
             let parents = self.parents_of(missing.clone()).await?;
             let mut input = String::new();
             for (commit, parents) in missing.iter().zip(parents) {
-                // A second id on the line takes the place of the commit's own parents.
+                // A second ID on the line replaces the parents of the commit.
                 match parents.first() {
                     Some(parent) => input.push_str(&format!("{commit} {parent}\n")),
                     None => input.push_str(&format!("{commit}\n")),
@@ -221,7 +222,7 @@ impl Repository {
             for (commit, stats) in parse::numstat(&output.stdout) {
                 known.insert(commit, stats);
             }
-            // A commit that changes nothing is not even named.
+            // The output does not contain commits without changes.
             for commit in missing {
                 if !known.contains_key(&commit) {
                     known.insert(commit, Stats::default());
@@ -234,13 +235,13 @@ impl Repository {
             .collect())
     }
 
-    /// Whether a commit changes a line, so that it can be commented on: an added line has its number in the new file, a
-    /// removed one that in the old file. `path` is the path after the commit.
+    /// Returns whether a commit changes a line, so that it can be commented on. An added line has its number
+    /// in the new file, a removed line its number in the old file. `path` is the path after the commit.
     ///
     /// # Errors
     /// As [`Self::diff_commit`].
     pub async fn changes_line(&self, commit: Oid, path: &str, line: u32, side: LineSide) -> Result<bool> {
-        /// A patch that is searched for a line may be this large, in bytes.
+        /// Maximum size in bytes of a patch that is searched for a line.
         const SEARCHED: usize = 16 * 1024 * 1024;
         let limits = Limits {
             files: usize::MAX,
@@ -256,7 +257,8 @@ impl Repository {
             .any(|entry| parse::changed_line(&entry.diff, line, side).is_some()))
     }
 
-    /// What a commit is compared with: its first parent, else the empty tree, which Git knows without having it.
+    /// Returns the commit to compare with: the first parent, else the empty tree, which Git knows even if it
+    /// is not stored.
     async fn first_parent_or_nothing(&self, commit: Oid) -> Result<Oid> {
         self.git2(move |repository| first_parent_or_nothing(repository, commit))
             .await
@@ -271,8 +273,8 @@ fn first_parent_or_nothing(repository: &git2::Repository, commit: Oid) -> Result
     }
 }
 
-/// Adds the statistics that are counted without the program, and answers the commits that are left. When one is
-/// not, the program is started anyway, and may as well count the rest.
+/// Adds the statistics that can be counted without the program, and returns the remaining commits. After the
+/// first such commit, the program starts anyway and counts the rest too.
 fn counted(
     repository: &git2::Repository,
     commits: Vec<Oid>,

@@ -1,4 +1,4 @@
-//! Parsing what `git diff-tree` prints, within limits.
+//! Parser of `git diff-tree` output, with limits.
 
 use tokio::io::AsyncRead;
 
@@ -6,10 +6,10 @@ use super::{Diff, DiffEntry, Limits, LineSide, Stats};
 use crate::lines::Lines;
 use crate::{Error, Oid, Result};
 
-/// A path in the raw part may be this long, in bytes.
+/// Maximum length of a path in the raw part, in bytes.
 const PATH_BYTES: usize = 64 * 1024;
 
-/// Reads a raw part, and the patches behind it, of one `diff-tree --raw --patch -z`.
+/// Parses the raw part and the following patches of one `diff-tree --raw --patch -z`.
 pub(super) struct Parser<'a, R> {
     source: Lines<R>,
     only: Option<&'a str>,
@@ -18,7 +18,7 @@ pub(super) struct Parser<'a, R> {
 }
 
 impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
-    /// A parser that keeps all entries, or only those whose new path is `only`.
+    /// Returns a parser for all entries, or only for entries with the new path `only`.
     pub(super) fn new(source: R, only: Option<&'a str>, limits: Limits) -> Self {
         Self {
             source: Lines::new(source),
@@ -28,7 +28,7 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
         }
     }
 
-    /// Whether everything was read, rather than left where a limit was met.
+    /// Returns whether the parser read all output instead of stopping at a limit.
     pub(super) fn at_end(&self) -> bool {
         self.at_end
     }
@@ -84,7 +84,7 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
         }
     }
 
-    /// Adds the files whose patches are not read any more.
+    /// Adds the files whose patches are not read.
     fn rest(&self, diff: &mut Diff, files: impl Iterator<Item = Option<Box<DiffEntry>>>) {
         for mut file in files.flatten() {
             if diff.entries.len() >= self.limits.files {
@@ -96,15 +96,15 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
         }
     }
 
-    /// The entries of the raw part, without their patches; `None` for those that are not wanted.
+    /// Returns the entries of the raw part without patches; `None` for excluded entries.
     ///
-    /// It is read whole even when it is long, for the patches come after it, in its order; no more entries are
-    /// kept than it takes to see that there are too many.
+    /// The whole raw part is read even if it is long, because the patches follow it in the same order. Only
+    /// enough entries are stored to detect that there are too many.
     async fn raw(&mut self) -> Result<Vec<Option<Box<DiffEntry>>>> {
         let mut files = Vec::new();
         loop {
             let header = self.field().await?;
-            // An empty field parts the raw part from the patches.
+            // An empty field separates the raw part from the patches.
             let Some(header) = header.as_deref().and_then(|field| field.strip_prefix(':')) else {
                 return Ok(files);
             };
@@ -130,7 +130,7 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
                 ..DiffEntry::default()
             };
             if *status == "T" {
-                // What changes its kind has two patches: one takes the old away, one adds the new.
+                // A change of type has two patches: one removes the old file, one adds the new.
                 let old = DiffEntry {
                     b_mode: mode("0"),
                     deleted_file: true,
@@ -165,7 +165,7 @@ impl<'a, R: AsyncRead + Unpin> Parser<'a, R> {
     }
 }
 
-/// A mode of the raw part without leading zeros; that of a missing file is `0`.
+/// Returns a mode of the raw part without leading zeros; a missing file has `0`.
 fn mode(octal: &str) -> String {
     let trimmed = octal.trim_start_matches('0');
     if trimmed.is_empty() {
@@ -182,7 +182,7 @@ fn unreadable() -> Error {
     }
 }
 
-/// The sums of a `diff-tree --stdin --numstat -z`, by commit.
+/// Returns the sums of a `diff-tree --stdin --numstat -z` by commit.
 pub(super) fn numstat(output: &[u8]) -> Vec<(Oid, Stats)> {
     let mut sums: Vec<(Oid, Stats)> = Vec::new();
     let mut fields = output.split(|byte| *byte == 0 || *byte == b'\n');
@@ -192,11 +192,11 @@ pub(super) fn numstat(output: &[u8]) -> Vec<(Oid, Stats)> {
         match (columns.next(), columns.next(), columns.next()) {
             (Some(additions), Some(deletions), Some(path)) => {
                 if let Some((_, stats)) = sums.last_mut() {
-                    // Files that are not text have dashes for numbers.
+                    // Binary files have dashes instead of numbers.
                     stats.additions += additions.parse().unwrap_or(0);
                     stats.deletions += deletions.parse().unwrap_or(0);
                 }
-                // A renamed file has no path here but two fields behind.
+                // A renamed file has an empty path here and two following path fields.
                 if path.is_empty() {
                     fields.next();
                     fields.next();
@@ -214,8 +214,8 @@ pub(super) fn numstat(output: &[u8]) -> Vec<(Oid, Stats)> {
     sums
 }
 
-/// Where both counters stand at the line taken away (or added) that has a number on its own side, the old one first;
-/// none when the patch does not change it.
+/// Returns both line counters, the old one first, at a removed or added line with the given number on its
+/// side. Returns `None` if the patch does not change the line.
 pub(super) fn changed_line(patch: &str, number: u32, side: LineSide) -> Option<(u32, u32)> {
     let (mut old, mut new) = (0_u32, 0_u32);
     for line in patch.split('\n') {
@@ -247,7 +247,7 @@ pub(super) fn changed_line(patch: &str, number: u32, side: LineSide) -> Option<(
     None
 }
 
-/// The first line numbers of a hunk, from `@@ -old,count +new,count @@`.
+/// Parses the first line numbers of a hunk from `@@ -old,count +new,count @@`.
 fn hunk_start(line: &str) -> Option<(u32, u32)> {
     let mut words = line.split(' ').skip(1);
     let mut number = |sign| words.next()?.strip_prefix(sign)?.split(',').next()?.parse().ok();

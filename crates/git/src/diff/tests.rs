@@ -1,9 +1,9 @@
-//! Diffs of the sample history, compared with what the `git` program says.
+//! Diffs of the sample history, compared with the output of `git`.
 
 use super::*;
 use crate::sample::Sample;
 
-/// Joins the patches of `git diff-tree` the way an entry shows them.
+/// Joins the patches of `git diff-tree` in the format of a diff entry.
 fn hunks_of(patch: &str) -> String {
     let mut hunks = String::new();
     let mut inside = false;
@@ -116,7 +116,7 @@ async fn what_is_found_in_process_equals_what_the_program_says() {
     assert!(direct_stats >= direct_diffs);
 }
 
-/// A commit on `main` holding `files`, each a mode, a path and its content.
+/// Creates a commit on `main` with `files`, each a mode, a path and a content.
 fn commit_of(sample: &Sample, files: &[(&str, &str, &str)]) -> Oid {
     let mut stream =
         "commit refs/heads/main\ncommitter A <a@example.com> 1700000000 +0000\ndata 1\nx\n".to_owned();

@@ -1,4 +1,4 @@
-//! Who descends from whom: exact whatever the dates say, because all of it goes by topological levels.
+//! Ancestry queries. They use topological levels, so they are exact even if commit dates are wrong.
 
 use std::collections::{BTreeSet, BinaryHeap};
 
@@ -33,12 +33,12 @@ impl<'a> Descent<'a> {
     }
 }
 
-/// Marks as [`HIDDEN`] what `hidden` reaches, as far as a walk from `tips` can meet it.
+/// Marks as [`HIDDEN`] the commits reachable from `hidden`, as far as a walk from `tips` can meet them.
 pub(super) fn hide(commits: &mut Commits, tips: &[Node], hidden: &[Node], marks: &mut Marks) -> Result<()> {
     const OPEN: u8 = 1;
     let mut painted = Marks::default();
     let mut descent = Descent::new(commits, &[tips, hidden])?;
-    // How many queued commits may still turn out not to be hidden; at none, the border is found.
+    // Number of queued commits that may not be hidden; at zero the walk can stop.
     let mut open = 0_usize;
     for tip in tips {
         if painted.add(*tip, OPEN) {
@@ -73,7 +73,8 @@ pub(super) fn hide(commits: &mut Commits, tips: &[Node], hidden: &[Node], marks:
     Ok(())
 }
 
-/// The best common ancestors of `one` and any of `others`: those that no other common ancestor descends from.
+/// Returns the merge bases of `one` and any of `others`: the common ancestors that are not ancestors of
+/// another common ancestor.
 pub(super) fn merge_bases(commits: &mut Commits, one: Node, others: &[Node]) -> Result<Vec<Node>> {
     const ONE: u8 = 1;
     const OTHER: u8 = 2;
@@ -82,7 +83,7 @@ pub(super) fn merge_bases(commits: &mut Commits, one: Node, others: &[Node]) -> 
     let mut marks = Marks::default();
     let mut bases = Vec::new();
     let mut descent = Descent::new(commits, &[&[one], others])?;
-    // Queued commits that are not below a base found already.
+    // Number of queued commits that are not ancestors of a base found so far.
     let mut open = 0_usize;
     for (node, bit) in std::iter::once((one, ONE)).chain(others.iter().map(|node| (*node, OTHER))) {
         let queued = marks.get(node) != 0;
@@ -114,7 +115,7 @@ pub(super) fn merge_bases(commits: &mut Commits, one: Node, others: &[Node]) -> 
     Ok(bases)
 }
 
-/// Which of `tips` are `base` or among its ancestors, in their order: one walk for all.
+/// Returns for each of `tips`, in order, whether it is `base` or one of its ancestors, with a single walk.
 pub(super) fn reached(commits: &mut Commits, base: Node, tips: &[Node]) -> Result<Vec<bool>> {
     const REACHED: u8 = 1;
     let mut marks = Marks::default();
@@ -129,7 +130,7 @@ pub(super) fn reached(commits: &mut Commits, base: Node, tips: &[Node]) -> Resul
         let Some(node) = descent.pop() else { break };
         let level = descent.commits.generation(node)?;
         sought.remove(&(level, node));
-        // No commit descends from one of its own level or a higher one.
+        // A commit never descends from a commit of the same or a higher level.
         if level <= lowest {
             continue;
         }
@@ -143,16 +144,16 @@ pub(super) fn reached(commits: &mut Commits, base: Node, tips: &[Node]) -> Resul
     Ok(reached.collect())
 }
 
-/// Which of `tips` have `target` among their ancestors or are it, in their order.
+/// Returns for each of `tips`, in order, whether it is `target` or has it as an ancestor.
 pub(super) fn containing(commits: &mut Commits, target: Node, tips: &[Node]) -> Result<Vec<bool>> {
     let mut search = Search::new(commits, target)?;
     tips.iter().map(|tip| search.contains(*tip)).collect()
 }
 
-/// A depth-first search for one commit below many, which walks no commit twice.
+/// Depth-first search for one commit below many, which visits each commit once.
 struct Search<'a> {
     commits: &'a mut Commits,
-    /// The level of the target, when it is in the graph.
+    /// The level of the target if the graph contains it.
     floor: Option<u32>,
     marks: Marks,
 }
@@ -187,7 +188,7 @@ impl<'a> Search<'a> {
                 continue;
             };
             if self.marks.get(parent) & Self::CONTAINS != 0 {
-                // Everything on the line from the tip down to here descends from the target.
+                // All commits on the path from the tip to here descend from the target.
                 for (node, _) in line.drain(..) {
                     self.marks.add(node, Self::CONTAINS);
                 }
@@ -199,8 +200,8 @@ impl<'a> Search<'a> {
         Ok(self.marks.get(tip) & Self::CONTAINS != 0)
     }
 
-    /// The parents worth looking at: nothing in the graph descends from a commit outside it, and nothing
-    /// from a commit of its own level or a higher one.
+    /// Returns the parents that can descend from the target. A commit in the graph never descends from a
+    /// commit outside it, nor from one of the same or a higher level.
     fn parents(&mut self, node: Node) -> Result<Vec<Node>> {
         if self.commits.in_graph(node) {
             match self.floor {

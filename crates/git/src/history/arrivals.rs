@@ -1,4 +1,4 @@
-//! Which of some commits came with others, as they are or as copies that say what they were picked from.
+//! Finds commits in a selection, either directly or as copies that name the original commit.
 
 use std::collections::HashSet;
 use std::ops::ControlFlow;
@@ -7,22 +7,22 @@ use std::time::Duration;
 use super::{Selection, walk};
 use crate::{Oid, Repository, Result};
 
-/// How long the question may take: it reads every commit once, and jobs alone ask it.
+/// Time limit for the search. It reads every commit once, and only jobs run it.
 const TIME_LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// What stands before the id in the message of a copy; `git cherry-pick -x` writes the same.
+/// Text before the ID in the message of a copy, as written by `git cherry-pick -x`.
 const PICKED: &[u8] = b"(cherry picked from commit ";
 
-/// The digits of an id.
+/// Number of hex digits of an ID.
 const DIGITS: usize = 40;
 
 impl Repository {
-    /// Those of `sought` that are selected, or that messages of selected commits say were picked. The history is walked once,
-    /// and no further than it takes to find all.
+    /// Returns the commits of `sought` that are selected, or that the message of a selected commit names as
+    /// cherry-picked. The history is walked once, and the walk stops when all are found.
     ///
     /// # Errors
-    /// [`crate::Error::ObjectNotFound`] when a tip or hidden id is no commit, [`crate::Error::Timeout`] after twenty
-    /// minutes.
+    /// [`crate::Error::ObjectNotFound`] if a tip or hidden ID is not a commit,
+    /// [`crate::Error::Timeout`] after twenty minutes.
     pub async fn arrivals(&self, selection: Selection, mut sought: HashSet<Oid>) -> Result<HashSet<Oid>> {
         if sought.is_empty() {
             return Ok(HashSet::new());
@@ -47,7 +47,7 @@ impl Repository {
     }
 }
 
-/// The commits that a commit says it is a copy of.
+/// Returns the commits that a message names as cherry-picked.
 fn picked(data: &[u8]) -> Vec<Oid> {
     let mut ids = Vec::new();
     let mut rest = data;

@@ -1,23 +1,23 @@
-//! Changed-path filters of the commit-graph: Bloom filters that tell which paths a commit surely leaves alone.
+//! Changed-path filters of the commit-graph: Bloom filters that show which paths a commit did not change.
 
 use super::graph::be32;
 
-/// The seeds of Git's two hashes, fixed by the format.
+/// Seeds of Git's two hashes, fixed by the format.
 const SEEDS: [u32; 2] = [0x293a_e76f, 0x7e64_6e2c];
 /// The header of the data chunk: hash version, hashes per path, bits per path.
 const HEADER: usize = 12;
-/// More hashes than this per path no writer asks for.
+/// Maximum number of hashes for each path; no known writer uses more.
 const HASHES_LIMIT: u32 = 64;
 
-/// The hashes of a path and of every directory above it; all of them are in a filter if the path is.
+/// Hashes of a path and of each parent directory. If a filter contains the path, it contains all of them.
 pub(super) struct PathKeys {
     keys: Vec<[u32; 2]>,
-    /// Version 1 of the hash mistreats bytes above 0x7f; such paths need version 2.
+    /// Version 1 of the hash handles bytes above 0x7f incorrectly; such paths need version 2.
     ascii: bool,
 }
 
 impl PathKeys {
-    /// The keys of a path without leading or trailing slash.
+    /// Returns the keys of a path without leading or trailing slash.
     pub(super) fn new(path: &[u8]) -> Self {
         let ends = path
             .iter()
@@ -36,7 +36,7 @@ impl PathKeys {
     }
 }
 
-/// The filters of one commit-graph file.
+/// Filters of one commit-graph file.
 pub(super) struct Filters<'a> {
     index: &'a [u8],
     data: &'a [u8],
@@ -45,7 +45,7 @@ pub(super) struct Filters<'a> {
 }
 
 impl<'a> Filters<'a> {
-    /// The filters in the two chunks; `None` when absent or of an unknown kind.
+    /// Returns the filters of the two chunks, or `None` if they are absent or of an unknown version.
     pub(super) fn new(index: Option<&'a [u8]>, data: Option<&'a [u8]>) -> Option<Self> {
         let (index, data) = (index?, data?);
         let (version, hashes) = (be32(data, 0)?, be32(data, 4)?);
@@ -58,7 +58,7 @@ impl<'a> Filters<'a> {
         })
     }
 
-    /// Whether the commit of a file's `index` may have changed the path; `true` when unknown.
+    /// Returns whether the commit at `index` of a file may have changed the path; `true` if unknown.
     pub(super) fn may_contain(&self, index: u32, keys: &PathKeys) -> bool {
         if self.version == 1 && !keys.ascii {
             return true;
@@ -86,7 +86,7 @@ impl<'a> Filters<'a> {
     }
 }
 
-/// MurmurHash3 (32 bits) as Git's version 2 defines it; equal to version 1 on ASCII.
+/// Computes MurmurHash3 (32 bits) as in Git's version 2; equal to version 1 for ASCII.
 fn murmur3(seed: u32, bytes: &[u8]) -> u32 {
     fn scramble(word: u32) -> u32 {
         word.wrapping_mul(0xcc9e_2d51)

@@ -1,4 +1,4 @@
-//! Commits as small numbers: from the commit-graph where it has them, else from the object database.
+//! Commits as small integers, read from the commit-graph or, outside of it, from the object database.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,10 +9,11 @@ use gix::objs::{CommitRefIter, Find};
 use super::graph::{Graph, damaged};
 use crate::{Error, Oid, Result};
 
-/// A commit in one [`Commits`]: its position in the graph, or, above the graph's length, its place in `loaded`.
+/// A commit in one [`Commits`]: its position in the graph, or an index into `loaded` above the length of the
+/// graph.
 pub(super) type Node = u32;
 
-/// The commits one operation has met.
+/// Commits that one operation visited.
 pub(super) struct Commits {
     graph: Arc<Graph>,
     objects: gix::Repository,
@@ -28,12 +29,12 @@ struct Loaded {
     tree: Oid,
     date: i64,
     parents: Vec<Oid>,
-    /// 0 until [`Commits::prepare_generations`] has seen it.
+    /// 0 until [`Commits::prepare_generations`] has visited it.
     generation: u32,
 }
 
 impl Commits {
-    /// The commits of a repository, for a question that may take `time_limit`.
+    /// Returns the commits of a repository for an operation with a time limit.
     pub(super) fn new(graph: Arc<Graph>, objects: gix::Repository, time_limit: Duration) -> Self {
         let deadline = Instant::now() + time_limit;
         Self {
@@ -46,7 +47,7 @@ impl Commits {
         }
     }
 
-    /// Stops a question that has taken too long; called before each object is read.
+    /// Fails if the operation exceeds its time limit; called before each object is read.
     pub(super) fn check_time(&self) -> Result<()> {
         if Instant::now() < self.deadline {
             Ok(())
@@ -55,20 +56,20 @@ impl Commits {
         }
     }
 
-    /// The commit-graph below.
+    /// Returns the commit-graph.
     pub(super) fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The object database below.
+    /// Returns the object database.
     pub(super) fn objects(&self) -> &gix::Repository {
         &self.objects
     }
 
-    /// The node of a commit.
+    /// Returns the node of a commit.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when there is no such commit.
+    /// [`Error::ObjectNotFound`] if the commit does not exist.
     pub(super) fn node(&mut self, id: Oid) -> Result<Node> {
         if let Some(position) = self.graph.find(id) {
             return Ok(position);
@@ -86,10 +87,11 @@ impl Commits {
         Ok(node)
     }
 
-    /// The bytes of a commit, as Git stores them.
+    /// Returns the bytes of a commit, as Git stores them.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when there is no such commit, [`Error::Timeout`] when the question has taken too long.
+    /// [`Error::ObjectNotFound`] if the commit does not exist, [`Error::Timeout`] if the operation exceeds
+    /// its time limit.
     pub(super) fn data(&mut self, id: Oid) -> Result<&[u8]> {
         self.check_time()?;
         let data = self
@@ -125,12 +127,12 @@ impl Commits {
         self.loaded.get(place as usize).ok_or(Error::ObjectNotFound)
     }
 
-    /// Whether the commit-graph has the commit; then it has all its ancestors too.
+    /// Returns whether the commit-graph contains the commit, and therefore all its ancestors.
     pub(super) fn in_graph(&self, node: Node) -> bool {
         node < self.graph.len()
     }
 
-    /// The id of a commit.
+    /// Returns the ID of a commit.
     pub(super) fn id(&self, node: Node) -> Result<Oid> {
         if self.in_graph(node) {
             damaged(self.graph.id(node))
@@ -139,7 +141,7 @@ impl Commits {
         }
     }
 
-    /// The committer date in seconds since the epoch.
+    /// Returns the committer date in seconds since the epoch.
     pub(super) fn date(&self, node: Node) -> Result<i64> {
         if self.in_graph(node) {
             Ok(damaged(self.graph.record(node))?.date)
@@ -148,7 +150,7 @@ impl Commits {
         }
     }
 
-    /// The root tree.
+    /// Returns the root tree.
     pub(super) fn tree(&self, node: Node) -> Result<Oid> {
         if self.in_graph(node) {
             Ok(damaged(self.graph.record(node))?.tree)
@@ -157,7 +159,7 @@ impl Commits {
         }
     }
 
-    /// The parents, in order.
+    /// Returns the parents in order.
     pub(super) fn parents(&mut self, node: Node) -> Result<Vec<Node>> {
         if self.in_graph(node) {
             let mut parents = Vec::with_capacity(2);
@@ -168,7 +170,7 @@ impl Commits {
         ids.into_iter().map(|id| self.node(id)).collect()
     }
 
-    /// The topological level, for a node that [`Self::prepare_generations`] reached.
+    /// Returns the topological level of a node that [`Self::prepare_generations`] visited.
     pub(super) fn generation(&self, node: Node) -> Result<u32> {
         if self.in_graph(node) {
             return Ok(damaged(self.graph.record(node))?.generation);
@@ -176,7 +178,7 @@ impl Commits {
         Ok(self.loaded(node)?.generation)
     }
 
-    /// Computes the topological level of every commit outside the graph that `tips` reach.
+    /// Computes the topological level of every commit outside the graph that is reachable from `tips`.
     pub(super) fn prepare_generations(&mut self, tips: &[Node]) -> Result<()> {
         let mut stack = tips.to_vec();
         while let Some(&node) = stack.last() {
@@ -204,17 +206,17 @@ impl Commits {
     }
 }
 
-/// A set of bits for each node, growing with the nodes.
+/// Bit sets for nodes; grows with the number of nodes.
 #[derive(Default)]
 pub(super) struct Marks(Vec<u8>);
 
 impl Marks {
-    /// The bits of a node.
+    /// Returns the bits of a node.
     pub(super) fn get(&self, node: Node) -> u8 {
         self.0.get(node as usize).copied().unwrap_or_default()
     }
 
-    /// Adds bits to a node and tells whether any of them is new.
+    /// Adds bits to a node and returns whether any of them is new.
     pub(super) fn add(&mut self, node: Node, bits: u8) -> bool {
         let at = node as usize;
         if at >= self.0.len() {
@@ -230,17 +232,17 @@ impl Marks {
     }
 }
 
-/// Our id as gix's.
+/// Converts an ID to the type of gix.
 pub(super) fn object_id(id: Oid) -> Result<gix::ObjectId> {
     gix::ObjectId::try_from(id.as_bytes()).map_err(gix_error)
 }
 
-/// The id of gix as ours.
+/// Converts an ID of gix.
 pub(super) fn oid(id: &gix::oid) -> Result<Oid> {
     Ok(Oid::from_bytes(id.as_bytes())?)
 }
 
-/// An error of gix as ours.
+/// Converts an error of gix.
 pub(super) fn gix_error(error: impl std::fmt::Display) -> Error {
     Error::Gix(error.to_string())
 }

@@ -1,7 +1,7 @@
-//! A reader of Git's commit-graph: one file or a chain of them, with changed-path filters.
+//! Reader of Git's commit-graph, a single file or a chain, with changed-path filters.
 //!
-//! The format is Git's `gitformat-commit-graph`. libgit2 rejects what Git writes by default, and gix reads
-//! everything but the filters; both are needed together here, on one snapshot of the chain.
+//! The format is Git's `gitformat-commit-graph`. libgit2 rejects the files that Git writes by default, and gix
+//! does not read the filters. Both are needed here, on one snapshot of the chain.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -11,9 +11,9 @@ use std::time::SystemTime;
 use super::bloom::{Filters, PathKeys};
 use crate::{Oid, Result};
 
-/// Files above this size, in bytes, are left alone: they are held in memory whole.
+/// Maximum size of a file in bytes. Larger files are ignored, because files are loaded into memory.
 const FILE_LIMIT: u64 = 1 << 30;
-/// The longest chain that is followed.
+/// Maximum length of a chain.
 const CHAIN_LIMIT: usize = 256;
 /// The size of a SHA-1 id in bytes.
 const ID: usize = 20;
@@ -22,36 +22,36 @@ const RECORD: usize = ID + 16;
 const NO_PARENT: u32 = 0x7000_0000;
 const MORE_PARENTS: u32 = 0x8000_0000;
 
-/// The number of a commit in a graph; the files of a chain are numbered through, base first.
+/// Position of a commit in a graph; positions continue across the files of a chain, base first.
 pub(super) type Position = u32;
 
-/// One consistent snapshot of a repository's commit-graph; empty when there is none.
+/// Consistent snapshot of a repository's commit-graph; empty if the repository has none.
 #[derive(Default)]
 pub(super) struct Graph {
     files: Vec<Arc<File>>,
-    /// The position of each file's first commit.
+    /// Position of the first commit of each file.
     starts: Vec<Position>,
     len: Position,
     stamp: Stamp,
 }
 
-/// What tells whether the files on disk are still the ones that were read.
+/// Sizes and times that show whether the files on disk changed since they were read.
 #[derive(Default, Clone, PartialEq, Eq)]
 struct Stamp(Vec<Option<(u64, SystemTime)>>);
 
-/// What the graph knows of a commit.
+/// Data of a commit in the graph.
 pub(super) struct Record {
     pub(super) tree: Oid,
     /// Committer date in seconds since the epoch.
     pub(super) date: i64,
-    /// The topological level: 1 for a root, else one more than the highest of the parents.
+    /// The topological level: 1 for a root, else one more than the maximum of the parents.
     pub(super) generation: u32,
 }
 
 impl Graph {
-    /// Reads the graph below `repository`, taking over from `previous` whatever has not changed.
+    /// Reads the graph below `repository` and reuses unchanged files of `previous`.
     ///
-    /// Anything unreadable counts as absent: the graph only ever saves time.
+    /// Unreadable files count as absent, because the graph only saves time.
     pub(super) fn load(repository: &Path, previous: &Arc<Self>) -> Arc<Self> {
         let info = repository.join("objects/info");
         let single = info.join("commit-graph");
@@ -84,7 +84,7 @@ impl Graph {
                     )
                     .map(Arc::new),
                 };
-                // A file above a missing one points at positions that are not there.
+                // A file after a missing one refers to positions that do not exist.
                 let Some(file) = file else { break };
                 graph.push(file);
             }
@@ -98,12 +98,12 @@ impl Graph {
         self.files.push(file);
     }
 
-    /// The number of commits.
+    /// Returns the number of commits.
     pub(super) fn len(&self) -> Position {
         self.len
     }
 
-    /// The position of a commit, if it is in the graph.
+    /// Returns the position of a commit if the graph contains it.
     pub(super) fn find(&self, id: Oid) -> Option<Position> {
         self.files
             .iter()
@@ -120,13 +120,13 @@ impl Graph {
         Some((self.files.get(at)?, position - self.starts.get(at)?))
     }
 
-    /// The id of a commit.
+    /// Returns the ID of a commit.
     pub(super) fn id(&self, position: Position) -> Option<Oid> {
         let (file, index) = self.file(position)?;
         file.id(index)
     }
 
-    /// Tree, date and generation of a commit.
+    /// Returns tree, date and generation of a commit.
     pub(super) fn record(&self, position: Position) -> Option<Record> {
         let (file, index) = self.file(position)?;
         let record = file.record(index)?;
@@ -138,7 +138,7 @@ impl Graph {
         })
     }
 
-    /// Appends the positions of a commit's parents, in order; `None` when the file is damaged.
+    /// Appends the positions of a commit's parents in order. Returns `None` if the file is damaged.
     pub(super) fn parents(&self, position: Position, into: &mut Vec<Position>) -> Option<()> {
         let (file, index) = self.file(position)?;
         let record = file.record(index)?;
@@ -169,7 +169,8 @@ impl Graph {
         (position < self.len).then_some(position)
     }
 
-    /// Whether a commit may differ from its first parent (or from nothing) at a path; `true` when unknown.
+    /// Returns whether a commit may differ from its first parent (or from the empty tree) at a path; `true`
+    /// if unknown.
     pub(super) fn may_change(&self, position: Position, keys: &PathKeys) -> bool {
         self.file(position).is_none_or(|(file, index)| {
             let index_chunk = file.chunk(Chunk::BloomIndex);
@@ -184,7 +185,7 @@ fn stamp_of(path: &Path) -> Option<(u64, SystemTime)> {
     Some((metadata.len(), metadata.modified().ok()?))
 }
 
-/// The chunks of a file that are read, in the order of their ranges in [`File`].
+/// Chunks of a file that are read, in the order of their ranges in [`File`].
 #[derive(Clone, Copy)]
 enum Chunk {
     Fanout,
@@ -197,7 +198,7 @@ enum Chunk {
 
 const CHUNK_NAMES: [&[u8; 4]; 6] = [b"OIDF", b"OIDL", b"CDAT", b"EDGE", b"BIDX", b"BDAT"];
 
-/// One commit-graph file, checked so far that its chunks have the sizes they must have.
+/// A commit-graph file whose chunks have valid sizes.
 struct File {
     /// Its name in the chain; empty for a graph of one file.
     name: String,
@@ -239,7 +240,7 @@ impl File {
         let sizes_fit = file.chunk(Chunk::Fanout)?.len() == 256 * 4
             && file.chunk(Chunk::Ids)?.len() == len * ID
             && file.chunk(Chunk::Data)?.len() == len * RECORD;
-        // Very old versions of Git wrote no generations, without which nothing here is exact.
+        // Very old versions of Git wrote no generations, which all results here depend on.
         let has_generations = len == 0 || be32(file.record(0)?, ID + 8)? >> 2 != 0;
         (sizes_fit && has_generations).then_some(file)
     }
@@ -282,7 +283,7 @@ impl File {
     }
 }
 
-/// The big-endian number of four bytes at `at`.
+/// Reads a big-endian number of four bytes at `at`.
 pub(super) fn be32(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_be_bytes(*bytes.get(at..)?.first_chunk()?))
 }
@@ -291,7 +292,7 @@ fn be64(bytes: &[u8], at: usize) -> Option<usize> {
     usize::try_from(u64::from_be_bytes(*bytes.get(at..)?.first_chunk()?)).ok()
 }
 
-/// The error of a graph that points outside itself.
+/// Returns an error if the graph refers to a position outside of it.
 pub(super) fn damaged<T>(found: Option<T>) -> Result<T> {
     found.ok_or_else(|| crate::Error::Gix("the commit-graph is damaged".to_owned()))
 }

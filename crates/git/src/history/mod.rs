@@ -1,8 +1,8 @@
-//! Questions about history: which commits, in which order, which touched a path, who descends from whom.
+//! History queries: lists of commits, changes of a path, and ancestry.
 //!
-//! Answers equal those of `git log` and its relatives. They come from the commit-graph ([`graph`]) with its
-//! changed-path filters ([`bloom`]) where a commit is in it, else from the object database. What depends only
-//! on ids is kept.
+//! Results equal those of `git log` and related commands. They are read from the commit-graph ([`graph`]) with
+//! its changed-path filters ([`bloom`]), and from the object database for other commits. Results that depend
+//! only on IDs are cached.
 
 mod ancestry;
 mod arrivals;
@@ -24,75 +24,75 @@ use graph::Graph;
 use super::diff::Stats;
 use super::{Error, Located, Oid, Repository, Result};
 
-/// How many answers of each kind one repository keeps.
+/// Maximum number of cached results of each kind for one repository.
 const KEPT_ANSWERS: u64 = 4096;
-/// How long one question may take; only those without a commit-graph come near it.
+/// Time limit of one query; only queries without a commit-graph come close to it.
 const WALK_TIME_LIMIT: Duration = Duration::from_secs(30);
 
-/// Which commits a listing is about (specification 4.2).
+/// Selection of commits.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
 pub struct Selection {
-    /// The commits to start from; these and all their ancestors are selected.
+    /// Commits to start from; they and all their ancestors are selected.
     pub tips: Vec<Oid>,
-    /// Commits that are left out with all their ancestors: `a` of the range `a..b`.
+    /// Commits that are excluded with all their ancestors: `a` of the range `a..b`.
     pub hidden: Vec<Oid>,
-    /// The oldest committer date, inclusive, in seconds since the epoch. As in `git log`, the walk does not
-    /// look behind an older commit.
+    /// The oldest committer date, inclusive, in seconds since the epoch. As in `git log`, the walk stops at
+    /// an older commit.
     pub since: Option<i64>,
     /// The newest committer date, inclusive, in seconds since the epoch.
     pub until: Option<i64>,
-    /// A literal path; only commits that changed something there, by Git's simplified history. The empty path
-    /// selects everything.
+    /// Literal path: only commits that changed a file there, by Git's simplified history. The empty path
+    /// selects all commits.
     pub path: Option<String>,
-    /// Follow only the first parent of merges.
+    /// Whether to follow only the first parent of merges.
     pub first_parent: bool,
-    /// The order of the answer.
+    /// The order of the commits.
     pub order: Order,
 }
 
-/// The order of a listing.
+/// Order of a list of commits.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Order {
     /// Newest committer date first.
     #[default]
     Default,
-    /// No parent before its children, and no two lines of history mixed.
+    /// Children before their parents, without interleaving lines of history.
     Topo,
 }
 
 /// One page of a [`Selection`].
 #[derive(Debug, Clone)]
 pub struct ListCommits {
-    /// Which commits.
+    /// The selection.
     pub selection: Selection,
-    /// How many of them to pass over.
+    /// Number of commits to skip.
     pub offset: usize,
-    /// How many to answer at most.
+    /// Maximum number of commits to return.
     pub limit: usize,
 }
 
-/// The branches and tags a commit is part of, as short names.
+/// Branches and tags that contain a commit, as short names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Containing {
-    /// Branches, by name.
+    /// Branches, ordered by name.
     pub branches: Vec<String>,
-    /// Tags, by name.
+    /// Tags, ordered by name.
     pub tags: Vec<String>,
 }
 
-/// What one open repository holds for questions about history.
+/// State of one open repository for history queries.
 pub(super) struct History {
     objects: Mutex<Option<Objects>>,
     graph: Mutex<Arc<Graph>>,
     last_commits: moka::sync::Cache<(Oid, String), Option<Oid>>,
     counts: moka::sync::Cache<(Selection, usize), usize>,
-    /// What stands at a path; as with what follows, it depends on ids alone.
+    /// Entry at a path. This and the following caches depend on IDs only.
     pub(super) located: moka::sync::Cache<(Oid, String), Located>,
     /// Changed lines by commit.
     pub(super) stats: moka::sync::Cache<Oid, Stats>,
 }
 
-/// An open object database, and when its directory of packs had last changed.
+/// An open object database, and the modification time of its pack directory.
 struct Objects {
     packed: Option<SystemTime>,
     repository: gix::ThreadSafeRepository,
@@ -112,12 +112,12 @@ impl Default for History {
 }
 
 impl History {
-    /// The commits of the repository at `path`, as it is now.
+    /// Returns the commits of the repository at `path` in its current state.
     fn commits(&self, path: &Path) -> Result<Commits> {
         self.commits_within(path, WALK_TIME_LIMIT)
     }
 
-    /// As [`Self::commits`], for a question that may take longer than most.
+    /// As [`Self::commits`], with another time limit.
     fn commits_within(&self, path: &Path, time_limit: Duration) -> Result<Commits> {
         let mut graph = self.graph.lock().unwrap_or_else(PoisonError::into_inner);
         *graph = Graph::load(path, &graph);
@@ -126,10 +126,10 @@ impl History {
         Ok(Commits::new(snapshot, self.objects(path)?, time_limit))
     }
 
-    /// Those of `tips` that are `base` or among its ancestors.
+    /// Returns the commits of `tips` that are `base` or one of its ancestors.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when one of them is no commit, [`Error::Timeout`] after half a minute.
+    /// [`Error::ObjectNotFound`] if one of them is not a commit, [`Error::Timeout`] after half a minute.
     pub(super) fn merged(&self, path: &Path, base: Oid, tips: &[Oid]) -> Result<HashSet<Oid>> {
         let mut commits = self.commits(path)?;
         let target = commits.node(base)?;
@@ -142,8 +142,8 @@ impl History {
         Ok(merged.map(|(tip, _)| *tip).collect())
     }
 
-    /// A handle on the object database, opened anew when packs have come or gone: gix has room for a few more
-    /// than there were when it opened, and fails beyond that.
+    /// Returns a handle on the object database. It is reopened when packs are added or removed, because gix
+    /// reserves only a few more slots than there were packs.
     fn objects(&self, path: &Path) -> Result<gix::Repository> {
         let packed = path
             .join("objects/pack")
@@ -165,7 +165,7 @@ impl History {
 }
 
 impl Repository {
-    /// Runs work on the repository's commits and what is kept of them.
+    /// Runs `work` on the repository's commits and caches.
     async fn history<T, F>(&self, work: F) -> Result<T>
     where
         T: Send + 'static,
@@ -175,16 +175,17 @@ impl Repository {
             .await
     }
 
-    /// What is kept of past answers, looked up without a trip to the blocking pool.
+    /// Looks up a cached result without a call to the blocking pool.
     pub(super) fn remembered<T>(&self, look_up: impl FnOnce(&History) -> Option<T>) -> Option<T> {
         let opened = self.shared().open_handles(self.id())?;
         look_up(&opened.history)
     }
 
-    /// One page of commits.
+    /// Returns a page of commits.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when a tip or hidden id is no commit, [`Error::Timeout`] after half a minute.
+    /// [`Error::ObjectNotFound`] if a tip or hidden ID is not a commit, [`Error::Timeout`] after half a
+    /// minute.
     pub async fn list_commits(&self, page: ListCommits) -> Result<Vec<Oid>> {
         self.history(move |commits, _| {
             let nodes = walk::nodes(commits, &page.selection, page.offset, page.limit)?;
@@ -193,7 +194,7 @@ impl Repository {
         .await
     }
 
-    /// How many commits are selected, counting no further than `cap`.
+    /// Returns the number of selected commits, at most `cap`.
     ///
     /// # Errors
     /// As [`Self::list_commits`].
@@ -210,10 +211,11 @@ impl Repository {
         .await
     }
 
-    /// The newest commit, from `tip` back, that changed what stands at `path`; what `git log -1 -- path` says.
+    /// Returns the newest ancestor of `tip`, or `tip` itself, that changed the entry at `path`, as `git log
+    /// -1 -- path`.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when `tip` is no commit.
+    /// [`Error::ObjectNotFound`] if `tip` is not a commit.
     pub async fn last_commit_of(&self, tip: Oid, path: &str) -> Result<Option<Oid>> {
         Ok(self
             .last_commits_of(tip, vec![path.to_owned()])
@@ -223,7 +225,7 @@ impl Repository {
             .flatten())
     }
 
-    /// [`Self::last_commit_of`] for many paths at once, in their order.
+    /// As [`Self::last_commit_of`] for many paths, in the given order.
     ///
     /// # Errors
     /// As [`Self::last_commit_of`].
@@ -255,10 +257,10 @@ impl Repository {
         .await
     }
 
-    /// The branches and tags that `commit` is part of.
+    /// Returns the branches and tags that contain `commit`.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when `commit` is none.
+    /// [`Error::ObjectNotFound`] if `commit` is not a commit.
     pub async fn containing(&self, commit: Oid) -> Result<Containing> {
         let references = self.git2(peeled_references).await?;
         self.history(move |commits, _| {
@@ -286,10 +288,10 @@ impl Repository {
         .await
     }
 
-    /// Whether `descendant` is `ancestor` or comes after it.
+    /// Returns whether `descendant` is `ancestor` or descends from it.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when either is no commit.
+    /// [`Error::ObjectNotFound`] if either is not a commit.
     pub async fn is_ancestor(&self, ancestor: Oid, descendant: Oid) -> Result<bool> {
         self.history(move |commits, _| {
             let target = commits.node(ancestor)?;
@@ -299,10 +301,11 @@ impl Repository {
         .await
     }
 
-    /// Those of `tips` that are `base` or among its ancestors: one walk for all, and each answer is kept.
+    /// Returns the commits of `tips` that are `base` or one of its ancestors, with a single walk. Each result
+    /// is cached.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when one of them is no commit, [`Error::Timeout`] after half a minute.
+    /// [`Error::ObjectNotFound`] if one of them is not a commit, [`Error::Timeout`] after half a minute.
     pub async fn merged_into(&self, base: Oid, tips: Vec<Oid>) -> Result<HashSet<Oid>> {
         let answers = self.shared().ancestry.clone();
         let mut merged = HashSet::new();
@@ -330,10 +333,10 @@ impl Repository {
         Ok(merged)
     }
 
-    /// The best common ancestors of the first commit and any of the others, newest first.
+    /// Returns the merge bases of the first commit and any of the others, newest first.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when one of them is no commit.
+    /// [`Error::ObjectNotFound`] if one of them is not a commit.
     pub async fn merge_bases(&self, ids: Vec<Oid>) -> Result<Vec<Oid>> {
         self.history(move |commits, _| {
             let nodes = ids
@@ -354,7 +357,7 @@ impl Repository {
         .await
     }
 
-    /// The newest of [`Self::merge_bases`].
+    /// Returns the newest of [`Self::merge_bases`].
     ///
     /// # Errors
     /// As [`Self::merge_bases`].
@@ -362,10 +365,10 @@ impl Repository {
         Ok(self.merge_bases(ids).await?.into_iter().next())
     }
 
-    /// The commits that branches, tags and all other references lead to, each once.
+    /// Returns the distinct commits that branches, tags and all other references lead to.
     ///
     /// # Errors
-    /// When the references cannot be read.
+    /// If the references cannot be read.
     pub async fn all_tips(&self) -> Result<Vec<Oid>> {
         let mut tips: Vec<_> = self
             .git2(peeled_references)
@@ -378,10 +381,10 @@ impl Repository {
         Ok(tips)
     }
 
-    /// The parents of each commit, in their order.
+    /// Returns the parents of each commit, in the given order.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when one is no commit.
+    /// [`Error::ObjectNotFound`] if one is not a commit.
     pub(super) async fn parents_of(&self, ids: Vec<Oid>) -> Result<Vec<Vec<Oid>>> {
         self.history(move |commits, _| {
             ids.into_iter()
@@ -395,10 +398,10 @@ impl Repository {
         .await
     }
 
-    /// Whether a file (`true`) or something else stands at a literal path of a commit.
+    /// Returns `true` if a literal path of a commit is a file and `false` if it is another entry.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when nothing is there, or when there is no such commit.
+    /// [`Error::ObjectNotFound`] if the commit or the path does not exist.
     pub(super) async fn is_file(&self, commit: Oid, path: &str) -> Result<bool> {
         let path = path.to_owned();
         self.history(move |commits, _| {
@@ -409,12 +412,12 @@ impl Repository {
     }
 }
 
-/// All references that lead to a commit, with full name and that commit.
+/// Returns all references that lead to a commit, as full name and commit.
 fn peeled_references(repository: &git2::Repository) -> Result<Vec<(String, Oid)>> {
     let mut peeled = Vec::new();
     for reference in repository.references()? {
         let reference = reference?;
-        // A reference may hold a tree or a blob, which no listing of commits can start from.
+        // A reference may point to a tree or a blob, where no list of commits can start.
         if let (Ok(name), Ok(commit)) = (reference.name(), reference.peel_to_commit()) {
             peeled.push((name.to_owned(), commit.id()));
         }

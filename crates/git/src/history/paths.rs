@@ -1,4 +1,4 @@
-//! Whether two commits hold the same thing at a path.
+//! Comparison of two commits at a path.
 
 use gix::objs::tree::EntryKind;
 use gix::objs::{Find, TreeRefIter};
@@ -10,16 +10,16 @@ use crate::{Oid, Result};
 /// A literal path to follow through history.
 pub(super) struct PathFilter {
     components: Vec<Vec<u8>>,
-    /// A path that ends in a slash names a directory (or submodule) only.
+    /// Whether the path ends in a slash, so that it matches only a directory or submodule.
     directory: bool,
     keys: PathKeys,
 }
 
-/// What stands at a path: kind and id. The kind counts, for a mode can change alone.
+/// Kind and ID of the entry at a path. The kind matters, because a mode can change alone.
 type Entry = (EntryKind, gix::ObjectId);
 
 impl PathFilter {
-    /// The filter of a path; `None` for the root, which everything is below.
+    /// Returns the filter of a path; `None` for the root, which contains every path.
     pub(super) fn new(path: &str) -> Option<Self> {
         let trimmed = path.trim_matches('/');
         if trimmed.is_empty() {
@@ -35,7 +35,7 @@ impl PathFilter {
         })
     }
 
-    /// Whether `node` is the same as `parent` at the path; `first` tells that it is the first parent.
+    /// Returns whether `node` equals `parent` at the path; `first` marks the first parent.
     pub(super) fn same(&self, commits: &Commits, node: Node, parent: Node, first: bool) -> Result<bool> {
         if first && self.surely_untouched(commits, node) {
             return Ok(true);
@@ -56,7 +56,7 @@ impl PathFilter {
         Ok(false)
     }
 
-    /// Whether nothing stands at the path in a commit without parents.
+    /// Returns whether a commit without parents has no entry at the path.
     pub(super) fn absent(&self, commits: &Commits, node: Node) -> Result<bool> {
         Ok(self.surely_untouched(commits, node) || self.entry(commits, commits.tree(node)?)?.is_none())
     }
@@ -65,7 +65,7 @@ impl PathFilter {
         commits.in_graph(node) && !commits.graph().may_change(node, &self.keys)
     }
 
-    /// What stands at the path below a root tree.
+    /// Returns the entry at the path below a root tree.
     fn entry(&self, commits: &Commits, root: Oid) -> Result<Option<Entry>> {
         let mut tree = Some(root);
         let mut found = None;
@@ -83,13 +83,13 @@ impl PathFilter {
         let entry = entry_of(commits.objects(), tree, name)?;
         Ok(entry.filter(|(kind, id)| {
             let wanted = !(last && self.directory) || matches!(kind, EntryKind::Tree | EntryKind::Commit);
-            // Git sees no difference between an empty directory and none.
+            // Git does not distinguish an empty directory from a missing one.
             wanted && !id.is_empty_tree()
         }))
     }
 }
 
-/// The tree that an entry is; `None` for anything else.
+/// Returns the tree of an entry; `None` for other entries.
 fn below(entry: Option<Entry>) -> Result<Option<Oid>> {
     match entry {
         Some((EntryKind::Tree, id)) => Ok(Some(super::commits::oid(&id)?)),
@@ -97,7 +97,7 @@ fn below(entry: Option<Entry>) -> Result<Option<Oid>> {
     }
 }
 
-/// The entry of a tree by its name.
+/// Returns the entry of a tree by name.
 fn entry_of(objects: &gix::Repository, tree: Oid, name: &[u8]) -> Result<Option<Entry>> {
     let mut buffer = Vec::new();
     let Some(data) = objects
@@ -116,7 +116,8 @@ fn entry_of(objects: &gix::Repository, tree: Oid, name: &[u8]) -> Result<Option<
     Ok(None)
 }
 
-/// Whether a literal path of a commit holds anything, and whether that is a file (neither directory nor submodule).
+/// Returns whether a literal path of a commit is a file rather than a directory or submodule; `None` if it
+/// does not exist.
 pub(super) fn kind_at(commits: &Commits, node: Node, path: &str) -> Result<Option<bool>> {
     let Some(filter) = PathFilter::new(path) else {
         return Ok(Some(false));

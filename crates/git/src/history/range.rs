@@ -1,19 +1,19 @@
-//! Revision ranges, as the list of commits takes them (specification 4.2, `ref_name`).
+//! Revision ranges, as in the `ref_name` parameter of the list of commits.
 
 use super::Selection;
 use crate::{Oid, Repository, Result};
 
-/// What a missing side of a range means.
+/// Default for a missing side of a range.
 const HEAD: &str = "HEAD";
 
 impl Repository {
-    /// The commits that one revision reaches, that `b` of `a..b` reaches and `a` does not, or that only one of
-    /// `a...b` reaches. A missing side is `HEAD`.
+    /// Returns the selection of a revision, of `a..b` (reachable from `b` and not from `a`), or of `a...b`
+    /// (reachable from one of them only). A missing side is `HEAD`.
     ///
     /// # Errors
-    /// [`crate::Error::RevisionNotFound`] when a revision names no commit.
+    /// [`crate::Error::RevisionNotFound`] if a revision resolves to no commit.
     pub async fn select(&self, revisions: &str) -> Result<Selection> {
-        // No name of a reference has two dots in a row, so there is one way only to read this.
+        // Reference names never contain two consecutive dots, so the split is unambiguous.
         if let Some((one, other)) = revisions.split_once("...") {
             let tips = vec![self.side(one).await?, self.side(other).await?];
             let hidden = self.merge_bases(tips.clone()).await?;

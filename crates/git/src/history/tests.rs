@@ -1,10 +1,11 @@
-//! Every answer is compared with the `git` program's, without a commit-graph, with one, and with a part of one.
+//! Every result is compared with the `git` program: without a commit-graph, with a full one, and with a partial
+//! one.
 
 use super::*;
 use crate::sample::{PATHS, Sample};
 use crate::testing::{self, Fixture};
 
-/// The three states a repository's graph can be in.
+/// Returns repositories with the three states of the commit-graph.
 fn samples() -> [Sample; 3] {
     let write = ["commit-graph", "write", "--reachable", "--changed-paths"];
     let none = Sample::with_history();

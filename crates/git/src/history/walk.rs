@@ -1,4 +1,4 @@
-//! The walk over history that `git log` does: by date or topology, within bounds, along a path.
+//! History walk equal to `git log`: by date or topology, with bounds, along a path.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -10,14 +10,14 @@ use super::paths::PathFilter;
 use super::{Order, Selection};
 use crate::Result;
 
-/// The commit was put into the queue.
+/// The commit was queued.
 const SEEN: u8 = 1;
-/// The commit is reachable from a hidden one.
+/// The commit is reachable from a hidden commit.
 pub(super) const HIDDEN: u8 = 2;
-/// The commit was itself named as hidden: still worth comparing with.
+/// The commit is itself one of the hidden commits; parents are still compared with it.
 const BOTTOM: u8 = 4;
 
-/// A walk under way; yields nodes newest first.
+/// A walk in progress; yields nodes newest first.
 pub(super) struct Walk<'a> {
     commits: &'a mut Commits,
     path: Option<PathFilter>,
@@ -29,17 +29,17 @@ pub(super) struct Walk<'a> {
     queued: u32,
 }
 
-/// A commit the walk came by.
+/// A visited commit.
 struct Step {
     node: Node,
-    /// Whether it belongs into the answer; if not, the walk only passes through.
+    /// Whether the result includes the commit.
     shown: bool,
-    /// The parents the walk goes on to.
+    /// The parents that the walk continues with.
     parents: Vec<Node>,
 }
 
 impl<'a> Walk<'a> {
-    /// A walk over the commits of `selection`, whose order is left to [`nodes`].
+    /// Starts a walk over the commits of `selection`; [`nodes`] applies the order.
     fn new(commits: &'a mut Commits, selection: &Selection) -> Result<Self> {
         let mut marks = Marks::default();
         let tips = selection
@@ -74,7 +74,7 @@ impl<'a> Walk<'a> {
         Ok(walk)
     }
 
-    /// Queues a commit that is neither hidden nor queued before. Equal dates keep the order of their queueing.
+    /// Queues a commit that is not hidden and was not queued before. Equal dates retain their queue order.
     fn push(&mut self, node: Node) -> Result<()> {
         if self.marks.get(node) & HIDDEN == 0 && self.marks.add(node, SEEN) {
             self.queue
@@ -84,7 +84,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// The next commit by date, shown or not.
+    /// Returns the next commit by date, included in the result or not.
     fn step(&mut self) -> Result<Option<Step>> {
         while let Some((date, _, node)) = self.queue.pop() {
             if date < self.since {
@@ -103,7 +103,7 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// The next commit that belongs into the answer.
+    /// Returns the next commit of the result.
     fn next(&mut self) -> Result<Option<Node>> {
         while let Some(step) = self.step()? {
             if step.shown {
@@ -113,8 +113,8 @@ impl<'a> Walk<'a> {
         Ok(None)
     }
 
-    /// Whether the commit changes the path, and the parents to follow: all of them, or the one parent that
-    /// explains the path alone (`git log` calls it simplified history).
+    /// Returns whether the commit changes the path, and the parents to follow. These are all parents, or the
+    /// one that alone explains the path (simplified history in `git log`).
     fn simplify(&mut self, node: Node) -> Result<(bool, Vec<Node>)> {
         let mut parents = self.commits.parents(node)?;
         if self.first_parent {
@@ -144,7 +144,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The commits of `selection` from the `offset`th on, at most `limit` of them.
+/// Returns the commits of `selection` from `offset` on, at most `limit`.
 pub(super) fn nodes(
     commits: &mut Commits,
     selection: &Selection,
@@ -168,7 +168,7 @@ pub(super) fn nodes(
     Ok(page)
 }
 
-/// Shows the commits of `selection` one after the other, newest first, until `visit` has seen enough.
+/// Visits the commits of `selection`, newest first, until `visit` breaks.
 pub(super) fn each(
     commits: &mut Commits,
     selection: &Selection,
@@ -183,7 +183,7 @@ pub(super) fn each(
     Ok(())
 }
 
-/// How many commits `selection` has, counting no further than `cap`.
+/// Returns the number of commits in `selection`, at most `cap`.
 pub(super) fn count(commits: &mut Commits, selection: &Selection, cap: usize) -> Result<usize> {
     let mut walk = Walk::new(commits, selection)?;
     let mut counted = 0;
@@ -193,7 +193,7 @@ pub(super) fn count(commits: &mut Commits, selection: &Selection, cap: usize) ->
     Ok(counted)
 }
 
-/// All commits of a walk so that none comes before its children and no two lines of history mix.
+/// Returns all commits of a walk with children before parents and without interleaving lines of history.
 fn topological(walk: &mut Walk<'_>) -> Result<Vec<Node>> {
     let mut steps = Vec::new();
     let mut places = HashMap::new();
@@ -213,7 +213,7 @@ fn topological(walk: &mut Walk<'_>) -> Result<Vec<Node>> {
     ready.reverse();
     let mut ordered = Vec::with_capacity(steps.len());
     while let Some(node) = ready.pop() {
-        // A parent that is hidden or too old is counted but was never walked.
+        // A hidden or too old parent is counted but was never walked.
         let Some(step) = places.get(&node).and_then(|place| steps.get(*place)) else {
             continue;
         };

@@ -1,5 +1,5 @@
-//! Merging one line of history into a branch, and moving one on top of another: without a checkout, by the engine that
-//! `git merge` itself has (`docs/adr/0020-merge-with-git-merge-tree.md`).
+//! Merges and rebases without a checkout, with the engine of `git merge`
+//! (`docs/adr/0020-merge-with-git-merge-tree.md`).
 
 mod rebase;
 #[cfg(test)]
@@ -10,48 +10,48 @@ use super::write::ObjectBatch;
 use super::{Error, Oid, Repository, Result, Signature, WriteGuard};
 use super::{branches, check_branch_name, commit, refs};
 
-/// The tree without entries, which every repository has.
+/// ID of the empty tree, which exists in every repository.
 pub(super) const EMPTY_TREE: &str = "4b825dc642cb6eb9a060e54bf8d69288fbee4904";
 
-/// How a branch gets commits (specification 2.0, `merge_method`).
+/// How a merge request is merged into its target branch (`merge_method` of a project).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MergeMethod {
-    /// By a merge commit.
+    /// Creates a merge commit.
     Merge,
-    /// By a merge commit, only where the branch could be fast-forwarded.
+    /// Creates a merge commit, only if a fast-forward is possible.
     RebaseMerge,
-    /// Without a merge commit, only where the branch can be fast-forwarded.
+    /// Fast-forwards without a merge commit, only if possible.
     FastForward,
 }
 
-/// One commit in place of many.
+/// A single commit that replaces all commits of the head.
 #[derive(Debug, Clone)]
 pub struct Squash {
-    /// Its message.
+    /// The message.
     pub message: String,
-    /// Who made the changes.
+    /// The author.
     pub author: Signature,
 }
 
-/// What to merge, and how.
+/// Parameters of a merge.
 #[derive(Debug, Clone)]
 pub struct Merge {
-    /// The branch that gets the commits.
+    /// The target branch.
     pub branch: String,
     /// The commit to merge, which must be in the repository.
     pub head: Oid,
-    /// How the branch gets it.
+    /// The merge method.
     pub method: MergeMethod,
-    /// The message of the merge commit, where there is one.
+    /// The message of the merge commit, if one is created.
     pub message: String,
-    /// Makes one commit of all.
+    /// If set, all changes become one commit.
     pub squash: Option<Squash>,
-    /// Who merges.
+    /// The user who merges.
     pub committer: Signature,
 }
 
-/// A branch that is about to move, with all objects that it needs stored. While it is held, nobody else writes to the
-/// repository but by a push.
+/// A pending branch update whose objects are all stored. While this value exists, only pushes can write to
+/// the repository.
 pub struct PreparedMove {
     repository: Repository,
     branch: String,
@@ -62,34 +62,34 @@ pub struct PreparedMove {
 
 /// A merge whose objects are stored and whose branch has not moved yet.
 pub struct PreparedMerge {
-    /// The branch that is about to move.
+    /// The pending branch update.
     pub target: PreparedMove,
-    /// Where the histories part; none where they have nothing in common.
+    /// The merge base; none if the histories are unrelated.
     pub base: Option<Oid>,
-    /// The merge commit, if there is one.
+    /// The merge commit, if one was created.
     pub merge_commit: Option<Oid>,
-    /// The one commit in place of many, if that was asked for.
+    /// The squash commit, if requested.
     pub squash_commit: Option<Oid>,
 }
 
 impl PreparedMove {
-    /// Where the branch stands.
+    /// Returns the current commit of the branch.
     #[must_use]
     pub fn before(&self) -> Oid {
         self.old
     }
 
-    /// Where it is going to stand.
+    /// Returns the new commit of the branch.
     #[must_use]
     pub fn after(&self) -> Oid {
         self.new
     }
 
-    /// Moves the branch; it has moved, durably, when this returns. Nobody else writes to the repository until the guard is
-    /// dropped.
+    /// Moves the branch; the move is durable when this returns. The repository stays locked for writing until
+    /// the guard is dropped.
     ///
     /// # Errors
-    /// [`Error::StaleReference`] when a push was faster.
+    /// [`Error::StaleReference`] if a push moved the branch first.
     pub async fn publish(self) -> Result<WriteGuard> {
         let Self {
             repository,
@@ -108,10 +108,10 @@ impl PreparedMove {
 }
 
 impl Repository {
-    /// Whether a commit can be merged into another without conflicts.
+    /// Returns whether a commit can be merged into another without conflicts.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when either is no commit, [`Error::Timeout`].
+    /// [`Error::ObjectNotFound`] if either is not a commit, [`Error::Timeout`].
     pub async fn merges_cleanly(&self, into: Oid, head: Oid) -> Result<bool> {
         let bases = self.merge_bases(vec![into, head]).await?;
         match self.merged_tree(into, head, &bases).await {
@@ -121,12 +121,13 @@ impl Repository {
         }
     }
 
-    /// Stores the objects of a merge, durably, and keeps the right to write until it is published or dropped. Nothing
-    /// refers to them yet.
+    /// Stores the objects of a merge durably and locks the repository until the result is published or
+    /// dropped. No reference leads to the objects yet.
     ///
     /// # Errors
-    /// [`Error::BranchNotFound`], [`Error::ObjectNotFound`] for the commit; [`Error::EmptyChange`] when the branch has all of
-    /// it already; [`Error::Diverged`] when the method asks for a fast-forward that is not possible; [`Error::Conflict`].
+    /// [`Error::BranchNotFound`]; [`Error::ObjectNotFound`] for the commit; [`Error::EmptyChange`] if the
+    /// branch contains the commit; [`Error::Diverged`] if the method requires a fast-forward that is not
+    /// possible; [`Error::Conflict`].
     pub async fn prepare_merge(&self, merge: Merge) -> Result<PreparedMerge> {
         check_branch_name(&merge.branch)?;
         let guard = self.write_lock().await?;
@@ -176,10 +177,10 @@ impl Repository {
         .await
     }
 
-    /// Sets the reference under which the head of a merge request is kept and fetched, whatever becomes of its branch.
+    /// Sets the reference that preserves the head of a merge request for fetches, independent of its branch.
     ///
     /// # Errors
-    /// [`Error::ObjectNotFound`] when the commit is not in the repository.
+    /// [`Error::ObjectNotFound`] if the commit is not in the repository.
     pub async fn keep_merge_request(&self, iid: i64, head: Oid) -> Result<()> {
         let guard = self.write_lock().await?;
         self.git2(move |repository| {
@@ -195,7 +196,7 @@ impl Repository {
         .await
     }
 
-    /// Where that reference leads, if it is there.
+    /// Returns the target of that reference, if it exists.
     ///
     /// # Errors
     /// Failures of the repository.
@@ -204,7 +205,7 @@ impl Repository {
             .await
     }
 
-    /// Removes that reference, if it is there.
+    /// Removes that reference, if it exists.
     ///
     /// # Errors
     /// Failures of the repository.
@@ -221,7 +222,7 @@ impl Repository {
         .await
     }
 
-    /// The tree of a merge of two commits with these merge bases, which is stored.
+    /// Stores the tree of a merge of two commits with these merge bases and returns its ID.
     async fn merged_tree(&self, ours: Oid, theirs: Oid, bases: &[Oid]) -> Result<Oid> {
         let only = match bases {
             [base] if *base == ours => Some(theirs),
@@ -231,7 +232,8 @@ impl Repository {
         if let Some(only) = only {
             return Ok(self.commit(only).await?.tree);
         }
-        // Histories that cross have several bases, which the program merges first; those without any begin with nothing.
+        // Criss-cross histories have several bases, which the program merges first; unrelated histories start
+        // from the empty tree.
         let program = merge_tree()
             .flag("--allow-unrelated-histories")
             .id(ours)
@@ -239,7 +241,7 @@ impl Repository {
         self.merge(program).await
     }
 
-    /// Merges two trees that come from a common one and answers the id of the stored result.
+    /// Merges two trees with a common base and returns the ID of the stored result.
     ///
     /// # Errors
     /// [`Error::Conflict`], [`Error::Timeout`].
@@ -280,7 +282,7 @@ fn kept(iid: i64) -> String {
     format!("refs/merge-requests/{iid}/head")
 }
 
-/// The commit that brings all changes of the head since the base at once.
+/// Adds a commit with all changes from the base to the head.
 fn squashed(
     repository: &git2::Repository,
     merge: &Merge,

@@ -1,21 +1,21 @@
-//! Moving the commits of a branch on top of another commit, as `git rebase` does: one by one, oldest first, without
-//! merges, and without those whose change is there already.
+//! Rebases a branch like `git rebase`: commit by commit, oldest first, without merges and without changes that
+//! the target already contains.
 
 use super::{EMPTY_TREE, PreparedMove};
 use crate::history::{ListCommits, Order, Selection};
 use crate::write::ObjectBatch;
 use crate::{Error, Oid, Repository, Result, Signature, branches, check_branch_name, commit};
 
-/// How many commits are moved at most.
+/// Maximum number of rebased commits.
 const MOST_COMMITS: usize = 1_000;
 
 impl Repository {
-    /// Stores the commits of a branch as they are when they follow `onto`, durably, and keeps the right to write until the
-    /// branch is moved there or dropped. Authors and messages stay; `committer` makes the commits.
+    /// Stores the rebased commits of a branch on top of `onto` durably and locks the repository until the
+    /// move is published or dropped. Authors and messages are preserved; `committer` becomes the committer.
     ///
     /// # Errors
-    /// [`Error::BranchNotFound`], [`Error::ObjectNotFound`] for `onto`; [`Error::EmptyChange`] when the branch follows it
-    /// already; [`Error::Conflict`]; [`Error::LimitExceeded`] for more than 1,000 commits.
+    /// [`Error::BranchNotFound`]; [`Error::ObjectNotFound`] for `onto`; [`Error::EmptyChange`] if the branch
+    /// already follows it; [`Error::Conflict`]; [`Error::LimitExceeded`] for more than 1,000 commits.
     pub async fn prepare_rebase(
         &self,
         branch: &str,
@@ -58,7 +58,7 @@ impl Repository {
         })
     }
 
-    /// Makes each change once more on top of a commit, and answers the last of the new commits.
+    /// Applies each change on top of a commit and returns the last new commit.
     async fn replay(&self, commits: Vec<Oid>, onto: Oid, committer: Signature) -> Result<Oid> {
         let (mut tip, mut tree) = (onto, self.commit(onto).await?.tree);
         let mut batch = ObjectBatch::default();

@@ -13,7 +13,7 @@ fn lines(changed: usize, to: &str) -> String {
     (0..20).map(line).collect()
 }
 
-/// `main` and `side`, which changed different lines of one file.
+/// Creates `main` and `side`, which changed different lines of one file.
 async fn parted() -> (Fixture, Oid, Oid) {
     let fixture = Fixture::new("main").await;
     let repository = &fixture.repository;
@@ -235,7 +235,7 @@ async fn histories_that_cross_and_that_have_nothing_in_common_merge() {
 async fn a_rebase_keeps_authors_and_drops_merges_and_what_is_there_already() {
     let (fixture, main, _) = parted().await;
     let repository = &fixture.repository;
-    // The same change as that of main, a merge, and one more change.
+    // The same change as on `main`, a merge, and another change.
     testing::commit(
         repository,
         "side",

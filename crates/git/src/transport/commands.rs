@@ -1,33 +1,33 @@
-//! The list of commands that opens a push.
+//! Parser of the command list at the start of a push.
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
 use crate::{Error, Oid, Result};
 
-/// A push may have this many commands.
+/// Maximum number of commands in a push.
 const COMMANDS: usize = 10_000;
-/// The list may have this many bytes.
+/// Maximum length of the list in bytes.
 const BYTES: usize = 4 * 1024 * 1024;
-/// The hex digits of an id.
+/// Number of hex digits of an ID.
 const ID: usize = 40;
 
-/// A wish to create, move or delete a reference.
+/// A requested creation, update or deletion of a reference.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RefCommand {
-    /// Where the reference stands; `None` if it is to be created.
+    /// The old target; `None` if the reference is created.
     pub old: Option<Oid>,
-    /// Where it shall stand; `None` if it is to be deleted.
+    /// The new target; `None` if the reference is deleted.
     pub new: Option<Oid>,
-    /// The full name of the reference.
+    /// Full name of the reference.
     pub reference: String,
 }
 
 impl RefCommand {
-    /// Reads `<old> <new> <reference>`.
+    /// Parses `<old> <new> <reference>`.
     pub(super) fn parse(line: &str) -> Option<Self> {
         let (old, rest) = line.split_once(' ')?;
         let (new, reference) = rest.split_once(' ')?;
-        // No valid name has any of these, and the hooks rely on it.
+        // Valid names contain none of these characters, and the hooks rely on it.
         let is_plain = !reference.is_empty() && !reference.chars().any(|c| c.is_control() || c == ' ');
         is_plain.then_some(Self {
             old: id(old)?,
@@ -37,14 +37,14 @@ impl RefCommand {
     }
 }
 
-/// An id, or `None` inside for the id of all zeros.
+/// Parses an ID; the ID of all zeros becomes `Some(None)`.
 fn id(hex: &str) -> Option<Option<Oid>> {
     let id = Oid::from_str(hex).ok().filter(|_| hex.len() == ID)?;
     Some((!id.is_zero()).then_some(id))
 }
 
-/// Reads the commands up to the flush that ends them, and answers all bytes read besides, for they are not ours
-/// to keep.
+/// Reads the commands up to the flush packet, and returns all consumed bytes too, because the program needs
+/// them.
 pub(super) async fn read(body: &mut (impl AsyncRead + Unpin)) -> Result<(Vec<RefCommand>, Vec<u8>)> {
     let mut taken = Vec::new();
     let mut commands = Vec::new();
@@ -63,7 +63,7 @@ pub(super) async fn read(body: &mut (impl AsyncRead + Unpin)) -> Result<(Vec<Ref
     Ok((commands, taken))
 }
 
-/// The payload of the next packet; `None` at a flush.
+/// Returns the payload of the next packet; `None` for a flush packet.
 async fn packet(body: &mut (impl AsyncRead + Unpin), taken: &mut Vec<u8>) -> Result<Option<Vec<u8>>> {
     const MALFORMED: Error = Error::Protocol("a packet of the push is malformed");
     let mut length = [0; 4];

@@ -1,7 +1,7 @@
-//! The hooks that enforce the judgement on a push, and tell what became of it.
+//! Hooks that enforce the policy of a push and report its result.
 //!
-//! The scripts are the same for all pushes; what one push may do stands in files of a directory of its own,
-//! which the environment names. No word of the pusher's becomes an argument.
+//! The scripts are the same for all pushes. The rules of a push are files in a separate directory, which an
+//! environment variable names. No text of the client becomes an argument.
 
 use std::fs;
 use std::io::{self, Write};
@@ -17,15 +17,15 @@ use tempfile::TempDir;
 use super::{ReceivePolicy, RefCommand};
 use crate::{Error, Repository, Result};
 
-/// The environment variable that names the directory of the push.
+/// Environment variable with the directory of the push.
 pub(super) const PUSH_DIRECTORY: &str = "HOLDFAST_PUSH";
 
-/// What a script answers to `--probe`.
+/// Output of a script for `--probe`.
 const PROBE_ANSWER: &[u8] = b"holdfast\n";
 
 /// Runs in the quarantine of the new objects, before any reference moves.
 const PRE_RECEIVE: &str = r#"#!/bin/sh
-# Refuses a push that breaks the rules of its project.
+# Rejects a push that violates the rules of its project.
 if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
 if ! [ -r "$HOLDFAST_PUSH/refused" ]; then
   echo "This repository takes pushes through its server only." >&2
@@ -45,23 +45,23 @@ done <"$HOLDFAST_PUSH/forward"
 exit $status
 "#;
 
-/// Runs when references have moved, and is told which.
+/// Runs after references have moved, with the list of updates as input.
 const POST_RECEIVE: &str = r#"#!/bin/sh
-# Writes down what took effect.
+# Records the applied commands.
 if [ "$1" = --probe ]; then echo holdfast; exit 0; fi
 cat >"$HOLDFAST_PUSH/applied"
 "#;
 
 const SCRIPTS: [(&str, &str); 2] = [("pre-receive", PRE_RECEIVE), ("post-receive", POST_RECEIVE)];
 
-/// What the scripts are to enforce for one push.
+/// Rules that the scripts enforce for one push.
 pub(super) struct Rules {
     refused: String,
     forward: String,
 }
 
 impl Rules {
-    /// The rules that bear on `commands`.
+    /// Returns the rules that apply to `commands`.
     pub(super) fn new(commands: &[RefCommand], policy: &ReceivePolicy) -> Self {
         let mut rules = Self {
             refused: String::new(),
@@ -103,24 +103,24 @@ fn one_line(reason: &str) -> String {
     line
 }
 
-/// Scripts that are known to run, and the directory of one push.
+/// Hook scripts that were found to run, and the directory of one push.
 pub(super) struct InPlace {
     directory: PathBuf,
     push: TempDir,
 }
 
 impl InPlace {
-    /// Where Git finds the scripts.
+    /// Returns the directory of the scripts.
     pub(super) fn directory(&self) -> &Path {
         &self.directory
     }
 
-    /// Where the scripts find their rules.
+    /// Returns the directory of the rules.
     pub(super) fn push_directory(&self) -> &Path {
         self.push.path()
     }
 
-    /// The commands that took effect, once the push is over.
+    /// Returns the applied commands of a finished push.
     pub(super) fn applied(&self) -> Result<Vec<RefCommand>> {
         match fs::read_to_string(self.push.path().join("applied")) {
             Ok(lines) => Ok(lines.lines().filter_map(RefCommand::parse).collect()),
@@ -130,9 +130,10 @@ impl InPlace {
     }
 }
 
-/// Writes the scripts where they are missing, makes sure that they run, and writes down the rules.
+/// Writes missing scripts, checks that they run, and writes the rules.
 ///
-/// Git passes over a hook it cannot run, as on a file system mounted without execution, so this must not.
+/// Git silently skips a hook that it cannot execute, as on a file system mounted `noexec`; this function must
+/// fail instead.
 pub(super) async fn put_in_place(repository: &Repository, rules: Rules) -> Result<InPlace> {
     let store = repository.clone();
     repository
@@ -165,13 +166,13 @@ pub(super) async fn put_in_place(repository: &Repository, rules: Rules) -> Resul
         .await
 }
 
-/// Whether a script stands at `path` as it was written.
+/// Returns whether the script at `path` is complete and executable.
 fn is_in_place(path: &Path, script: &str) -> bool {
     let executable = |metadata: fs::Metadata| metadata.permissions().mode() & 0o111 == 0o111;
     fs::metadata(path).is_ok_and(executable) && fs::read(path).is_ok_and(|bytes| bytes == script.as_bytes())
 }
 
-/// Puts a script in its place in one step, for others may be running it.
+/// Replaces a script atomically, because others may be running it.
 fn write_script(directory: &Path, path: &Path, script: &str) -> Result<()> {
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(script.as_bytes())?;
@@ -182,9 +183,9 @@ fn write_script(directory: &Path, path: &Path, script: &str) -> Result<()> {
     Ok(())
 }
 
-/// Makes sure that a script runs.
+/// Checks that a script runs.
 fn probe(path: &Path) -> Result<()> {
-    /// A child that was forked while the script was written holds it open for a moment.
+    /// A child that was forked while the script was written has it open for a moment.
     const ATTEMPTS: u32 = 50;
     for _ in 0..ATTEMPTS {
         let run = Command::new(path)

@@ -1,8 +1,8 @@
-//! Git's smart HTTP: what `git clone`, `fetch` and `push` talk with.
+//! Git's smart HTTP protocol for `git clone`, `fetch` and `push`.
 //!
-//! Bodies pass through without being held: a push of any size takes a few chunks of memory. A push is opened
-//! first ([`Repository::open_push`]), so that its commands can be judged before the pack is read, and received
-//! then ([`Push::receive`]); the hooks that enforce the judgement are in [`hooks`].
+//! Bodies are streamed: a push of any size needs a few chunks of memory. A push is opened first
+//! ([`Repository::open_push`]), so that its commands can be checked before the pack is read. Then it is
+//! received ([`Push::receive`]); [`hooks`] enforces the policy.
 
 mod commands;
 mod hooks;
@@ -24,16 +24,16 @@ use super::process::Program;
 use super::stream::{self, ByteStream, Exchange};
 use super::{Error, Repository, Result};
 
-/// How long a clone or push may take.
+/// Time limit of a clone or push.
 const TIME_LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
-/// How long listing the references may take.
+/// Time limit of listing the references.
 const ADVERTISE_TIME_LIMIT: Duration = Duration::from_secs(120);
-/// A fetch tells what it wants and has in at most this many bytes, unpacked.
+/// Maximum length of a fetch request in bytes, after decompression.
 const FETCH_BODY: u64 = 64 * 1024 * 1024;
-/// The longest protocol wish of a client that is passed on, in bytes.
+/// Maximum length of a `Git-Protocol` header that is forwarded, in bytes.
 const PROTOCOL_WISH: usize = 64;
 
-/// The body of a request, unpacked or not.
+/// The body of a request, decompressed if necessary.
 type Body = Pin<Box<dyn AsyncRead + Send>>;
 
 /// One of the two services of smart HTTP.
@@ -46,7 +46,7 @@ pub enum Service {
 }
 
 impl Service {
-    /// The service of a name as clients send it, such as `git-upload-pack`.
+    /// Returns the service of a name in a request, such as `git-upload-pack`.
     #[must_use]
     pub fn named(name: &str) -> Option<Self> {
         match name {
@@ -56,7 +56,7 @@ impl Service {
         }
     }
 
-    /// The name clients know.
+    /// Returns the name in the protocol.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -72,11 +72,11 @@ impl Service {
                 .config("uploadpack.allowReachableSHA1InWant", "true"),
             Self::ReceivePack => Program::new("receive-pack")
                 .config("receive.autogc", "false")
-                // Packs are kept as they come: unpacking would compress large files anew, held in memory.
+                // Packs are stored as received: unpacking would compress large files again, in memory.
                 .config("receive.unpackLimit", "1")
                 .config("core.bigFileThreshold", "16m")
                 .config("receive.fsckObjects", "true")
-                // Old histories carry these blemishes; they harm nobody.
+                // Old histories have these harmless faults.
                 .config("receive.fsck.badTimezone", "ignore")
                 .config("receive.fsck.missingSpaceBeforeDate", "ignore")
                 .config("receive.fsck.zeroPaddedFilemode", "ignore")
@@ -89,58 +89,59 @@ impl Service {
     }
 }
 
-/// Whether the value of a `Git-Protocol` header is fit to be passed on, as `version=2` is.
+/// Returns whether the value of a `Git-Protocol` header can be forwarded, such as `version=2`.
 fn is_protocol_wish(wish: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"=:.-".contains(&byte);
     wish.len() <= PROTOCOL_WISH && wish.bytes().all(plain)
 }
 
-/// A push whose commands are known and whose pack is not yet read.
+/// A push whose commands were read and whose pack was not.
 pub struct Push {
     repository: Repository,
     commands: Vec<RefCommand>,
     body: Body,
 }
 
-/// The judgement on a push. References outside `refs/heads/` and `refs/tags/` are refused without being named.
+/// Policy for a push. References outside `refs/heads/` and `refs/tags/` are always rejected.
 #[derive(Debug, Clone, Default)]
 pub struct ReceivePolicy {
-    /// Full names of references that must not be touched, each with the reason the pusher shall read. One of
-    /// them refuses the whole push.
+    /// Full names of references that must not change, each with the reason shown to the pusher. One of them
+    /// rejects the whole push.
     pub refused: Vec<(String, String)>,
-    /// Full names of references that must only move forward, each with the reason to be read otherwise.
+    /// Full names of references that allow only fast-forwards, each with the reason shown on rejection.
     pub fast_forward_only: Vec<(String, String)>,
-    /// The largest pack that is taken, in bytes.
+    /// Maximum size of the pack in bytes.
     pub max_bytes: Option<u64>,
 }
 
 /// A push that is being received.
 pub struct Received {
-    /// What the client is answered. The push goes on even when this is dropped after the body was read.
+    /// The response to the client. The push continues even if this is dropped after the body was read.
     pub response: ByteStream,
-    /// What the push has come to.
+    /// The pending result of the push.
     pub outcome: Outcome,
 }
 
-/// What a push has come to, once it is over.
+/// Pending result of a push.
 pub struct Outcome(oneshot::Receiver<Result<Vec<RefCommand>>>);
 
 impl Outcome {
-    /// Waits for the end of the push and answers the commands that took effect.
+    /// Waits for the end of the push and returns the applied commands.
     ///
     /// # Errors
-    /// [`Error::Timeout`], [`Error::LimitExceeded`], [`Error::Io`] when the client left before it had sent
-    /// everything; no command has taken effect then.
+    /// [`Error::Timeout`], [`Error::LimitExceeded`], [`Error::Io`] if the client disconnected before it had
+    /// sent everything; then no command was applied.
     pub async fn applied(self) -> Result<Vec<RefCommand>> {
         self.0.await.map_err(|_| Error::Worker)?
     }
 }
 
 impl Repository {
-    /// The answer to `GET info/refs`: what the repository has. `protocol` is the client's `Git-Protocol` header.
+    /// Returns the response to `GET info/refs`, the list of references. `protocol` is the client's
+    /// `Git-Protocol` header.
     ///
     /// # Errors
-    /// [`Error::RepositoryMissing`], [`Error::Busy`] when too many transfers are under way.
+    /// [`Error::RepositoryMissing`], [`Error::Busy`] if too many transfers are running.
     pub async fn advertise(&self, service: Service, protocol: Option<&str>) -> Result<ByteStream> {
         let program = service
             .program(protocol)
@@ -149,7 +150,7 @@ impl Repository {
             .start_transfer(program.time_limit(ADVERTISE_TIME_LIMIT))
             .await?;
         let has_version_2 = protocol.is_some_and(|wish| wish.split(':').any(|part| part == "version=2"));
-        // Version 2 begins without naming the service, and exists for fetching only.
+        // Version 2 starts without the name of the service, and exists only for fetches.
         let first = if service == Service::UploadPack && has_version_2 {
             Bytes::new()
         } else {
@@ -159,7 +160,7 @@ impl Repository {
         Ok(stream::output(running, first))
     }
 
-    /// The answer to `POST git-upload-pack`. `gzip` tells that the body is compressed.
+    /// Returns the response to `POST git-upload-pack`. `gzip` marks a compressed body.
     ///
     /// # Errors
     /// As [`Self::advertise`].
@@ -178,16 +179,16 @@ impl Repository {
         };
         Ok(stream::exchange(running, exchange, |result| {
             if let Err(error) = result {
-                tracing::debug!(%error, "a fetch came to no good end");
+                tracing::debug!(%error, "fetch failed");
             }
         }))
     }
 
-    /// Reads the commands of a `POST git-receive-pack`. `gzip` tells that the body is compressed.
+    /// Reads the commands of a `POST git-receive-pack`. `gzip` marks a compressed body.
     ///
     /// # Errors
-    /// [`Error::Protocol`] when they break the rules of the protocol, [`Error::LimitExceeded`] when there are
-    /// too many, [`Error::Timeout`].
+    /// [`Error::Protocol`] if they violate the protocol, [`Error::LimitExceeded`] if there are too many,
+    /// [`Error::Timeout`].
     pub async fn open_push<R>(&self, body: R, gzip: bool) -> Result<Push>
     where
         R: AsyncRead + Send + 'static,
@@ -205,17 +206,17 @@ impl Repository {
 }
 
 impl Push {
-    /// What the client asks for, in its order.
+    /// Returns the requested commands in the client's order.
     #[must_use]
     pub fn commands(&self) -> &[RefCommand] {
         &self.commands
     }
 
-    /// Receives the pack and carries out the commands as far as `policy` and Git let them.
+    /// Receives the pack and executes the commands that `policy` and Git allow.
     ///
     /// # Errors
-    /// [`Error::RepositoryMissing`], [`Error::Busy`] when too many transfers are under way, and when the
-    /// hooks cannot be put in place: nothing is received without them.
+    /// [`Error::RepositoryMissing`], [`Error::Busy`] if too many transfers are running, and failures to
+    /// install the hooks, without which nothing is received.
     pub async fn receive(self, policy: ReceivePolicy, protocol: Option<&str>) -> Result<Received> {
         let rules = hooks::Rules::new(&self.commands, &policy);
         let in_place = hooks::put_in_place(&self.repository, rules).await?;
@@ -237,7 +238,7 @@ impl Push {
             durable: true,
         };
         let response = stream::exchange(running, exchange, move |result| {
-            // The hook has the last word on what took effect, however the program ended.
+            // The hook's record decides which commands were applied, independent of the program's exit code.
             let applied = in_place.applied();
             let outcome = match (applied, result) {
                 (Ok(applied), Err(error))
@@ -256,7 +257,7 @@ impl Push {
     }
 }
 
-/// A body ready to be read, decompressed in passing when it is compressed.
+/// Returns a readable body, decompressed on the fly if it is compressed.
 fn unpacked<R: AsyncRead + Send + 'static>(body: R, gzip: bool) -> Body {
     if gzip {
         Box::pin(GzipDecoder::new(BufReader::new(Box::pin(body))))

@@ -1,4 +1,4 @@
-//! The real client clones from and pushes to a repository, through a few lines of HTTP.
+//! A real Git client clones from and pushes to a repository, through a minimal HTTP server.
 
 use std::collections::HashMap;
 use std::fs::{self, Permissions};
@@ -15,10 +15,10 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::sample::Sample;
 
-/// What pushes came to, one after the other.
+/// Results of pushes in order.
 type Outcomes = mpsc::UnboundedReceiver<Result<Vec<RefCommand>>>;
 
-/// Serves the repository at the answered address until the test ends.
+/// Serves the repository until the test ends and returns its address.
 async fn serve(repository: &Repository, policy: ReceivePolicy) -> (String, Outcomes) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("http://{}/sample.git", listener.local_addr().unwrap());
@@ -93,7 +93,7 @@ async fn answer(
     }
 }
 
-/// Runs the client without holding up the server.
+/// Runs the client without blocking the server.
 async fn client(directory: &Path, arguments: &[&str]) -> Output {
     tokio::process::Command::new("git")
         .args([
@@ -123,7 +123,7 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A clone of a sample with one commit more than the server.
+/// Creates a clone of a sample with one commit more than the server.
 async fn clone_with_commit(sample: &Sample, address: &str) -> std::path::PathBuf {
     let clone = sample.scratch().join("clone");
     succeeds(&sample.scratch(), &["clone", "--quiet", address, "clone"]).await;
@@ -331,7 +331,7 @@ async fn compressed_requests_are_understood() {
     assert_eq!(packed.collect(1 << 20).await.unwrap(), plain);
 }
 
-/// A body that never ends and tells when it is dropped.
+/// A body that never ends and sends a signal when it is dropped.
 struct Endless(#[expect(dead_code, reason = "held only to be dropped")] mpsc::Sender<()>);
 
 impl AsyncRead for Endless {
@@ -344,7 +344,7 @@ impl AsyncRead for Endless {
     }
 }
 
-/// A body that breaks off where `bytes` end.
+/// Returns a body that fails after `bytes`.
 fn broken_off(bytes: Vec<u8>) -> impl AsyncRead + Send + 'static {
     let broken = futures_util::stream::iter([
         Ok(Bytes::from(bytes)),
@@ -372,7 +372,7 @@ async fn push_cut_off_in_the_middle_changes_nothing() {
     assert_eq!(sample.git(&["for-each-ref"]), before);
 }
 
-/// Clients try out their credentials with a push of nothing before they send a large one.
+/// Clients test their credentials with an empty push before a large one.
 #[tokio::test]
 async fn push_of_nothing_is_answered_with_nothing() {
     let sample = Sample::with_history();
@@ -389,7 +389,7 @@ async fn push_is_finished_for_a_client_that_left_after_sending_it() {
     let (main, zero) = (sample.id("main"), "0".repeat(40));
     let line = format!("{zero} {main} refs/heads/copy\0report-status");
     let mut body = format!("{:04x}{line}0000", line.len() + 4).into_bytes();
-    // A pack of no objects: its header and the SHA-1 of that.
+    // A pack without objects: its header and the SHA-1 of it.
     let header = b"PACK\0\0\0\x02\0\0\0\0";
     body.extend_from_slice(header);
     body.extend(hex::decode("029d08823bd8a8eab510ad6ac75c823cfd3ed31e").unwrap());

@@ -1,4 +1,4 @@
-//! The rules of the single actions (specification 4.2, facts "POST commits").
+//! Rules of the actions of a commit.
 
 use git2::ObjectType;
 
@@ -13,10 +13,10 @@ const REGULAR: i32 = 0o100_644;
 /// The mode of an executable file.
 const EXECUTABLE: i32 = 0o100_755;
 
-/// The bits of a mode that tell a file from a link or a submodule.
+/// Bits of a mode that distinguish a file from a link or a submodule.
 const TYPE_BITS: i32 = 0o170_000;
 
-/// The type bits of a regular file, whatever its permissions.
+/// Type bits of a regular file, with any permissions.
 const REGULAR_TYPE: i32 = 0o100_000;
 
 /// The mode of a symbolic link.
@@ -25,7 +25,7 @@ const SYMLINK: i32 = 0o120_000;
 /// The mode of a submodule.
 const SUBMODULE: i32 = 0o160_000;
 
-/// An action with its paths checked and its content in a batch.
+/// An action with checked paths and with its content in a batch.
 pub(super) enum Step {
     Create {
         path: TreePath,
@@ -49,7 +49,7 @@ pub(super) enum Step {
     },
 }
 
-/// Checks all paths and takes the contents into a batch.
+/// Checks all paths and moves the contents into a batch.
 pub(super) fn prepare(actions: Vec<Action>, batch: &mut ObjectBatch) -> Result<Vec<Step>> {
     let paths: Vec<(TreePath, Option<TreePath>)> = actions.iter().map(paths).collect::<Result<_>>()?;
     let mut blob = |content| batch.add(ObjectType::Blob, content);
@@ -104,7 +104,7 @@ pub(super) fn apply(tree: &mut MemoryTree<'_>, step: &Step) -> Result<()> {
         }
         Step::Move { from, to, id } => {
             let (mode, old) = file(tree, from)?;
-            // The source goes first, so that `a` can move to `a/b`; but never onto itself.
+            // The source is removed first, so that `a` can move to `a/b`; a move onto itself is rejected.
             if let Found::Leaf { .. } = tree.find(to)? {
                 return Err(ActionError::FileExists.into());
             }
@@ -128,7 +128,7 @@ pub(super) fn apply(tree: &mut MemoryTree<'_>, step: &Step) -> Result<()> {
     }
 }
 
-/// The mode and id of the file or link at a path; a submodule has no content here to change.
+/// Returns mode and ID of the file or link at a path; a submodule has no content to change.
 fn file(tree: &mut MemoryTree<'_>, path: &TreePath) -> Result<(i32, Oid)> {
     match tree.find(path)? {
         Found::Leaf { mode, id } if mode != SUBMODULE => Ok((mode, id)),

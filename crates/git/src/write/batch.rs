@@ -1,4 +1,4 @@
-//! Objects to be written together: few as files of their own, many as one pack.
+//! Objects that are written together: few as loose files, many as one pack.
 
 use std::collections::HashSet;
 
@@ -8,11 +8,11 @@ use git2::{ObjectType, OdbLookupFlags};
 use super::super::{Oid, Result};
 use super::objects::{NewObject, store_loose, store_pack};
 
-/// From how many new objects on a pack is written: it takes three files however many they are, but is one more
-/// place for readers to look at.
+/// Number of new objects from which a pack is written. A pack has a fixed number of files, but each pack
+/// slows down readers.
 const PACKED_FROM: usize = 32;
 
-/// Objects that have their id but are not stored yet.
+/// Objects with known IDs that are not stored yet.
 #[derive(Default)]
 pub(crate) struct ObjectBatch {
     objects: Vec<NewObject>,
@@ -21,7 +21,7 @@ pub(crate) struct ObjectBatch {
 }
 
 impl ObjectBatch {
-    /// Adds an object and answers the id it will have.
+    /// Adds an object and returns its ID.
     pub(crate) fn add(&mut self, kind: ObjectType, data: impl Into<Bytes>) -> Result<Oid> {
         let data = data.into();
         let id = Oid::hash_object(kind, &data)?;
@@ -32,20 +32,20 @@ impl ObjectBatch {
         Ok(id)
     }
 
-    /// How many bytes the objects have.
+    /// Returns the total size of the objects in bytes.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Stores the objects; they are durable when this returns. What the repository has already is made young
-    /// again, so that no housekeeping takes it for garbage before a reference leads to it.
+    /// Stores the objects; they are durable when this returns. Objects that already exist are touched, so
+    /// that housekeeping does not remove them before a reference leads to them.
     pub(crate) fn flush(&mut self, repository: &git2::Repository) -> Result<()> {
         let odb = repository.odb()?;
         self.ids.clear();
         self.bytes = 0;
         let mut fresh = Vec::with_capacity(self.objects.len());
         for object in self.objects.drain(..) {
-            // Not to look at the directory of packs again for each: to store what another has just stored is no harm.
+            // Do not list the pack directory again for each object: storing an object twice is harmless.
             if odb.exists_ext(object.id, OdbLookupFlags::NO_REFRESH) {
                 odb.write(object.kind, &object.data)?;
             } else {
@@ -74,7 +74,7 @@ mod tests {
         let fixture = Fixture::new("main").await;
         let repository = &fixture.repository;
         for count in [PACKED_FROM - 1, PACKED_FROM, 300] {
-            // Lengths around the borders of the header's groups.
+            // Lengths around the boundaries of the header's groups.
             let contents: Vec<Bytes> = (0..count)
                 .map(|n| Bytes::from(format!("{count}/{n}").repeat(1 << (n % 15))))
                 .collect();

@@ -1,4 +1,4 @@
-//! Commits made without a checkout: actions on a tree in memory, then objects, then the branch.
+//! Commits without a checkout: applies actions to a tree in memory, stores the objects, then moves the branch.
 
 mod apply;
 mod batch;
@@ -13,103 +13,104 @@ use apply::Step;
 pub(super) use batch::ObjectBatch;
 use tree::MemoryTree;
 
-/// How many actions one commit may have.
+/// Maximum number of actions in a commit.
 const MOST_ACTIONS: usize = 10_000;
 
-/// Contents of this many bytes together are stored before the repository is locked.
+/// Contents of at least this total size in bytes are stored before the repository is locked.
 const STORED_AHEAD: usize = 1 << 20;
 
-/// One change of a commit (specification 4.2). Paths are normalised and checked as [`TreePath`] says.
+/// A change of a commit. Paths are normalized and checked by [`TreePath`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Adds a file where none is.
+    /// Adds a file at an unused path.
     Create {
         /// The path of the file.
         path: String,
-        /// Its bytes.
+        /// The content.
         content: Bytes,
     },
-    /// Replaces a file's bytes and keeps its mode.
+    /// Replaces the content of a file and preserves its mode.
     Update {
         /// The path of the file.
         path: String,
-        /// Its new bytes.
+        /// The new content.
         content: Bytes,
-        /// The last commit that touched the file, as far as the caller knows.
+        /// The last commit that changed the file, as known to the caller.
         last_commit_id: Option<String>,
     },
-    /// Moves a file and keeps its mode.
+    /// Moves a file and preserves its mode.
     Move {
-        /// The path to move to, where no file may be.
+        /// The new path, which must not be a file.
         path: String,
-        /// The path to move from.
+        /// The old path.
         previous_path: String,
-        /// New bytes; none to keep the old.
+        /// New content; none preserves the old.
         content: Option<Bytes>,
-        /// The last commit that touched the file at its old path, as far as the caller knows.
+        /// The last commit that changed the file at its old path, as known to the caller.
         last_commit_id: Option<String>,
     },
-    /// Removes a file, and the directories it leaves empty.
+    /// Removes a file and the directories that become empty.
     Delete {
         /// The path of the file.
         path: String,
-        /// The last commit that touched the file, as far as the caller knows.
+        /// The last commit that changed the file, as known to the caller.
         last_commit_id: Option<String>,
     },
-    /// Makes a file executable or not.
+    /// Sets or clears the executable bit of a file.
     Chmod {
         /// The path of the file.
         path: String,
-        /// Whether it shall be executable.
+        /// Whether the file becomes executable.
         executable: bool,
     },
 }
 
-/// Where a commit starts from.
+/// Start point of a commit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Start {
-    /// From the branch it goes to, which must exist unless the repository is empty.
+    /// The target branch, which must exist unless the repository is empty.
     Head,
-    /// From another branch; the one it goes to must not exist, or be forced. The same branch is [`Start::Head`].
+    /// Another branch. The target branch must not exist unless forced. The same branch is equivalent to
+    /// [`Start::Head`].
     Branch(String),
-    /// From a commit; the branch it goes to must not exist, or be forced.
+    /// A commit. The target branch must not exist unless forced.
     Sha(Oid),
 }
 
-/// What to commit, and where.
+/// Parameters of a commit.
 #[derive(Debug, Clone)]
 pub struct CommitRequest {
-    /// The branch that gets the commit.
+    /// The target branch.
     pub branch: String,
-    /// Where the commit starts from.
+    /// The start point.
     pub start: Start,
-    /// Whether an existing branch may be moved to a commit that starts elsewhere.
+    /// Whether an existing branch may be reset to a commit with another start point.
     pub force: bool,
-    /// Whether a commit without any change is made rather than refused.
+    /// Whether a commit without changes is created instead of rejected.
     pub allow_empty: bool,
-    /// The message, stored as it is but for NUL.
+    /// The message, stored unchanged except for NUL.
     pub message: String,
-    /// Who made the change.
+    /// The author.
     pub author: Signature,
-    /// Who makes the commit.
+    /// The committer.
     pub committer: Signature,
-    /// The changes, applied in order; the first that fails fails all.
+    /// The changes, applied in order; the first failure fails the commit.
     pub actions: Vec<Action>,
 }
 
-/// What a write did to a branch.
+/// Result of a write to a branch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CommitResult {
     /// The new commit.
     pub commit: Oid,
-    /// Whether the branch is new.
+    /// Whether the branch was created.
     pub branch_created: bool,
-    /// Where the branch stood before.
+    /// The previous commit of the branch.
     pub old: Option<Oid>,
 }
 
 impl Repository {
-    /// Makes one commit of some actions and moves the branch to it. Everything is durable when this returns.
+    /// Creates a commit from actions and moves the branch to it. Everything is durable when this returns.
     ///
     /// # Errors
     /// As [`Self::prepare_commit`] and [`PreparedCommit::publish`].
@@ -117,14 +118,14 @@ impl Repository {
         self.prepare_commit(request).await?.publish().await
     }
 
-    /// Stores the objects of one commit of some actions, durably, and keeps the right to write until it is published
-    /// or dropped. Nothing refers to them yet.
+    /// Stores the objects of a commit durably and locks the repository until the commit is published or
+    /// dropped. No reference leads to the objects yet.
     ///
     /// # Errors
     /// [`Error::Action`] for an action that cannot be applied; [`Error::InvalidReferenceName`];
-    /// [`Error::BranchNotFound`] when the branch to start from is missing; [`Error::RevisionNotFound`] when the
-    /// commit to start from is; [`Error::ReferenceExists`] when the branch exists but the commit starts
-    /// elsewhere without force; [`Error::EmptyChange`]; [`Error::LimitExceeded`] for too many actions.
+    /// [`Error::BranchNotFound`] if the start branch is missing; [`Error::RevisionNotFound`] if the start
+    /// commit is missing; [`Error::ReferenceExists`] if the branch exists but the commit starts elsewhere
+    /// without force; [`Error::EmptyChange`]; [`Error::LimitExceeded`] for too many actions.
     pub async fn prepare_commit(&self, request: CommitRequest) -> Result<PreparedCommit> {
         check_branch_name(&request.branch)?;
         if request.actions.len() > MOST_ACTIONS {
@@ -136,8 +137,8 @@ impl Repository {
                 let mut batch = ObjectBatch::default();
                 let (actions, request) = split(request);
                 let steps = apply::prepare(actions, &mut batch)?;
-                // Large contents are stored before the lock is taken: should the rest fail, nothing refers to them.
-                // Small ones are stored with the trees, which syncs but once.
+                // Large contents are stored before the repository is locked; if the commit fails, nothing
+                // refers to them. Small contents are stored with the trees, which needs only one sync.
                 if batch.bytes() >= STORED_AHEAD {
                     batch.flush(repository)?;
                 }
@@ -171,8 +172,8 @@ impl Repository {
         .await
     }
 
-    /// Compares the last commits that a caller expects at some paths with those in history. A path without
-    /// history cannot have changed.
+    /// Compares the expected last commits of some paths with the history. A path without history counts as
+    /// unchanged.
     async fn check_unchanged(&self, tip: Oid, expected: Vec<(TreePath, String)>) -> Result<()> {
         if expected.is_empty() {
             return Ok(());
@@ -191,8 +192,8 @@ impl Repository {
     }
 }
 
-/// A commit whose objects are stored and whose branch has not moved yet. While it is held, nobody else writes to the
-/// repository.
+/// A commit whose objects are stored and whose branch has not moved yet. It locks the repository for other
+/// writers.
 pub struct PreparedCommit {
     repository: Repository,
     branch: String,
@@ -202,12 +203,12 @@ pub struct PreparedCommit {
 }
 
 impl PreparedCommit {
-    /// Moves the branch. It has moved, durably, when this returns.
+    /// Moves the branch; the move is durable when this returns.
     ///
-    /// In an empty repository any branch becomes the first one, and HEAD follows it.
+    /// In an empty repository any branch becomes the default branch, and `HEAD` points to it.
     ///
     /// # Errors
-    /// [`Error::StaleReference`] when a push was faster.
+    /// [`Error::StaleReference`] if a push moved the branch first.
     pub async fn publish(self) -> Result<CommitResult> {
         let Self {
             repository,
@@ -225,7 +226,7 @@ impl PreparedCommit {
     }
 }
 
-/// The paths whose last commit a caller names, with that name.
+/// Returns the paths with an expected last commit, and that commit.
 fn expectations(actions: &[Action]) -> Result<Vec<(TreePath, String)>> {
     let mut expected = Vec::new();
     for action in actions {
@@ -248,7 +249,7 @@ fn expectations(actions: &[Action]) -> Result<Vec<(TreePath, String)>> {
     Ok(expected)
 }
 
-/// The commit to build on, and what the branch points at now.
+/// The parent commit, and the current commit of the branch.
 struct Base {
     parent: Option<Oid>,
     old: Option<Oid>,
@@ -282,12 +283,12 @@ impl Base {
     }
 }
 
-/// Takes the actions out of a request.
+/// Splits the actions from a request.
 fn split(mut request: CommitRequest) -> (Vec<Action>, CommitRequest) {
     (std::mem::take(&mut request.actions), request)
 }
 
-/// Builds the trees and the commit into a batch and answers the commit's id.
+/// Adds the trees and the commit to a batch and returns the ID of the commit.
 fn build(
     repository: &git2::Repository,
     request: &CommitRequest,
@@ -319,7 +320,7 @@ fn build(
     batch.add(git2::ObjectType::Commit, data)
 }
 
-/// Moves a branch from `old` to a new commit, or creates it there.
+/// Moves a branch from `old` to a new commit, or creates it.
 pub(super) fn publish(
     repository: &git2::Repository,
     branch: &str,
@@ -332,7 +333,7 @@ pub(super) fn publish(
         (Some(old), _) => refs::advance(repository, &name, old, commit)?,
         (None, Some(_)) => refs::create(repository, &name, commit)?,
         (None, None) => {
-            // HEAD first: a crash in between leaves an empty repository, not one without a default branch.
+            // `HEAD` first: a crash in between leaves an empty repository, not one without a default branch.
             branches::point_head(repository, branch)?;
             refs::create(repository, &name, commit).map_err(|error| match error {
                 Error::ReferenceExists => Error::StaleReference,

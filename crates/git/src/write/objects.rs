@@ -1,8 +1,8 @@
-//! New objects on disk, synced together.
+//! Durable storage of new objects with few syncs.
 //!
-//! A file system that is asked to sync one new file writes down all that were made before it; to sync the others
-//! then costs next to nothing. So all files are written first, all are synced then, and named last: under its
-//! name an object is whole and durable, whenever the power fails.
+//! Syncing one new file makes the file system write all files created before it, and syncing those then costs
+//! almost nothing. So all files are written first, then synced, and renamed last. Under its final name an
+//! object is always complete and durable, even after a power failure.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, Permissions};
@@ -18,18 +18,18 @@ use tempfile::NamedTempFile;
 
 use super::super::{Error, Oid, Result};
 
-/// The beginning of the names that housekeeping takes for leavings of the killed.
+/// Prefix of temporary names that housekeeping removes after interrupted writes.
 const TEMPORARY: &str = "tmp_obj_";
 const TEMPORARY_DIRECTORY: &str = "tmp_objdir-";
 
-/// An object that has its id but is not stored yet.
+/// An object with a known ID that is not stored yet.
 pub(super) struct NewObject {
     pub(super) id: Oid,
     pub(super) kind: ObjectType,
     pub(super) data: Bytes,
 }
 
-/// Stores objects as files of their own below the `objects` directory of a repository.
+/// Stores objects as loose files below the `objects` directory of a repository.
 pub(super) fn store_loose(directory: &Path, objects: &[NewObject]) -> Result<()> {
     let mut files = Vec::with_capacity(objects.len());
     for object in objects {
@@ -51,7 +51,7 @@ pub(super) fn store_loose(directory: &Path, objects: &[NewObject]) -> Result<()>
         let (first, rest) = id.split_at(2);
         let below = directory.join(first);
         if !below.is_dir() {
-            // Another writer may make it in this moment.
+            // Another writer may create it at the same time.
             fs::create_dir_all(&below)?;
             changed.insert(directory.to_owned());
         }
@@ -65,16 +65,16 @@ fn name(file: NamedTempFile, path: &Path) -> Result<()> {
     file.persist(path).map(drop).map_err(|error| error.error.into())
 }
 
-/// Stores objects as one pack with its index, below the `objects` directory of a repository.
+/// Stores objects as one pack with an index below the `objects` directory of a repository.
 pub(super) fn store_pack(directory: &Path, objects: &[NewObject]) -> Result<()> {
     let staging = tempfile::Builder::new()
         .prefix(TEMPORARY_DIRECTORY)
         .tempdir_in(directory)?;
-    // Nothing of it refers to what is not in it, but by id: there is nothing to verify.
+    // The pack contains no deltas, so there is nothing to verify.
     let mut indexer = Indexer::new(None, staging.path(), 0o444, false)?;
     indexer.write_all(&pack(objects)?)?;
     let hash = indexer.commit()?;
-    // Readers look for the index, so that comes last.
+    // Readers look for the index, so it is renamed last.
     let names = ["pack", "idx"].map(|kind| PathBuf::from(format!("pack-{hash}.{kind}")));
     for name in &names {
         File::open(staging.path().join(name))?.sync_all()?;
@@ -90,7 +90,7 @@ fn sync(directory: &Path) -> Result<()> {
     Ok(File::open(directory)?.sync_all()?)
 }
 
-/// A pack (version 2) of whole objects.
+/// Returns a pack (version 2) of undeltified objects.
 fn pack(objects: &[NewObject]) -> Result<Vec<u8>> {
     let count = u32::try_from(objects.len()).map_err(|_| Error::LimitExceeded("the commit is too large"))?;
     let mut bytes = b"PACK\0\0\0\x02".to_vec();
@@ -110,7 +110,8 @@ fn pack(objects: &[NewObject]) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The type in three bits and the length in groups of seven, the first of four, the lowest first.
+/// Appends the type in three bits and the length in groups of seven bits, least significant first; the first
+/// group has four bits.
 fn push_header(bytes: &mut Vec<u8>, kind: u8, length: usize) {
     let mut byte = (kind << 4) | (length & 0x0f) as u8;
     let mut rest = length >> 4;

@@ -1,5 +1,4 @@
-//! A tree in memory: directories are read when a path first leads through them, and only those that changed are
-//! written again.
+//! A tree in memory: directories are read on first access, and only changed directories are written.
 
 use std::collections::BTreeMap;
 
@@ -10,25 +9,25 @@ use super::ObjectBatch;
 /// The mode of a directory as trees store it.
 const DIRECTORY_MODE: i32 = 0o040_000;
 
-/// A tree under change.
+/// A tree that can be modified.
 pub(crate) struct MemoryTree<'r> {
     repository: &'r git2::Repository,
     root: Directory,
 }
 
-/// What stands at a path.
+/// The entry at a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// A file, symbolic link or submodule.
     Leaf {
-        /// Its mode as stored.
+        /// The stored mode.
         mode: i32,
-        /// Its id.
+        /// The object ID.
         id: Oid,
     },
     /// A directory.
     Directory,
-    /// Nothing, but the path leads through a file.
+    /// The path leads through a file.
     Blocked,
     /// Nothing.
     Nothing,
@@ -41,14 +40,14 @@ enum Entry {
 
 #[derive(Default)]
 struct Directory {
-    /// The id it is stored under, while nothing in it changed.
+    /// The ID of the stored tree; `None` after a change.
     id: Option<Oid>,
-    /// Its entries by name, once read.
+    /// The entries by name, once read.
     entries: Option<BTreeMap<Vec<u8>, Entry>>,
 }
 
 impl<'r> MemoryTree<'r> {
-    /// The tree of an id, or an empty one.
+    /// Returns the tree of an ID, or an empty tree.
     pub(crate) fn new(repository: &'r git2::Repository, id: Option<Oid>) -> Self {
         Self {
             repository,
@@ -56,7 +55,7 @@ impl<'r> MemoryTree<'r> {
         }
     }
 
-    /// What stands at a path.
+    /// Returns the entry at a path.
     pub(crate) fn find(&mut self, path: &TreePath) -> Result<Found> {
         let mut directory = &mut self.root;
         let mut components = path.components().peekable();
@@ -73,10 +72,10 @@ impl<'r> MemoryTree<'r> {
         Ok(Found::Directory)
     }
 
-    /// Puts a leaf at a path, replacing one that is there, and makes the directories above.
+    /// Inserts or replaces a leaf at a path, and creates its parent directories.
     ///
     /// # Errors
-    /// [`ActionError::PathOccupied`] when a directory is there, or the path leads through a file.
+    /// [`ActionError::PathOccupied`] if a directory is at the path, or the path leads through a file.
     pub(crate) fn insert(&mut self, path: &TreePath, mode: i32, id: Oid) -> Result<()> {
         let occupied = || Error::Action(ActionError::PathOccupied(path.as_str().to_owned()));
         let mut directory = &mut self.root;
@@ -104,18 +103,18 @@ impl<'r> MemoryTree<'r> {
         Ok(())
     }
 
-    /// Takes the leaf at a path away, and the directories it leaves empty. Nothing there is no error.
+    /// Removes the leaf at a path and the directories that become empty. A missing leaf is not an error.
     pub(crate) fn remove(&mut self, path: &TreePath) -> Result<()> {
         let components: Vec<&str> = path.components().collect();
         self.root.remove(self.repository, &components)
     }
 
-    /// Whether nothing is in it.
+    /// Returns whether the tree has no entries.
     pub(crate) fn is_empty(&mut self) -> Result<bool> {
         Ok(self.root.read(self.repository)?.is_empty())
     }
 
-    /// Adds what changed to a batch and answers the id of the root.
+    /// Adds the changes to a batch and returns the ID of the root.
     pub(crate) fn write(&mut self, batch: &mut ObjectBatch) -> Result<Oid> {
         self.root.write(batch)
     }

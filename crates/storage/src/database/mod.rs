@@ -1,11 +1,11 @@
 //! The database: SQLite in a file, or PostgreSQL.
 //!
-//! SQLite has one writer at a time. So that nobody meets `SQLITE_BUSY`, writes go through a pool of one
-//! connection and begin as writers; reads go through a pool of their own, whose connections refuse to write.
-//! With PostgreSQL both are the same pool.
+//! SQLite allows one writer at a time. To avoid `SQLITE_BUSY`, all writes use a pool with a single connection,
+//! and their transactions start as writers. Reads use a separate pool of read-only connections. With PostgreSQL
+//! both are the same pool.
 //!
-//! An acknowledged commit is never lost: SQLite runs in WAL mode with `synchronous=FULL`, which syncs the log
-//! at every commit; PostgreSQL does so unless its operator told it otherwise.
+//! Acknowledged commits are durable. SQLite runs in WAL mode with `synchronous=FULL`, which syncs the log at
+//! every commit; PostgreSQL syncs by default.
 
 use std::{cell::Cell, fmt, sync::Arc, time::Duration};
 
@@ -29,23 +29,23 @@ pub use remembered::Remembered;
 pub use version::Version;
 pub use violation::{Violation, is_deadlock};
 
-/// A statement slower than this is logged, without its values.
+/// Duration from which a statement is logged, without its values.
 const SLOW_STATEMENT: Duration = Duration::from_secs(1);
 
-/// The advisory lock that a migrating node holds in PostgreSQL; any number will do, as long as it stays.
+/// Advisory lock of a migration in PostgreSQL; the number is arbitrary but must never change.
 const MIGRATION_LOCK: i64 = 0x484f_4c44_4641_5354;
 
-/// What is told of every statement that ran: its text without values, and how long it took.
+/// Callback for every executed statement, with its text without values and its duration.
 pub type Observer = Arc<dyn Fn(&str, Duration) + Send + Sync>;
 
-/// How to connect.
+/// Connection options.
 #[derive(Clone)]
 pub struct Options {
-    /// The most connections at a time: all of them with PostgreSQL, those that read with SQLite.
+    /// Maximum number of connections: all of them with PostgreSQL, the reading ones with SQLite.
     pub max_connections: u32,
-    /// How long to wait for a free connection, or for another process's write to a SQLite file.
+    /// How long to wait for a free connection, or for another process that writes to a SQLite file.
     pub acquire_timeout: Duration,
-    /// Told of every statement; for metrics, and for tests that count statements.
+    /// Called for every statement; for metrics, and for tests that count statements.
     pub observer: Option<Observer>,
 }
 
@@ -68,16 +68,16 @@ impl fmt::Debug for Options {
     }
 }
 
-/// Why a database could not be opened or prepared.
+/// Reason why a database cannot be opened or prepared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The address is of no kind that is supported; it is not repeated, as it may hold a password.
+    /// The URL is not supported. The message does not contain it, because it may include a password.
     #[error("the database URL must begin with sqlite:// and name a file, or with postgres://")]
     UnsupportedUrl,
-    /// The file of a SQLite database cannot be made.
+    /// The file of a SQLite database cannot be created.
     #[error("cannot create the database file: {0}")]
     File(#[from] std::io::Error),
-    /// The database refused.
+    /// The database returned an error.
     #[error(transparent)]
     Database(#[from] DbErr),
 }
@@ -88,18 +88,18 @@ pub struct Database {
     reader: DatabaseConnection,
     writer: DatabaseConnection,
     work_committed: watch::Sender<()>,
-    /// With SQLite only.
+    /// Only with SQLite.
     log_index: Option<Arc<version::LogIndex>>,
 }
 
-/// Commits that leave work. Each listener is told of every one, and of one that came while it was busy.
+/// Receiver for commits that enqueued jobs. A commit during processing is reported by the next call.
 #[derive(Debug)]
 pub struct Commits(watch::Receiver<()>);
 
 impl Commits {
-    /// Waits for a commit since the last time.
+    /// Waits for a commit since the last call.
     pub async fn with_work(&mut self) {
-        // The sender lives as long as the database; without it there are no more commits.
+        // The sender exists as long as the database; after that there are no commits.
         if self.0.changed().await.is_err() {
             std::future::pending::<()>().await;
         }
@@ -107,26 +107,26 @@ impl Commits {
 }
 
 tokio::task_local! {
-    /// Whether the transaction that this task is in has left work for others.
+    /// Whether the current transaction of this task enqueued jobs.
     static LEFT_WORK: Cell<bool>;
 }
 
-/// Tells, from within [`Database::transaction`], that its commit leaves work for those who wait for it by
-/// [`Database::commits`]. Elsewhere it does nothing: they find the work when they look again.
+/// Marks the current [`Database::transaction`], so that its commit wakes the receivers of
+/// [`Database::commits`]. Has no effect outside a transaction: the receivers also poll.
 pub fn wake_on_commit() {
-    // Outside a transaction of ours there is nobody to tell, which is no fault.
+    // Outside a transaction the task-local value is not set, which is not an error.
     let _ = LEFT_WORK.try_with(|left| left.set(true));
 }
 
 impl Database {
-    /// Connects to `sqlite://path`, creating the file if need be, or to `postgres://...`.
+    /// Connects to `sqlite://path`, creating the file if needed, or to `postgres://...`.
     ///
     /// # Errors
-    /// [`Error::UnsupportedUrl`], [`Error::File`], or whatever the database reports.
+    /// [`Error::UnsupportedUrl`], [`Error::File`], or a database error.
     pub async fn connect(url: &str, options: &Options) -> Result<Self, Error> {
         if url.starts_with("sqlite:") {
             let path = sqlite::prepare_file(url)?;
-            tracing::debug!(path = %path.display(), "opening SQLite");
+            tracing::debug!(path = %path.display(), "prepared the SQLite database file");
             let reader = open(sqlite::reader(base(url, options), options), options).await?;
             let writer = open(sqlite::writer(base(url, options), options), options).await?;
             return Ok(Self {
@@ -141,8 +141,9 @@ impl Database {
             connect
                 .max_connections(options.max_connections)
                 .set_application_name("holdfast")
-                // Compiling a statement takes PostgreSQL longer than any of ours runs: a second and more for a list that is
-                // there after some milliseconds, which it estimates as costly because of what is seldom looked at.
+                // JIT compilation takes longer than any statement here runs. PostgreSQL estimates some lists
+                // as expensive because of rarely used branches, and compiles them for over a second to run
+                // them for milliseconds.
                 .map_sqlx_postgres_opts(|postgres| postgres.options([("jit", "off")]));
             let pool = open(connect, options).await?;
             return Ok(Self {
@@ -155,21 +156,21 @@ impl Database {
         Err(Error::UnsupportedUrl)
     }
 
-    /// The connections for statements that only read. With SQLite, writing through them fails.
+    /// Returns the connections for read-only statements. With SQLite, writes through them fail.
     pub fn read(&self) -> &DatabaseConnection {
         &self.reader
     }
 
-    /// The connections for single statements that write, outside a transaction. Never to be used by somebody
-    /// who holds a transaction: SQLite has one writing connection, and it would be waited for in vain.
+    /// Returns the connections for single write statements outside a transaction. Do not use it while a
+    /// transaction is open: SQLite has only one writing connection, so the call would time out.
     pub fn write(&self) -> &DatabaseConnection {
         &self.writer
     }
 
-    /// Begins a transaction that may write; dropped without commit, it is undone.
+    /// Starts a transaction that may write; dropping it rolls it back.
     ///
     /// # Errors
-    /// Whatever the database reports, for instance that no connection became free in time.
+    /// A database error, for example if no connection becomes free in time.
     pub async fn begin(&self) -> Result<DatabaseTransaction, DbErr> {
         self.writer
             .begin_with_options(TransactionOptions {
@@ -179,12 +180,12 @@ impl Database {
             .await
     }
 
-    /// Begins a transaction that reads: all of it sees the database as it is at its first statement.
+    /// Starts a read-only transaction that sees the state at its first statement.
     ///
     /// # Errors
-    /// Whatever the database reports, for instance that no connection became free in time.
+    /// A database error, for example if no connection becomes free in time.
     pub async fn snapshot(&self) -> Result<DatabaseTransaction, DbErr> {
-        // SQLite keeps to one state from the first read on, and knows no levels.
+        // SQLite always reads from one snapshot and has no isolation levels.
         let (level, mode) = match self.backend() {
             DatabaseBackend::Sqlite => (None, None),
             _ => (Some(IsolationLevel::RepeatableRead), Some(AccessMode::ReadOnly)),
@@ -192,12 +193,12 @@ impl Database {
         self.reader.begin_with_config(level, mode).await
     }
 
-    /// Runs `work` in one transaction: committed when it succeeds, undone when it fails, panics or is dropped.
-    /// Slow things that are not the database's (Git, the network) belong outside: they would hold up every
-    /// other writer.
+    /// Runs `work` in one transaction. It is committed if `work` succeeds, and rolled back if it fails,
+    /// panics or is dropped. Slow operations such as Git or network access must run outside, because they
+    /// block all other writers.
     ///
     /// # Errors
-    /// What `work` fails with, or what the database reports at the beginning or the commit.
+    /// The error of `work`, or a database error when the transaction starts or commits.
     pub async fn transaction<T, E: From<DbErr>>(
         &self,
         work: impl AsyncFnOnce(&DatabaseTransaction) -> Result<T, E>,
@@ -224,17 +225,17 @@ impl Database {
         }
     }
 
-    /// Those commits of this handle and its clones, from now on, that leave work for others.
+    /// Returns a receiver for commits of this handle and its clones that enqueued jobs.
     #[must_use]
     pub fn commits(&self) -> Commits {
         Commits(self.work_committed.subscribe())
     }
 
-    /// Brings the schema up to this program's, in one transaction that keeps other nodes and processes that
-    /// start at the same time waiting.
+    /// Migrates the schema in one transaction. Other nodes and processes that start at the same time wait for
+    /// it.
     ///
     /// # Errors
-    /// Whatever the database reports; also when the schema is newer than this program.
+    /// A database error; also if the schema is newer than this program.
     pub async fn migrate(&self) -> Result<(), DbErr> {
         self.transaction(async |transaction| {
             if self.backend() == DatabaseBackend::Postgres {
@@ -250,50 +251,50 @@ impl Database {
         .await
     }
 
-    /// The state that the database is in, when that can be told without asking it. A commit that was acknowledged
-    /// has changed it, whoever made it.
+    /// Returns the version of the database's state, if it is known without a query. Every acknowledged commit
+    /// of any process changes it.
     pub fn version(&self) -> Option<Version> {
         self.log_index.as_ref()?.version()
     }
 
-    /// Makes all that is remembered of this database count for nothing, for those who change a repository by other
-    /// ways than the services that note it in the database.
+    /// Invalidates all data cached by database version. Needed by code that changes a repository without a
+    /// record in the database.
     pub fn forget(&self) {
         if let Some(index) = &self.log_index {
             index.forget();
         }
     }
 
-    /// Which of the two databases it is.
+    /// Returns the kind of the database.
     pub fn backend(&self) -> DatabaseBackend {
         self.writer.get_database_backend()
     }
 
-    /// Checks that the database answers, both for reading and for writing.
+    /// Checks that the database responds to reads and writes.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// A database error.
     pub async fn ping(&self) -> Result<(), DbErr> {
         self.reader.ping().await?;
         self.writer.ping().await
     }
 
-    /// Closes all connections, once those in use are given back.
+    /// Closes all connections after those in use are returned.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// A database error.
     pub async fn close(self) -> Result<(), DbErr> {
         self.reader.close().await?;
         self.writer.close().await
     }
 }
 
-/// What both databases have in common.
+/// Returns the options common to both databases.
 fn base(url: &str, options: &Options) -> ConnectOptions {
     let mut connect = ConnectOptions::new(url);
     connect
         .acquire_timeout(options.acquire_timeout)
-        // Values would end up in logs and spans; what is slow is logged by `open`.
+        // Would write values to logs and spans; `open` logs slow statements instead.
         .sqlx_logging(false)
         .record_stmt_in_spans(false);
     connect

@@ -1,12 +1,11 @@
-//! Answers that follow from the database, kept as long as nothing in it changes.
+//! Cache of data derived from the database, valid until the next write.
 
 use std::hash::Hash;
 
 use super::{Database, Version};
 
-/// Answers to questions of one kind. What is remembered is exactly what would be answered again: an answer
-/// counts only while the database's [`Version`] is the one it was given at. With PostgreSQL there is no version,
-/// and nothing is remembered.
+/// Cache for one kind of query. An entry is valid only while the database has the [`Version`] at which it was
+/// stored. PostgreSQL has no version, so nothing is cached.
 pub struct Remembered<K, V> {
     answers: moka::sync::Cache<K, (Version, V)>,
 }
@@ -16,7 +15,7 @@ where
     K: Hash + Eq + Send + Sync + 'static,
     V: Clone + Send + Sync + 'static,
 {
-    /// Room for answers up to a total weight; each weighs what `weigh` says of its value.
+    /// Creates a cache with a maximum total weight; `weigh` returns the weight of a value.
     pub fn new(most: u64, weigh: fn(&V) -> usize) -> Self {
         let weigher = move |_: &K, (_, value): &(Version, V)| u32::try_from(weigh(value)).unwrap_or(u32::MAX);
         let answers = moka::sync::Cache::builder()
@@ -26,23 +25,22 @@ where
         Self { answers }
     }
 
-    /// What was answered at this version.
+    /// Returns the value stored at this version.
     pub fn known(&self, version: Version, key: &K) -> Option<V> {
         let (given_at, value) = self.answers.get(key)?;
         (given_at == version).then_some(value)
     }
 
-    /// Remembers an answer. The version must have been taken before the database was asked: whatever is written
-    /// in between then makes the answer count for nothing.
+    /// Stores a value. The version must be read before the query, so that a concurrent write invalidates the
+    /// entry.
     pub fn keep(&self, version: Version, key: K, value: V) {
         self.answers.insert(key, (version, value));
     }
 
-    /// The answer to the question `key`; `ask` puts it to the database, unless the answer is known. Failures are
-    /// not remembered.
+    /// Returns the value of `key` from the cache, else from `ask`. Errors are not cached.
     ///
     /// # Errors
-    /// What `ask` fails with.
+    /// The error of `ask`.
     pub async fn recall<E>(
         &self,
         database: &Database,

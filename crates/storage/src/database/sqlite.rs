@@ -1,4 +1,4 @@
-//! What SQLite needs to be told.
+//! Options of SQLite connections.
 
 use std::{fs::OpenOptions, io::ErrorKind, path::PathBuf, str::FromStr};
 
@@ -9,11 +9,12 @@ use sea_orm::{
 
 use super::{Error, Options};
 
-/// Makes the file, readable by its owner only (it holds password hashes), and the directory above it.
+/// Creates the file, readable only by its owner because it contains password hashes, and its parent
+/// directory.
 pub(super) fn prepare_file(url: &str) -> Result<PathBuf, Error> {
     let parsed = SqliteConnectOptions::from_str(url).map_err(|_| Error::UnsupportedUrl)?;
     let path = parsed.get_filename().to_path_buf();
-    // What SQLite keeps in memory would be another database for each connection.
+    // Each connection would open a separate in-memory database.
     let in_memory = url.contains(":memory:") || url.contains("mode=memory");
     if in_memory || path.as_os_str().is_empty() {
         return Err(Error::UnsupportedUrl);
@@ -32,7 +33,7 @@ pub(super) fn prepare_file(url: &str) -> Result<PathBuf, Error> {
     }
 }
 
-/// The connections that read, of which there may be several.
+/// Returns the options of the reading connections.
 pub(super) fn reader(mut connect: ConnectOptions, options: &Options) -> ConnectOptions {
     let wait = options.acquire_timeout;
     connect
@@ -41,7 +42,7 @@ pub(super) fn reader(mut connect: ConnectOptions, options: &Options) -> ConnectO
     connect
 }
 
-/// The one connection that writes.
+/// Returns the options of the single writing connection.
 pub(super) fn writer(mut connect: ConnectOptions, options: &Options) -> ConnectOptions {
     let wait = options.acquire_timeout;
     connect
@@ -56,6 +57,6 @@ fn configure(sqlite: SqliteConnectOptions, wait: std::time::Duration) -> SqliteC
         .synchronous(SqliteSynchronous::Full)
         .foreign_keys(true)
         .busy_timeout(wait)
-        // After a burst the log is cut back to this many bytes rather than kept at its largest.
+        // After a burst, the log is truncated to this size in bytes.
         .pragma("journal_size_limit", "67108864")
 }

@@ -10,8 +10,8 @@ use sea_orm::ConnectionTrait;
 
 use super::{Database, Options};
 
-/// Runs a test on a fresh, migrated SQLite database, and on a fresh schema of the PostgreSQL database that
-/// `HOLDFAST_TEST_DATABASE_URL` names, when it is set. What was made is removed afterwards, panic or not.
+/// Runs a test on a new, migrated SQLite database. If `HOLDFAST_TEST_DATABASE_URL` is set, also runs it on a
+/// new schema of that PostgreSQL database. Both are removed afterwards, even after a panic.
 pub(crate) async fn on_each_database(test: impl AsyncFn(Database)) {
     on_each_url(async |url| {
         let database = Database::connect(&url, &Options::default()).await.unwrap();
@@ -22,7 +22,7 @@ pub(crate) async fn on_each_database(test: impl AsyncFn(Database)) {
     .await;
 }
 
-/// The same with the address of an empty database, for tests that open it themselves.
+/// As above with the URL of an empty database, for tests that open it themselves.
 pub(crate) async fn on_each_url(test: impl AsyncFn(String)) {
     let directory = tempfile::tempdir().unwrap();
     test(format!(

@@ -1,4 +1,4 @@
-//! Behaviour of the database handle on both databases.
+//! Behavior of the database handle on both databases.
 
 use std::sync::{
     Arc,
@@ -231,7 +231,7 @@ async fn names_the_violated_constraint_alike_on_both_databases() {
 async fn knows_what_was_undone_because_two_waited_for_each_other() {
     on_each_database(async |db| {
         if db.backend() != DatabaseBackend::Postgres {
-            // It has one writer at a time.
+            // SQLite has one writer at a time.
             return;
         }
         for key in ["a", "b"] {
@@ -288,7 +288,7 @@ async fn tells_the_observer_of_every_statement() {
     .await;
 }
 
-/// The versions before and after `work`, with SQLite.
+/// Returns the versions before and after `work`, with SQLite.
 async fn around(db: &Database, work: impl AsyncFnOnce()) -> Option<(Version, Version)> {
     let before = db.version()?;
     work().await;
@@ -336,7 +336,7 @@ async fn what_another_handle_writes_makes_another_version_even_after_the_file_wa
     settings::put(first.write(), "k", "1").await.unwrap();
     let after = watched.version().unwrap();
     assert_ne!(before, after);
-    // The last connection takes the log and its index away; the next ones begin with others.
+    // The last connection removes the log and its index; the next ones create new files.
     let index = Arc::clone(watched.log_index.as_ref().unwrap());
     first.close().await.unwrap();
     watched.close().await.unwrap();

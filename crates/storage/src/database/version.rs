@@ -1,8 +1,9 @@
-//! Whether anything was written to a SQLite database since somebody last looked, without asking SQLite.
+//! Detects writes to a SQLite database without a query.
 //!
-//! Every commit, by whichever process, changes the header of the write-ahead log's index before it returns:
-//! a counter of changes, the length and the checksum of the log, and the log's salts. The header stands twice
-//! at the start of the `-shm` file, and a writer changes one copy after the other. ADR 17 says what rests on it.
+//! Every commit of any process changes the header of the write-ahead log's index before it returns. The header
+//! contains a change counter, the length and the checksum of the log, and its salts. Two copies are at the
+//! start of the `-shm` file, and a writer changes one after the other. ADR 17 describes the cache that depends
+//! on it.
 
 use std::fs::File;
 use std::io::ErrorKind;
@@ -13,22 +14,22 @@ use std::sync::{PoisonError, RwLock};
 
 use chrono::{NaiveDate, Utc};
 
-/// The length of one copy of the header, in bytes.
+/// Length of one copy of the header, in bytes.
 const HEADER: usize = 48;
 
-/// A state of the database, and the day: as long as [`super::Database::version`] answers an equal one, nothing
-/// was written, and nothing has ended with its last day.
+/// Version of the database's state on one day. While [`super::Database::version`] returns an equal value, no
+/// commit was made and no expiry date passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Version {
     day: NaiveDate,
-    /// Which of the files that stood at the path in turn.
+    /// Counter of the files found at the path.
     file: u64,
-    /// How often all was to be forgotten.
+    /// Counter of explicit invalidations.
     forgotten: u64,
     header: [u8; HEADER],
 }
 
-/// The index of a write-ahead log, opened when it is first asked.
+/// The index of a write-ahead log, opened on first use.
 #[derive(Debug)]
 pub(super) struct LogIndex {
     path: PathBuf,
@@ -43,9 +44,9 @@ struct Opened {
 }
 
 impl LogIndex {
-    /// The index that belongs to the database in a file.
+    /// Returns the index for a database file.
     pub(super) fn of(database: &Path) -> Self {
-        // SQLite follows links before it names the files beside the database.
+        // SQLite resolves links before it derives the names of the other files.
         let database = database.canonicalize().unwrap_or_else(|_| database.to_owned());
         let mut path = database.into_os_string();
         path.push("-shm");
@@ -56,7 +57,8 @@ impl LogIndex {
         }
     }
 
-    /// The state of the database now; none while nobody has it open, or while somebody is writing the header.
+    /// Returns the current version; none if the database is not open in any process or the header is being
+    /// written.
     pub(super) fn version(&self) -> Option<Version> {
         let opened = self.opened.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(file) = opened.file.as_ref().filter(|file| is_linked(file)) {
@@ -66,8 +68,8 @@ impl LogIndex {
         self.open()
     }
 
-    /// Opens the file that stands at the path now. Another file is another version, whatever it holds: SQLite
-    /// removes the index with the last connection, and a new one begins with a header of zeros again.
+    /// Opens the current file at the path. A new file always has a new version. SQLite removes the index with
+    /// the last connection, and a new index starts with a header of zeros again.
     fn open(&self) -> Option<Version> {
         let mut opened = self.opened.write().unwrap_or_else(PoisonError::into_inner);
         if !opened.file.as_ref().is_some_and(is_linked) {
@@ -76,7 +78,7 @@ impl LogIndex {
                 Ok(file) => Some(file),
                 Err(error) => {
                     if error.kind() != ErrorKind::NotFound {
-                        tracing::warn!(%error, "the index of the database's log cannot be read");
+                        tracing::warn!(%error, "failed to read the index of the write-ahead log");
                     }
                     None
                 }
@@ -85,7 +87,7 @@ impl LogIndex {
         self.read(opened.file.as_ref()?, opened.count)
     }
 
-    /// Makes the next version another one.
+    /// Changes the version.
     pub(super) fn forget(&self) {
         self.forgotten.fetch_add(1, Ordering::SeqCst);
     }
@@ -103,7 +105,7 @@ impl LogIndex {
     }
 }
 
-/// Whether the file still has a name; SQLite unlinks the index when the last connection closes.
+/// Returns whether the file still has a name; SQLite unlinks the index when the last connection closes.
 fn is_linked(file: &File) -> bool {
     file.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }

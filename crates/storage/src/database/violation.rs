@@ -1,31 +1,31 @@
-//! Violated constraints, in one form for both databases.
+//! Constraint violations in a common form for both databases.
 
 use sea_orm::{DbErr, RuntimeErr, sqlx};
 
-/// A constraint that a statement ran against.
+/// A violated constraint.
 ///
 /// The names are those of the `migration` crate: `uq_<table>_<columns>`, `fk_<table>_<column>`,
-/// `ck_<table>_<what>`.
+/// `ck_<table>_<check>`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Violation {
-    /// Another row has these values; the name of the unique constraint.
+    /// Another row has the same values; contains the name of the unique constraint.
     Unique(String),
-    /// A row that is referred to is missing, or one that is referred to was to be deleted. SQLite does not
-    /// say which constraint it was.
+    /// A referenced row is missing, or a referenced row cannot be deleted. SQLite does not report the
+    /// constraint.
     ForeignKey(Option<String>),
-    /// A value is out of its range; the name of the check.
+    /// A value is out of range; contains the name of the check.
     Check(String),
 }
 
 impl Violation {
-    /// The violation behind an error, if it is one.
+    /// Returns the violation that caused an error, if any.
     pub fn of(error: &DbErr) -> Option<Self> {
         let cause = reported(error)?;
         if cause.try_downcast_ref::<sqlx::sqlite::SqliteError>().is_some() {
             return from_sqlite(cause.message());
         }
         let name = cause.constraint().map(str::to_owned);
-        // 23001 is what a restricting foreign key answers with in later versions of PostgreSQL.
+        // Newer versions of PostgreSQL report 23001 for a restricting foreign key.
         match cause.code()?.as_ref() {
             "23505" => Some(Self::Unique(name?)),
             "23503" | "23001" => Some(Self::ForeignKey(name)),
@@ -34,13 +34,13 @@ impl Violation {
         }
     }
 
-    /// Whether `error` says that the unique constraint `name` was violated.
+    /// Returns whether `error` is a violation of the unique constraint `name`.
     pub fn is_unique(error: &DbErr, name: &str) -> bool {
         matches!(Self::of(error), Some(Self::Unique(violated)) if violated == name)
     }
 }
 
-/// Whether the database undid a transaction because it and others waited for each other in a circle; PostgreSQL only.
+/// Returns whether PostgreSQL rolled back a transaction because of a deadlock.
 #[must_use]
 pub fn is_deadlock(error: &DbErr) -> bool {
     let Some(cause) = reported(error) else {
@@ -52,7 +52,7 @@ pub fn is_deadlock(error: &DbErr) -> bool {
         && cause.code().as_deref() == Some("40P01")
 }
 
-/// What the database itself reported, if it did.
+/// Returns the error reported by the database itself, if any.
 fn reported(error: &DbErr) -> Option<&dyn sqlx::error::DatabaseError> {
     let (DbErr::Exec(RuntimeErr::SqlxError(cause)) | DbErr::Query(RuntimeErr::SqlxError(cause))) = error
     else {

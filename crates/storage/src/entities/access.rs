@@ -1,9 +1,9 @@
-//! Who has which role where, and who may see what, as conditions that keep a list one statement.
+//! Access queries: roles of users and visibility, as conditions that are part of a single list statement.
 //!
-//! A role on a group comes from membership in it or in an ancestor, from a share of it or of an ancestor with
-//! a group the user belongs to (no higher than the share), or from owning the personal namespace. A role on a
-//! project comes from membership, from a share with such a group, or from its namespace. The highest counts.
-//! Memberships and shares grant nothing from the day they end.
+//! A role on a group comes from membership in it or an ancestor, or from owning the personal namespace. It also
+//! comes from a share of the group or an ancestor with a group of the user, limited by the share. A role on a
+//! project comes from membership, from a share with such a group, or from its namespace. The highest role
+//! counts. Expired memberships and shares grant nothing.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -19,26 +19,26 @@ use super::{
     projects, unexpired,
 };
 
-/// Who looks.
+/// The user who reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Viewer {
-    /// Nobody is signed in.
+    /// An anonymous client.
     Anonymous,
-    /// A user without special rights.
+    /// A user who is not an administrator.
     User {
-        /// The user's id.
+        /// The user ID.
         id: i64,
-        /// Whether the user sees internal things only as a member.
+        /// Whether the user is external and sees internal resources only as a member.
         external: bool,
     },
-    /// A user who may see everything.
+    /// An administrator, who can see everything.
     Admin,
 }
 
-/// The user's role on a project, if any.
+/// Returns the user's role on a project, if any.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn project_level(
     db: &impl ConnectionTrait,
     user_id: i64,
@@ -59,22 +59,21 @@ pub async fn project_level(
     Ok(levels.into_values().max())
 }
 
-/// The roles of a user on the projects of a page and on the namespaces that they lie in, by their ids; what the user
-/// has no role on is absent.
+/// Roles of a user on the projects of a page and on their namespaces, by ID. Missing entries mean no role.
 #[derive(Debug, Default)]
 pub struct Levels {
-    /// On the projects, from wherever.
+    /// Effective roles on the projects.
     pub projects: HashMap<i64, AccessLevel>,
-    /// On the projects, as a member of them.
+    /// Roles on the projects by direct membership.
     pub direct: HashMap<i64, AccessLevel>,
-    /// On the namespaces.
+    /// Roles on the namespaces.
     pub namespaces: HashMap<i64, AccessLevel>,
 }
 
-/// The user's roles on several projects, each given with its namespace, in two statements.
+/// Returns the user's roles on several projects, each given with its namespace, in two statements.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn levels(
     db: &impl ConnectionTrait,
     user_id: i64,
@@ -116,10 +115,10 @@ pub async fn levels(
     })
 }
 
-/// The user's role on a group or personal namespace, if any.
+/// Returns the user's role on a group or personal namespace, if any.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn group_level(
     db: &impl ConnectionTrait,
     user_id: i64,
@@ -131,10 +130,11 @@ pub async fn group_level(
         .remove(&namespace_id))
 }
 
-/// The user's roles on several groups or personal namespaces in one statement; those without one are absent.
+/// Returns the user's roles on several groups or personal namespaces in one statement, without entries for no
+/// role.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn group_levels(
     db: &impl ConnectionTrait,
     user_id: i64,
@@ -153,18 +153,19 @@ pub async fn group_levels(
     .await
 }
 
-/// Projects on which the user has at least a role, as a condition on `projects`.
+/// Returns a condition on `projects` for projects on which the user has at least a role.
 pub fn projects_with_level(user_id: i64, least: AccessLevel, today: NaiveDate) -> Condition {
     let columns = [projects::Column::Id, projects::Column::NamespaceId];
     held_by(user_id, least, today, columns.map(ColumnTrait::into_expr))
 }
 
-/// Projects on which the user has at least a role, as a condition for lists of them that a user may ask for at any
-/// time, in one statement more. Few projects are looked up by their ids; where there are many, the list is better
-/// read in its order, and each project looked at until the page is full. No database can tell which it is.
+/// Returns a condition on `projects` for projects on which the user has at least a role, for frequent lists;
+/// it needs one more statement. If there are few projects, they are selected by ID. If there are many, it is
+/// faster to read the list in its order and test each project until the page is full. The databases cannot
+/// estimate which case applies.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn held_projects(
     db: &impl ConnectionTrait,
     user_id: i64,
@@ -183,11 +184,12 @@ pub async fn held_projects(
     }
 }
 
-/// Of a few projects those that somebody may see or, with `least`, on which somebody has at least this role; never those
-/// being removed. What the viewer has roles on is not looked for then, but what these projects grant.
+/// Returns those of a few projects that the viewer can see or, with `least`, on which a user has at least
+/// this role. Projects that are being deleted are excluded. The query starts from the grants of these
+/// projects, not from the roles of the user.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn admitted_among(
     db: &impl ConnectionTrait,
     viewer: Viewer,
@@ -230,7 +232,7 @@ pub async fn admitted_among(
     Ok(admitted)
 }
 
-/// A column of `projects` that no index is to be chosen for.
+/// Returns a column of `projects` as an expression that matches no index.
 pub fn passed_by(column: projects::Column) -> Expr {
     column.into_expr().add(0)
 }
@@ -238,7 +240,7 @@ pub fn passed_by(column: projects::Column) -> Expr {
 fn held_by(user_id: i64, least: AccessLevel, today: NaiveDate, [id, namespace_id]: [Expr; 2]) -> Condition {
     let [groups, shared_groups, owned] = group_grants(user_id, today);
     let [direct, shared] = project_grants(user_id, today);
-    // What is granted most often comes first: the rest is not looked at then.
+    // The most frequent grant comes first, because the others are then not evaluated.
     Condition::any()
         .add(namespace_id.clone().in_subquery(groups.targets(least)))
         .add(namespace_id.clone().in_subquery(owned.targets(least)))
@@ -247,13 +249,14 @@ fn held_by(user_id: i64, least: AccessLevel, today: NaiveDate, [id, namespace_id
         .add(id.in_subquery(shared.targets(least)))
 }
 
-/// Groups and personal namespaces on which the user has at least a role, as a condition on `namespaces`.
+/// Returns a condition on `namespaces` for groups and personal namespaces on which the user has at least a
+/// role.
 pub fn groups_with_level(user_id: i64, least: AccessLevel, today: NaiveDate) -> Condition {
     let grants = group_grants(user_id, today).map(|grant| grant.targets(least));
     Condition::all().add(namespaces::Column::Id.in_subquery(together(UnionType::Distinct, grants)))
 }
 
-/// Projects that somebody may see, as a condition on `projects`; never those being removed.
+/// Returns a condition on `projects` for visible projects, without projects that are being deleted.
 pub fn visible_projects(viewer: Viewer, today: NaiveDate) -> Condition {
     let live = Condition::all().add(projects::Column::DeletionStartedAt.is_null());
     match viewer {
@@ -267,8 +270,9 @@ pub fn visible_projects(viewer: Viewer, today: NaiveDate) -> Condition {
     }
 }
 
-/// Projects whose code somebody may read, of those they see, as a condition on `projects`: where the repository is
-/// open to members only, or the project itself is not open to them, from Reporter on.
+/// Returns a condition on `projects` for visible projects whose code the viewer may read. If the repository
+/// is open to members only, or the viewer sees the project only as a member, the viewer must be at least a
+/// Reporter.
 pub fn code_readable_projects(viewer: Viewer, today: NaiveDate) -> Condition {
     use projects::{Column, FeatureAccess};
 
@@ -287,24 +291,24 @@ pub fn code_readable_projects(viewer: Viewer, today: NaiveDate) -> Condition {
     }
 }
 
-/// Projects whose issues are there for somebody, of those they see, as a condition on `projects`.
+/// Returns a condition on `projects` for visible projects whose issues are available to the viewer.
 pub fn projects_with_issues(viewer: Viewer, today: NaiveDate) -> Condition {
     projects_with(projects::Column::IssuesAccessLevel, viewer, today)
 }
 
-/// Projects whose merge requests are there for somebody, of those they see, as a condition on `projects`: who may not read
-/// the code may not read what is to become of it.
+/// Returns a condition on `projects` for visible projects whose merge requests are available to the viewer,
+/// who must also be able to read the code.
 pub fn projects_with_merge_requests(viewer: Viewer, today: NaiveDate) -> Condition {
     projects_with(projects::Column::MergeRequestsAccessLevel, viewer, today)
         .add(code_readable_projects(viewer, today))
 }
 
-/// Projects whose snippets are there for somebody, of those they see, as a condition on `projects`.
+/// Returns a condition on `projects` for visible projects whose snippets are available to the viewer.
 pub fn projects_with_snippets(viewer: Viewer, today: NaiveDate) -> Condition {
     projects_with(projects::Column::SnippetsAccessLevel, viewer, today)
 }
 
-/// Projects of which a feature is there for somebody, of those they see.
+/// Returns a condition for visible projects in which a feature is available to the viewer.
 fn projects_with(feature: projects::Column, viewer: Viewer, today: NaiveDate) -> Condition {
     use projects::FeatureAccess;
 
@@ -322,8 +326,9 @@ fn projects_with(feature: projects::Column, viewer: Viewer, today: NaiveDate) ->
     }
 }
 
-/// Groups that somebody may see, as a condition on `namespaces`: by their visibility, by a role, or because a
-/// project below is the user's; never personal namespaces, nor those being removed.
+/// Returns a condition on `namespaces` for groups that are visible by their visibility, by a role, or because
+/// the user has a role on a project below. Personal namespaces and groups that are being deleted are
+/// excluded.
 pub fn visible_groups(viewer: Viewer, today: NaiveDate) -> Condition {
     let live = Condition::all()
         .add(namespaces::Column::Kind.eq(namespaces::Kind::Group))
@@ -340,7 +345,7 @@ pub fn visible_groups(viewer: Viewer, today: NaiveDate) -> Condition {
     }
 }
 
-/// What a signed-in user may see without a role.
+/// Returns the visibilities that a signed-in user can see without a role.
 pub(super) fn open_to(external: bool) -> Vec<Visibility> {
     if external {
         vec![Visibility::Public]
@@ -349,10 +354,10 @@ pub(super) fn open_to(external: bool) -> Vec<Visibility> {
     }
 }
 
-/// The namespaces above projects on which the user has a role of their own.
+/// Selects the namespaces above projects on which the user has a direct role.
 fn above_own_projects(user_id: i64, today: NaiveDate) -> SelectStatement {
     let own = project_grants(user_id, today).map(|grant| grant.targets(AccessLevel::Guest));
-    // Many projects lie in few namespaces, so each is looked up only once.
+    // Many projects are in few namespaces, so each namespace is looked up only once.
     let within = Query::select()
         .column((PROJECT, projects::Column::NamespaceId))
         .from_as(projects::Entity, PROJECT)
@@ -365,7 +370,7 @@ fn above_own_projects(user_id: i64, today: NaiveDate) -> SelectStatement {
         .take()
 }
 
-// Names of tables within the statements: the conditions stand inside others that use the tables' own names.
+// Table aliases: the conditions are nested in statements that use the original table names.
 const MEMBER: &str = "member";
 const HELD: &str = "held";
 const SHARE: &str = "share";
@@ -373,11 +378,11 @@ const ABOVE: &str = "above";
 const OWNED: &str = "owned";
 const PROJECT: &str = "granted_project";
 
-/// One way by which a user comes to roles: tables that lead from the user to what the role is on, what holds between
-/// their rows, the column that says on what, and the role.
+/// One source of roles: tables that lead from the user to the target, the conditions between their rows, the
+/// target column, and the role.
 ///
-/// SQLite joins in the order that is written, as it cannot know how much a user is a member of; PostgreSQL in the order
-/// that it likes.
+/// SQLite joins in the written order, because it has no estimate of the number of memberships. PostgreSQL
+/// chooses the order itself.
 struct Grant {
     tables: Vec<TableRef>,
     rules: Condition,
@@ -386,7 +391,8 @@ struct Grant {
 }
 
 impl Grant {
-    /// The rows `(target_id, access_level)` for the targets of a condition, which are looked up first.
+    /// Selects the rows `(target_id, access_level)` for the targets of a condition, which are looked up
+    /// first.
     fn rows(mut self, which: impl FnOnce(Expr) -> Expr) -> SelectStatement {
         self.tables.reverse();
         let wanted = which(self.target.clone());
@@ -397,7 +403,7 @@ impl Grant {
             .take()
     }
 
-    /// The targets on which at least a role is granted.
+    /// Selects the targets with at least a role.
     fn targets(self, least: AccessLevel) -> SelectStatement {
         let level = self.level.clone();
         self.select().and_where(level.gte(i32::from(least))).take()
@@ -416,7 +422,7 @@ impl Grant {
         select
     }
 
-    /// The same grant, on the projects that lie in the granted namespaces.
+    /// Returns the same grant on the projects in the granted namespaces.
     fn on_projects(mut self) -> Self {
         self.tables.push(named(projects::Entity, PROJECT));
         let inside = Expr::col((PROJECT, projects::Column::NamespaceId)).eq(self.target);
@@ -429,7 +435,7 @@ impl Grant {
     }
 }
 
-/// The roles of a user on namespaces.
+/// Returns the grants of a user on namespaces.
 fn group_grants(user_id: i64, today: NaiveDate) -> [Grant; 3] {
     use namespace_ancestors::Column as Ancestor;
 
@@ -467,7 +473,7 @@ fn group_grants(user_id: i64, today: NaiveDate) -> [Grant; 3] {
     [membership, shared, owned]
 }
 
-/// The roles of a user on projects that do not come from their namespaces.
+/// Returns the grants of a user on projects that do not come from their namespaces.
 fn project_grants(user_id: i64, today: NaiveDate) -> [Grant; 2] {
     let membership = Grant {
         tables: vec![named(members::Entity, MEMBER)],
@@ -491,14 +497,14 @@ fn project_grants(user_id: i64, today: NaiveDate) -> [Grant; 2] {
     [membership, shared]
 }
 
-/// The memberships of a user that have not ended.
+/// Returns a condition for the user's memberships that have not expired.
 fn memberships(user_id: i64, today: NaiveDate) -> Condition {
     Condition::all()
         .add(Expr::col((MEMBER, members::Column::UserId)).eq(user_id))
         .add(unexpired((MEMBER, members::Column::ExpiresAt), today))
 }
 
-/// The roles of a user on the groups that the user is a member of, and on all below.
+/// Returns the grant of a user's memberships on groups and all their descendants.
 fn memberships_below(user_id: i64, today: NaiveDate) -> Grant {
     Grant {
         tables: vec![
@@ -514,7 +520,7 @@ fn memberships_below(user_id: i64, today: NaiveDate) -> Grant {
     }
 }
 
-/// A table by another name.
+/// Returns a table with an alias.
 fn named(table: impl IntoTableRef, name: &'static str) -> TableRef {
     table.into_table_ref().alias(name)
 }
@@ -523,7 +529,7 @@ fn same(left: impl IntoColumnRef, right: impl IntoColumnRef) -> Expr {
     Expr::col(left).eq(Expr::col(right))
 }
 
-/// The member's role, but no more than the share's.
+/// Returns the member's role, limited by the share's role.
 fn capped(share: impl IntoColumnRef + Clone) -> Expr {
     let member = Expr::col((MEMBER, members::Column::AccessLevel));
     Expr::case(member.clone().lt(Expr::col(share.clone())), member)
@@ -531,7 +537,7 @@ fn capped(share: impl IntoColumnRef + Clone) -> Expr {
         .into()
 }
 
-/// What statements find together; without a statement, one that finds nothing.
+/// Returns the union of statements; without a statement, one with no rows.
 fn together(how: UnionType, statements: impl IntoIterator<Item = SelectStatement>) -> SelectStatement {
     let all = statements.into_iter().reduce(|mut all, one| {
         all.union(how, one);
@@ -546,7 +552,7 @@ struct Highest {
     access_level: AccessLevel,
 }
 
-/// The highest role each target is granted.
+/// Returns the highest granted role of each target.
 async fn highest(
     db: &impl ConnectionTrait,
     grants: impl IntoIterator<Item = SelectStatement>,

@@ -3,7 +3,7 @@
 use sea_orm::{DeriveActiveEnum, EnumIter, Iterable};
 use serde::{Deserialize, Serialize};
 
-/// A role on a group or project, as the integer of specification 2.0; ordered, the greater may do more.
+/// A role on a group or project, as the access level of the API; ordered by permissions.
 #[derive(
     Debug,
     Clone,
@@ -21,31 +21,31 @@ use serde::{Deserialize, Serialize};
 #[sea_orm(rs_type = "i32", db_type = "Integer")]
 #[serde(into = "i32", try_from = "i32")]
 pub enum AccessLevel {
-    /// May see the project and talk about it.
+    /// Can see the project and comment.
     Guest = 10,
-    /// May read the code of a private project as well.
+    /// Can also read the code of a private project.
     Reporter = 20,
-    /// May push to unprotected branches.
+    /// Can push to unprotected branches.
     Developer = 30,
-    /// May run the project.
+    /// Can administer the project.
     Maintainer = 40,
-    /// May do everything, deletion included; held on groups and by owners of personal namespaces.
+    /// Has all permissions, including deletion; for members of groups and owners of personal namespaces.
     Owner = 50,
 }
 
 impl AccessLevel {
-    /// The role that a number of any size names.
+    /// Returns the role of an access level.
     pub fn of_number(number: i64) -> Option<Self> {
         Self::try_from(i32::try_from(number).ok()?).ok()
     }
 
-    /// The role that a word names, in any case.
+    /// Returns the role of a name, ignoring case.
     pub fn of_word(word: &str) -> Option<Self> {
         let mut all = Self::iter();
         all.find(|level| level.word().eq_ignore_ascii_case(word))
     }
 
-    /// The word for the role that messages use.
+    /// Returns the name of the role in messages.
     pub fn word(self) -> &'static str {
         match self {
             Self::Guest => "Guest",
@@ -78,7 +78,7 @@ impl TryFrom<i32> for AccessLevel {
     }
 }
 
-/// An integer that names no role.
+/// An integer that is not an access level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{0} is not an access level")]
 pub struct UnknownAccessLevel(

@@ -1,4 +1,4 @@
-//! Tokens that stand for a user: personal, impersonation and project ones.
+//! Access tokens of users: personal, impersonation and project tokens.
 
 use chrono::{DateTime, NaiveDate, TimeDelta, Utc};
 use sea_orm::QueryOrder;
@@ -6,49 +6,49 @@ use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 use serde::{Deserialize, Serialize};
 
-/// How a token came about.
+/// Kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// The user made it.
+    /// Created by the user.
     Personal,
-    /// An admin made it to act as the user.
+    /// Created by an administrator to act as the user.
     Impersonation,
-    /// It belongs to the bot of a project.
+    /// Belongs to the bot of a project.
     Project,
 }
 
-/// Tokens that stand for a user: personal, impersonation and project ones.
+/// Access tokens of users: personal, impersonation and project tokens.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "access_tokens")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The user the token acts as.
     pub user_id: i64,
-    /// What its holder calls it.
+    /// The name given by its owner.
     pub name: String,
-    /// How it came about.
+    /// The kind.
     pub kind: Kind,
-    /// The SHA-256 of the token in hex; the token itself is not kept.
+    /// The SHA-256 of the token in hex; the token itself is not stored.
     pub digest: String,
     /// The scopes, separated by spaces.
     pub scopes: String,
-    /// Whether it was taken back; such a row stays.
+    /// Whether it was revoked; the row stays.
     pub revoked: bool,
-    /// The last day it is good for.
+    /// The last day on which it is valid.
     pub expires_at: Option<NaiveDate>,
-    /// When it was used last, to the minute or so.
+    /// When it was last used, approximately.
     pub last_used_at: Option<DateTime<Utc>>,
-    /// Who made it, when that was another user.
+    /// The creator, if that was another user.
     pub created_by_id: Option<i64>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The user the token acts as.
@@ -69,26 +69,27 @@ impl Related<super::users::Entity> for Entity {
 impl ActiveModelBehavior for ActiveModel {}
 
 impl Model {
-    /// The scopes one by one.
+    /// Iterates over the scopes.
     pub fn scopes(&self) -> impl Iterator<Item = &str> {
         self.scopes.split_ascii_whitespace()
     }
 
-    /// Whether the token is past its last day.
+    /// Returns whether the last valid day has passed.
     pub fn is_expired(&self, today: NaiveDate) -> bool {
         self.expires_at.is_some_and(|last| last < today)
     }
 
-    /// Whether the token still opens anything: neither taken back nor past its last day.
+    /// Returns whether the token is valid: neither revoked nor expired.
     pub fn is_active(&self, today: NaiveDate) -> bool {
         !self.revoked && !self.is_expired(today)
     }
 }
 
-/// The token with this digest and its user, whatever their states: the caller must tell revoked from unknown.
+/// Returns the token with this digest and its user in any state, because the caller must distinguish revoked
+/// from unknown.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_digest(
     db: &impl ConnectionTrait,
     digest: &str,
@@ -96,10 +97,10 @@ pub async fn by_digest(
     super::users::one_beside(db, Entity::find().filter(Column::Digest.eq(digest))).await
 }
 
-/// The same by its id.
+/// As above, by ID.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_id(
     db: &impl ConnectionTrait,
     id: i64,
@@ -107,7 +108,7 @@ pub async fn by_id(
     super::users::one_beside(db, Entity::find().filter(Column::Id.eq(id))).await
 }
 
-/// The tokens of a user that came about in one way, in the order of their ids.
+/// Selects the tokens of a user of one kind, ordered by ID.
 pub fn of_user(user_id: i64, kind: Kind) -> Select<Entity> {
     Entity::find()
         .filter(Column::UserId.eq(user_id))
@@ -115,13 +116,13 @@ pub fn of_user(user_id: i64, kind: Kind) -> Select<Entity> {
         .order_by_asc(Column::Id)
 }
 
-/// How long a token's last use is left as it stands before it is written again.
+/// How long a token's last use stays unchanged before it is written again.
 const USE_GRANULARITY: TimeDelta = TimeDelta::minutes(10);
 
-/// Notes that a token was used, at most once in ten minutes, so that reading stays reading.
+/// Records the use of a token at most once in ten minutes, so that reads rarely write.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn touch(db: &impl ConnectionTrait, token: &Model, now: DateTime<Utc>) -> Result<(), DbErr> {
     if token
         .last_used_at

@@ -1,39 +1,39 @@
-//! Emoji that users awarded.
+//! Award emoji.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
-/// Emoji that users awarded.
+/// Award emoji.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "award_emoji")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The issue it belongs to, if it is one.
+    /// The issue, if it belongs to one.
     pub issue_id: Option<i64>,
-    /// The merge request it belongs to, if it is one.
+    /// The merge request, if it belongs to one.
     pub merge_request_id: Option<i64>,
-    /// The snippet it belongs to, if it is one.
+    /// The snippet, if it belongs to one.
     pub snippet_id: Option<i64>,
-    /// The epic it belongs to, if it is one.
+    /// The epic, if it belongs to one.
     pub epic_id: Option<i64>,
-    /// The note it belongs to, if it is one.
+    /// The note, if it belongs to one.
     pub note_id: Option<i64>,
-    /// Who awarded it.
+    /// The user who awarded it.
     pub user_id: i64,
     /// Its name, without colons.
     pub name: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Who awarded it.
+    /// The user who awarded it.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",

@@ -1,4 +1,4 @@
-//! Badges of projects and groups: each belongs to exactly one of the two.
+//! Badges of projects and groups. Each belongs to exactly one project or group.
 
 use chrono::{DateTime, Utc};
 use sea_orm::Condition;
@@ -6,37 +6,37 @@ use sea_orm::entity::prelude::*;
 
 use super::Scope;
 
-/// Badges of projects and groups: each belongs to exactly one of the two.
+/// Badges of projects and groups. Each belongs to exactly one project or group.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "badges")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to, if it is one.
+    /// The project, if it belongs to one.
     pub project_id: Option<i64>,
-    /// The group it belongs to, if it is one.
+    /// The group, if it belongs to one.
     pub namespace_id: Option<i64>,
-    /// What it is called.
+    /// The name.
     pub name: Option<String>,
-    /// Where it leads to, with placeholders.
+    /// The link URL, with placeholders.
     pub link_url: String,
-    /// Where the picture is, with placeholders.
+    /// The image URL, with placeholders.
     pub image_url: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The badges that a place shows: a project its own and those of the groups above, a group its own. `namespace_id` is the
-/// group, or the namespace that the project lies in.
+/// Selects the badges of a project with those of its ancestor groups, or the badges of a group.
+/// `namespace_id` is the group, or the namespace of the project.
 pub fn shown(scope: Scope, namespace_id: i64) -> Select<Entity> {
     let (project, namespace) = (Column::ProjectId, Column::NamespaceId);
     Entity::find().filter(match scope {

@@ -1,12 +1,12 @@
-//! The labels that the issues of boards carry.
+//! Labels that filter the issues of boards.
 
 use sea_orm::entity::prelude::*;
 
-/// The labels that the issues of boards carry.
+/// Labels that filter the issues of boards.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "board_labels")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The board.
@@ -15,7 +15,7 @@ pub struct Model {
     pub label_id: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The label.

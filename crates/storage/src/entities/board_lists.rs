@@ -1,33 +1,33 @@
-//! Lists of boards: each is of exactly one label, milestone or user.
+//! Lists of boards. Each has exactly one label, milestone or assignee.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// Lists of boards: each is of exactly one label, milestone or user.
+/// Lists of boards. Each has exactly one label, milestone or assignee.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "board_lists")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The board.
     pub board_id: i64,
-    /// The label, if it is of one.
+    /// The label, if the list has one.
     pub label_id: Option<i64>,
-    /// The milestone, if it is of one.
+    /// The milestone, if the list has one.
     pub milestone_id: Option<i64>,
-    /// The user, if it is of one.
+    /// The assignee, if the list has one.
     pub assignee_id: Option<i64>,
-    /// Where it stands among the others; there may be gaps, where labels, milestones or users have gone away.
+    /// The position among the lists; there may be gaps, because labels, milestones or users were deleted.
     pub position: i32,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The label.
@@ -47,7 +47,7 @@ impl Related<super::labels::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The lists of several boards, in their order on each.
+/// Selects the lists of several boards, in their order on each.
 pub fn of(board_ids: impl IntoIterator<Item = i64>) -> Select<Entity> {
     Entity::find()
         .filter(Column::BoardId.is_in(board_ids))

@@ -1,46 +1,46 @@
-//! Boards of issues of projects and groups: each belongs to exactly one of the two.
+//! Issue boards. Each belongs to exactly one project or group.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
 use super::Scope;
 
-/// Boards of issues of projects and groups: each belongs to exactly one of the two.
+/// Issue boards. Each belongs to exactly one project or group.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "boards")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to, if it is one.
+    /// The project, if it belongs to one.
     pub project_id: Option<i64>,
-    /// The group it belongs to, if it is one.
+    /// The group, if it belongs to one.
     pub namespace_id: Option<i64>,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// Open issues that are on no list are left out.
+    /// Whether the backlog list (open issues on no other list) is hidden.
     pub hide_backlog_list: bool,
-    /// Closed issues are left out.
+    /// Whether the list of closed issues is hidden.
     pub hide_closed_list: bool,
-    /// The milestone that its issues belong to.
+    /// The milestone that filters its issues.
     pub milestone_id: Option<i64>,
-    /// The user that its issues are assigned to.
+    /// The assignee that filters its issues.
     pub assignee_id: Option<i64>,
-    /// The weight that its issues have.
+    /// The weight that filters its issues.
     pub weight: Option<i32>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The boards of a project or group.
+/// Selects the boards of a project or group.
 pub fn within(scope: Scope) -> Select<Entity> {
     Entity::find().filter(scope.owns(Column::ProjectId, Column::NamespaceId))
 }

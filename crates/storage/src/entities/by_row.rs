@@ -1,12 +1,12 @@
-//! Conditions that are looked at row by row, as lists read in their order have them.
+//! Conditions that are evaluated for each row, for lists that are read in their order.
 
 use sea_orm::sea_query::{Expr, SelectStatement};
 
-/// Whether a statement finds something, tried for each row that it is asked of.
+/// Returns a condition that a subquery has rows, evaluated for each row.
 ///
-/// Said plainly, PostgreSQL takes it for a join, or collects beforehand all that the statement might find, and orders the list
-/// by what it guesses of that: for a page of twenty it reads a hundred thousand rows. Of a statement that skips no rows,
-/// in so many words, it makes neither.
+/// Without `LIMIT` and `OFFSET`, PostgreSQL converts the subquery to a join or evaluates it first. It then
+/// orders the list by a wrong estimate: for a page of twenty it reads a hundred thousand rows. An explicit
+/// `OFFSET 0` prevents both.
 pub fn finds(row: &mut SelectStatement) -> Expr {
     Expr::exists(row.limit(1).offset(0).take())
 }

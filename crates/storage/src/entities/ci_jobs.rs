@@ -1,4 +1,4 @@
-//! Jobs of pipelines. A status that a system outside reports of a commit is a job of a stage of its own.
+//! Jobs of pipelines. A commit status reported by an external system is a job of a separate stage.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
@@ -7,59 +7,59 @@ use sea_orm::entity::prelude::*;
 use super::{pipelines, users};
 pub use pipelines::Status;
 
-/// The stage of what is reported from outside.
+/// The stage of jobs that are reported by external systems.
 pub const EXTERNAL: &str = "external";
 
 /// Jobs of pipelines.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "ci_jobs")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to.
+    /// The project.
     pub project_id: i64,
-    /// The pipeline it belongs to.
+    /// The pipeline.
     pub pipeline_id: i64,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// The stage it is of.
+    /// The stage.
     pub stage: String,
-    /// What has become of it.
+    /// The status.
     pub status: Status,
-    /// What its reporter says of it.
+    /// The description given by the reporter.
     pub description: Option<String>,
-    /// Where its reporter tells more.
+    /// The URL with details given by the reporter.
     pub target_url: Option<String>,
-    /// How much of the code it has seen, in percent.
+    /// The test coverage in percent.
     pub coverage: Option<f64>,
-    /// The pipeline goes well even if this does not.
+    /// Whether the pipeline may succeed if this job fails.
     pub allow_failure: bool,
-    /// Another one of the name took its place.
+    /// Whether a newer job with the same name replaced this one.
     pub retried: bool,
-    /// Who reported it; none when the user is gone.
+    /// The user who reported it; none if deleted.
     pub user_id: Option<i64>,
-    /// When it began.
+    /// When it started.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it finished; none while it goes on.
+    /// When it finished; none before.
     pub finished_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The pipeline it belongs to.
+    /// The pipeline.
     #[sea_orm(
         belongs_to = "super::pipelines::Entity",
         from = "Column::PipelineId",
         to = "super::pipelines::Column::Id"
     )]
     Pipeline,
-    /// Who reported it.
+    /// The user who reported it.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",
@@ -82,10 +82,10 @@ impl Related<users::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The jobs of a pipeline that count, the oldest first.
+/// Returns the jobs of a pipeline that were not retried, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn counting(db: &impl ConnectionTrait, pipeline_id: i64) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(Column::PipelineId.eq(pipeline_id))

@@ -1,4 +1,4 @@
-//! CI/CD variables of the instance, of projects and of groups (specification 2.8): each belongs to exactly one of these.
+//! CI/CD variables. Each belongs to the instance, a project or a group.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
@@ -6,57 +6,57 @@ use sea_orm::entity::prelude::*;
 
 use super::Scope;
 
-/// What stands in the column of variables of the instance.
+/// Value of the column for variables of the instance.
 pub const INSTANCE: i32 = 1;
 
-/// What jobs get of a variable.
+/// How jobs receive a variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Kind {
-    /// Its value.
+    /// As an environment variable.
     EnvVar,
-    /// The path of a file that holds it.
+    /// As the path of a file with the value.
     File,
 }
 
-/// CI/CD variables of the instance, of projects and of groups: each belongs to exactly one of these.
+/// CI/CD variables. Each belongs to the instance, a project or a group.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "ci_variables")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// [`INSTANCE`] if it is the instance's.
+    /// [`INSTANCE`] for a variable of the instance.
     pub instance: Option<i32>,
-    /// The project it belongs to, if it is one.
+    /// The project, if it belongs to one.
     pub project_id: Option<i64>,
-    /// The group it belongs to, if it is one.
+    /// The group, if it belongs to one.
     pub namespace_id: Option<i64>,
-    /// What it is called.
+    /// The key.
     pub key: String,
-    /// The environments whose jobs get it: a name, with `*` for any text.
+    /// The environment scope: a name, with `*` for any text.
     pub environment_scope: String,
-    /// What it holds, encrypted for this row.
+    /// The value, encrypted for this row.
     pub value_encrypted: String,
-    /// What jobs get of it.
+    /// How jobs receive the value.
     pub kind: Kind,
-    /// Only jobs of protected branches and tags get it.
+    /// Whether only jobs of protected branches and tags receive it.
     pub protected: bool,
-    /// Logs of jobs hide the value.
+    /// Whether job logs hide the value.
     pub masked: bool,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The variables of a project or group itself or, without one, of the instance, the oldest first.
+/// Selects the variables of a project or group itself or, without a scope, of the instance, oldest first.
 pub fn within(scope: Option<Scope>) -> Select<Entity> {
     let own = match scope {
         Some(scope) => scope.owns(Column::ProjectId, Column::NamespaceId),

@@ -1,15 +1,15 @@
-//! Which issues merge requests close when they are merged.
+//! Issues that a merge request closes when it is merged.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 
 use super::issues;
 
-/// Which issues merge requests close when they are merged.
+/// Issues that a merge request closes when it is merged.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "closing_merge_requests")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The merge request.
@@ -18,7 +18,7 @@ pub struct Model {
     pub issue_id: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The merge request.
@@ -51,10 +51,10 @@ impl Related<issues::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The issues that a merge request closes when it is merged, in the order of their ids.
+/// Returns the issues that a merge request closes when it is merged, ordered by ID.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn closed_by(
     db: &impl ConnectionTrait,
     merge_request_id: i64,

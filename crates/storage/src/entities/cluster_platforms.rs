@@ -1,43 +1,43 @@
-//! How clusters of projects are reached, and who added them.
+//! Connection settings of clusters.
 
 use sea_orm::entity::prelude::*;
 
-/// How a cluster decides who may do what; the words are those of the interface.
+/// Authorization mode of a cluster, with the values of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Authorization {
-    /// Nobody said.
+    /// Not specified.
     UnknownAuthorization,
-    /// By roles.
+    /// Role-based.
     Rbac,
-    /// By attributes.
+    /// Attribute-based.
     Abac,
 }
 
-/// How clusters of projects are reached, and who added them.
+/// Connection settings of clusters.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "cluster_platforms")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The cluster.
     pub cluster_id: i64,
-    /// Who added it; none when the user is gone.
+    /// The user who added it; none if deleted.
     pub user_id: Option<i64>,
-    /// The address of its interface.
+    /// The URL of its API.
     pub api_url: String,
-    /// The token that is good there, encrypted for this row.
+    /// The token for its API, encrypted for this row.
     pub token_encrypted: String,
-    /// The certificate that its own is signed with.
+    /// The CA certificate of its API.
     pub ca_cert: Option<String>,
-    /// The namespace within it.
+    /// The namespace in the cluster.
     pub namespace: Option<String>,
-    /// How it decides who may do what.
+    /// The authorization mode.
     pub authorization_type: Authorization,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

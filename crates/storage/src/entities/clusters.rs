@@ -1,43 +1,43 @@
-//! Clusters of projects and groups, on which these run: each belongs to exactly one of the two.
+//! Clusters. Each belongs to exactly one project or group.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// Clusters of projects and groups, on which these run: each belongs to exactly one of the two.
+/// Clusters. Each belongs to exactly one project or group.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "clusters")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to, if it is one.
+    /// The project, if it belongs to one.
     pub project_id: Option<i64>,
-    /// The group it belongs to, if it is one.
+    /// The group, if it belongs to one.
     pub namespace_id: Option<i64>,
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// The domain below which things in it are reached.
+    /// The base domain of its services.
     pub domain: Option<String>,
-    /// The environments that it is for; unique within the project.
+    /// The environment scope; unique within the project.
     pub environment_scope: String,
-    /// Whether it is to be used.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Whether namespaces in it may be made.
+    /// Whether namespaces in it may be created.
     pub managed: bool,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The clusters of a project, the oldest first.
+/// Selects the clusters of a project, oldest first.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

@@ -1,47 +1,47 @@
-//! Comments on commits (specification 4.2).
+//! Comments on commits.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::{QueryOrder, SelectTwo};
 use serde::{Deserialize, Serialize};
 
-/// A side of a change.
+/// Side of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum LineType {
-    /// The line stands after the change.
+    /// The line exists after the change.
     New,
-    /// The line stood before it.
+    /// The line existed before the change.
     Old,
 }
 
-/// Comments on commits (specification 4.2).
+/// Comments on commits.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "commit_comments")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// The id of the commit, 40 hex digits.
+    /// The commit ID, 40 hex digits.
     pub sha: String,
-    /// Who wrote it; none when the user is gone.
+    /// The author; none if the user was deleted.
     pub author_id: Option<i64>,
-    /// What it says.
+    /// The text.
     pub note: String,
-    /// The file it is about.
+    /// The path of the file.
     pub path: Option<String>,
-    /// The line it is about.
+    /// The line number.
     pub line: Option<i32>,
-    /// Which side of the change the line is on.
+    /// The side of the diff.
     pub line_type: Option<LineType>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The project.
@@ -51,7 +51,7 @@ pub enum Relation {
         to = "super::projects::Column::Id"
     )]
     Project,
-    /// Who wrote it.
+    /// The author.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::AuthorId",
@@ -74,7 +74,7 @@ impl Related<super::users::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The comments on a commit with their authors, oldest first.
+/// Selects the comments on a commit with their authors, oldest first.
 pub fn on_commit(project_id: i64, sha: &str) -> SelectTwo<Entity, super::users::Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

@@ -1,52 +1,52 @@
-//! Keys and values that administrators attach to projects, groups and users.
+//! Custom attributes that administrators set on projects, groups and users.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::SelectStatement;
 use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 
-/// What an attribute is attached to.
+/// Owner of a custom attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owner {
-    /// The project with this id.
+    /// The project with this ID.
     Project(i64),
-    /// The group with this id.
+    /// The group with this ID.
     Group(i64),
-    /// The user with this id.
+    /// The user with this ID.
     User(i64),
 }
 
-/// Keys and values that administrators attach to projects, groups and users.
+/// Custom attributes that administrators set on projects, groups and users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "custom_attributes")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it is attached to, if it is one.
+    /// The project, if it is the owner.
     pub project_id: Option<i64>,
-    /// The group it is attached to, if it is one.
+    /// The group, if it is the owner.
     pub namespace_id: Option<i64>,
-    /// The user it is attached to, if it is one.
+    /// The user, if it is the owner.
     pub user_id: Option<i64>,
-    /// The name; unique on what it is attached to.
+    /// The key; unique for its owner.
     pub key: String,
     /// The value.
     pub value: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
 impl Owner {
-    /// The column that names what an attribute is attached to.
+    /// Returns the column of the owner.
     #[must_use]
     pub fn column(self) -> Column {
         match self {
@@ -56,7 +56,7 @@ impl Owner {
         }
     }
 
-    /// The id of what an attribute is attached to.
+    /// Returns the ID of the owner.
     #[must_use]
     pub fn id(self) -> i64 {
         match self {
@@ -65,17 +65,17 @@ impl Owner {
     }
 }
 
-/// The attributes of one thing, by key.
+/// Selects the attributes of an owner, ordered by key.
 pub fn of(owner: Owner) -> Select<Entity> {
     Entity::find()
         .filter(owner.column().eq(owner.id()))
         .order_by_asc(Column::Key)
 }
 
-/// The attributes of several projects in one statement, by key.
+/// Returns the attributes of several projects in one statement, ordered by key.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of_projects(
     db: &impl ConnectionTrait,
     ids: impl IntoIterator<Item = i64>,
@@ -83,10 +83,10 @@ pub async fn of_projects(
     all(db, Column::ProjectId.is_in(ids)).await
 }
 
-/// The attributes of several groups in one statement, by key.
+/// Returns the attributes of several groups in one statement, ordered by key.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of_groups(
     db: &impl ConnectionTrait,
     ids: impl IntoIterator<Item = i64>,
@@ -102,7 +102,7 @@ async fn all(db: &impl ConnectionTrait, which: Expr) -> Result<Vec<Model>, DbErr
         .await
 }
 
-/// The ids in `column` of what carries an attribute with this value, as a statement for conditions.
+/// Selects the values of `column` for owners of an attribute with this value, for use in conditions.
 pub fn carriers(column: Column, key: &str, value: &str) -> SelectStatement {
     Entity::find()
         .select_only()

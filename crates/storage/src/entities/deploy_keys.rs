@@ -1,4 +1,4 @@
-//! Deploy keys: SSH keys that are good for projects and belong to no user (specification 2.9).
+//! Deploy keys: SSH keys with access to projects that belong to no user.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
@@ -6,35 +6,35 @@ use sea_orm::sea_query::{Query, SelectStatement};
 
 use super::project_deploy_keys;
 
-/// Deploy keys: SSH keys that are good for projects and belong to no user.
+/// Deploy keys: SSH keys with access to projects that belong to no user.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "deploy_keys")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// What it is called.
+    /// The title.
     pub title: String,
-    /// The public key as OpenSSH writes it.
+    /// The public key in OpenSSH format.
     pub key: String,
-    /// The SHA-256 of the key, as OpenSSH shows it; unique.
+    /// The SHA-256 fingerprint of the key in OpenSSH format; unique.
     pub fingerprint: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Removes those of these keys that no project has.
+/// Deletes those of these keys that no project uses.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn remove_unused(db: &impl ConnectionTrait, ids: Vec<i64>) -> Result<(), DbErr> {
     let used: SelectStatement = Query::select()
         .column(project_deploy_keys::Column::DeployKeyId)

@@ -1,23 +1,23 @@
-//! Which merge requests were shipped with which deployment: each once to an environment.
+//! Merge requests of deployments; each is linked once per environment.
 
 use sea_orm::entity::prelude::*;
 
-/// Which merge requests were shipped with which deployment.
+/// Merge requests of deployments.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "deployment_merge_requests")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The deployment.
     pub deployment_id: i64,
-    /// The environment that this was to.
+    /// The environment of the deployment.
     pub environment_id: i64,
     /// The merge request.
     pub merge_request_id: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

@@ -1,81 +1,82 @@
-//! Deployments: which commit of a project was deployed to which of its environments (specification 2.12).
+//! Deployments of commits to environments.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QuerySelect;
 use sea_orm::entity::prelude::*;
 
-/// What has become of a deployment; the words are those of the interface.
+/// Status of a deployment, with the values of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Status {
-    /// It waits.
+    /// Waiting.
     Created,
-    /// It runs.
+    /// Running.
     Running,
-    /// It went well.
+    /// Succeeded.
     Success,
-    /// It did not.
+    /// Failed.
     Failed,
-    /// It was stopped.
+    /// Canceled.
     Canceled,
 }
 
 impl Status {
-    /// Whether nothing more comes by itself.
+    /// Returns whether the status is final.
     #[must_use]
     pub fn is_finished(self) -> bool {
         matches!(self, Self::Success | Self::Failed | Self::Canceled)
     }
 }
 
-/// Deployments: which commit of a project was deployed to which of its environments.
+/// Deployments of commits to environments.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "deployments")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
     /// The environment.
     pub environment_id: i64,
-    /// The number within the project.
+    /// The IID within the project.
     pub iid: i64,
-    /// The branch or tag, or whatever else was said to lead to the commit.
+    /// The branch, tag or other revision, as given.
     pub ref_name: String,
-    /// The commit, in 40 hex digits.
+    /// The commit ID, 40 hex digits.
     pub sha: String,
-    /// Whether that is a tag, as far as was said.
+    /// Whether the revision is a tag, as given.
     pub tag: bool,
-    /// What has become of it.
+    /// The status.
     pub status: Status,
-    /// Who made it; none when the user is gone.
+    /// The user who created it; none if deleted.
     pub user_id: Option<i64>,
-    /// The job whose status it follows, as long as that is there.
+    /// The job that determines the status, while it exists.
     pub job_id: Option<i64>,
-    /// When it finished; none while it goes on.
+    /// When it finished; none before.
     pub finished_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The deployments of a project.
+/// Selects the deployments of a project.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::ProjectId.eq(project_id))
 }
 
-/// Locks a deployment of a project until the transaction ends; none when it is not there. The project is locked before.
+/// Locks a deployment of a project until the transaction ends; returns none if it does not exist. The project
+/// must be locked first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Option<Model>, DbErr> {
     let found = of_project(project_id).filter(Column::Id.eq(id));
     found.lock_exclusive().one(db).await

@@ -1,24 +1,24 @@
-//! Which issues epics gather: an issue is in one epic at most.
+//! Issues of epics. An issue is in at most one epic.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::{Order, QueryOrder};
 
-/// Which issues epics gather: an issue is in one epic at most.
+/// Issues of epics. An issue is in at most one epic.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "epic_issues")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The epic.
     pub epic_id: i64,
     /// The issue.
     pub issue_id: i64,
-    /// Where it stands in the epic; lower comes first.
+    /// The position in the epic, ascending.
     pub relative_position: Option<i64>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The issue.
@@ -38,7 +38,7 @@ impl Related<super::issues::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The issues of an epic, in their order.
+/// Selects the issues of an epic in their order.
 pub fn of(epic_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::EpicId.eq(epic_id))

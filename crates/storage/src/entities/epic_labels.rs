@@ -1,4 +1,4 @@
-//! What epics are labelled with.
+//! Labels of epics.
 
 use std::collections::HashMap;
 
@@ -7,11 +7,11 @@ use sea_orm::entity::prelude::*;
 
 use super::labels;
 
-/// What epics are labelled with.
+/// Labels of epics.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "epic_labels")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The epic.
@@ -20,7 +20,7 @@ pub struct Model {
     pub label_id: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The label.
@@ -40,10 +40,11 @@ impl Related<labels::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The labels of several epics in one statement, by title; epics without one are absent.
+/// Returns the labels of several epics in one statement, ordered by title, without entries for epics without
+/// labels.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of(
     db: &impl ConnectionTrait,
     ids: impl IntoIterator<Item = i64>,

@@ -1,4 +1,4 @@
-//! Epics of groups, which gather issues of the projects below.
+//! Epics of groups, with issues of the projects below the group.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::ActiveValue::Set;
@@ -10,58 +10,58 @@ use super::access::{self, Viewer};
 use super::issues::State;
 use super::{AccessLevel, fold, namespaces};
 
-/// Epics of groups, which gather issues of the projects below.
+/// Epics of groups, with issues of the projects below the group.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "epics")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The group.
     pub namespace_id: i64,
-    /// The number within the group.
+    /// The IID within the group.
     pub iid: i64,
-    /// The epic that it is a part of, of the same group or one above.
+    /// The parent epic, of the same group or an ancestor.
     pub parent_id: Option<i64>,
-    /// Who made it; none when the user is gone.
+    /// The creator; none if the user was deleted.
     pub author_id: Option<i64>,
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// That folded.
+    /// The folded value.
     pub title_key: String,
-    /// What there is to say.
+    /// The description.
     pub description: Option<String>,
-    /// That folded.
+    /// The folded value.
     pub description_key: Option<String>,
-    /// Whether it is open.
+    /// The state.
     pub state: State,
-    /// Only its author, and members from Reporter on, see it.
+    /// Whether only its author and members from Reporter on can see it.
     pub confidential: bool,
-    /// The day it begins.
+    /// The start date.
     pub start_date: Option<NaiveDate>,
-    /// The day it is due.
+    /// The due date.
     pub due_date: Option<NaiveDate>,
     /// When it was closed.
     pub closed_at: Option<DateTime<Utc>>,
-    /// Who closed it; none when the user is gone.
+    /// The user who closed it; none if deleted.
     pub closed_by_id: Option<i64>,
-    /// How many users awarded `thumbsup`.
+    /// Number of `thumbsup` awards.
     pub upvotes: i32,
-    /// How many users awarded `thumbsdown`.
+    /// Number of `thumbsdown` awards.
     pub downvotes: i32,
-    /// How many notes users wrote.
+    /// Number of notes by users.
     pub user_notes_count: i32,
-    /// When title or description were changed last.
+    /// When the title or description was last changed.
     pub last_edited_at: Option<DateTime<Utc>>,
-    /// Who changed them.
+    /// The user who changed them.
     pub last_edited_by_id: Option<i64>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The group.
@@ -81,7 +81,7 @@ impl Related<namespaces::Entity> for Entity {
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {
-    /// Keeps the folded texts in step with the texts.
+    /// Updates the folded texts when the texts change.
     async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
     where
         C: ConnectionTrait,
@@ -96,16 +96,16 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
-/// Locks an epic until the transaction ends; none when it is not there.
+/// Locks an epic until the transaction ends; returns none if it does not exist.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find_by_id(id).lock_exclusive().one(db).await
 }
 
-/// Epics that somebody may see, as a condition on `epics` that is looked at row by row: those of visible groups;
-/// confidential ones for their authors, and from Reporter on.
+/// Returns a condition on `epics`, evaluated for each row, for visible epics. These are epics of visible
+/// groups; confidential ones are visible to authors and members from Reporter on.
 pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     let all = Condition::all().add(in_groups(access::visible_groups(viewer, today)));
     let open = Column::Confidential.eq(false);
@@ -118,7 +118,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     }
 }
 
-/// Epics whose group meets a condition on `namespaces`, looked at row by row.
+/// Returns a condition for epics whose group meets a condition on `namespaces`, evaluated for each row.
 pub(super) fn in_groups(condition: Condition) -> Expr {
     let group = Query::select()
         .expr(Expr::val(1))

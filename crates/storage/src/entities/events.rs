@@ -1,41 +1,41 @@
-//! The record of what happened: what the lists of events show and webhooks tell (specification 6).
+//! Events: the source of event lists and webhooks.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// What was done.
+/// Action of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
     /// A merge request was approved.
     Approved,
-    /// Something was closed.
+    /// A target was closed.
     Closed,
-    /// Somebody commented.
+    /// A user commented.
     Commented,
-    /// Something was made.
+    /// A target was created.
     Created,
-    /// Something was removed.
+    /// A target was deleted.
     Destroyed,
-    /// A membership ended by its date.
+    /// A membership expired.
     Expired,
-    /// Somebody became a member.
+    /// A user became a member.
     Joined,
-    /// Somebody ceased to be a member.
+    /// A user is no longer a member.
     Left,
     /// A merge request was merged.
     Merged,
-    /// References moved.
+    /// References were pushed.
     Pushed,
-    /// Something was opened again.
+    /// A target was reopened.
     Reopened,
-    /// Something was changed.
+    /// A target was updated.
     Updated,
 }
 
-/// What something was done to.
+/// Type of an event's target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -62,34 +62,34 @@ pub enum TargetType {
     User,
 }
 
-/// The record of what happened: what the lists of events show and webhooks tell (specification 6).
+/// Events: the source of event lists and webhooks.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "events")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project; none when it is gone or it happened in none.
+    /// The project; none if it was deleted or the event has no project.
     pub project_id: Option<i64>,
-    /// Who did it; none when nobody is known or the user is gone.
+    /// The author; none if unknown or deleted.
     pub author_id: Option<i64>,
-    /// What was done.
+    /// The action.
     pub action: Action,
-    /// What it was done to.
+    /// The type of the target.
     pub target_type: Option<TargetType>,
-    /// The id of that.
+    /// The ID of the target.
     pub target_id: Option<i64>,
-    /// The number of that within the project.
+    /// The IID of the target within the project.
     pub target_iid: Option<i64>,
-    /// The title of that at the time.
+    /// The title of the target at that time.
     pub target_title: Option<String>,
-    /// What else there is to tell, as JSON; its form follows from action and target.
+    /// Additional data as JSON; its format depends on action and target.
     pub data: Option<String>,
     /// When it happened.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The project.
@@ -99,7 +99,7 @@ pub enum Relation {
         to = "super::projects::Column::Id"
     )]
     Project,
-    /// Who did it.
+    /// The author.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::AuthorId",

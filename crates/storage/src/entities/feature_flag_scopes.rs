@@ -1,28 +1,28 @@
-//! The environments in which strategies of feature flags count.
+//! Environment scopes of feature flag strategies.
 
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// The environments in which strategies of feature flags count.
+/// Environment scopes of feature flag strategies.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "feature_flag_scopes")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The strategy.
     pub strategy_id: i64,
-    /// A name, with `*` for any text; unique within the strategy.
+    /// The environment scope: a name, with `*` for any text; unique within the strategy.
     pub environment_scope: String,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The scopes of some strategies, the oldest first.
+/// Selects the scopes of strategies, oldest first.
 pub fn of_strategies(strategies: impl IntoIterator<Item = i64>) -> Select<Entity> {
     Entity::find()
         .filter(Column::StrategyId.is_in(strategies))

@@ -1,37 +1,37 @@
-//! Lists of users for whom feature flags of a project may be on (specification 2.11).
+//! User lists for feature flags of a project.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// Lists of users for whom feature flags of a project may be on.
+/// User lists for feature flags of a project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "feature_flag_user_lists")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// The number within the project.
+    /// The IID within the project.
     pub iid: i64,
-    /// What it is called; unique within the project.
+    /// The name; unique within the project.
     pub name: String,
-    /// The users, between commas.
+    /// The user IDs, separated by commas.
     pub user_xids: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The lists of a project, the oldest first.
+/// Selects the lists of a project, oldest first.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

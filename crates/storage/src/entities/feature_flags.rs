@@ -1,4 +1,4 @@
-//! Feature flags of projects; for whom they are on is in [`super::feature_flag_strategies`].
+//! Feature flags of projects; their strategies are in [`super::feature_flag_strategies`].
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
@@ -8,30 +8,30 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "feature_flags")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// What it is called; unique within the project.
+    /// The name; unique within the project.
     pub name: String,
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
-    /// Whether it is on at all.
+    /// Whether the flag is active.
     pub active: bool,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last, or its strategies were.
+    /// When it or one of its strategies was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The flags of a project, the oldest first.
+/// Selects the flags of a project, oldest first.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

@@ -1,34 +1,34 @@
-//! For whom feature gates are open: each row names exactly one user, group, project or feature group.
+//! Targets of feature gates. Each is exactly one user, group, project or feature group.
 
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// For whom feature gates are open: each row names exactly one user, group, project or feature group.
+/// Targets of feature gates. Each is exactly one user, group, project or feature group.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "feature_gate_targets")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The gate.
     pub feature_gate_id: i64,
-    /// The user, if it is one.
+    /// The user, if the target is one.
     pub user_id: Option<i64>,
-    /// The group, if it is one.
+    /// The group, if the target is one.
     pub namespace_id: Option<i64>,
-    /// The project, if it is one.
+    /// The project, if the target is one.
     pub project_id: Option<i64>,
-    /// The name of the feature group, if it is one.
+    /// The name of the feature group, if the target is one.
     pub feature_group: Option<String>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// For whom some gates are open, in the order in which that was said.
+/// Selects the targets of gates in insertion order.
 pub fn of_gates(gates: impl IntoIterator<Item = i64>) -> Select<Entity> {
     Entity::find()
         .filter(Column::FeatureGateId.is_in(gates))

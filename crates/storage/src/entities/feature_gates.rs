@@ -1,42 +1,42 @@
-//! Feature gates that were ever set (specification 2.14); for whom they are open is in [`super::feature_gate_targets`].
+//! Feature gates that were set at least once; their targets are in [`super::feature_gate_targets`].
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// Feature gates that were ever set.
+/// Feature gates that were set at least once.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "feature_gates")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// What it is called; unique.
+    /// The name; unique.
     pub name: String,
-    /// Whether it is open for everybody.
+    /// Whether it is open for all users.
     pub enabled: bool,
-    /// For which share of the time it is open, from 0 to 100; none when that was not set.
+    /// The percentage of time for which it is open, from 0 to 100; none if not set.
     pub percentage_of_time: Option<i32>,
-    /// For which share of the actors it is open, from 0 to 100; none when that was not set.
+    /// The percentage of actors for which it is open, from 0 to 100; none if not set.
     pub percentage_of_actors: Option<i32>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last, or for whom it is open.
+    /// When it or its targets were last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// All gates, the oldest first.
+/// Selects all gates, oldest first.
 pub fn all() -> Select<Entity> {
     Entity::find().order_by_asc(Column::Id)
 }
 
-/// The gate of a name.
+/// Selects the gate of a name.
 pub fn named(name: &str) -> Select<Entity> {
     Entity::find().filter(Column::Name.eq(name))
 }

@@ -1,5 +1,5 @@
-//! Whether what a condition finds is few, which no database can tell before: then it is looked up by its ids, and
-//! otherwise a list is read in its order, and what does not belong into it left out.
+//! Selectivity of conditions, which the databases cannot estimate. Few matches are selected by ID; otherwise a
+//! list is read in its order and filtered.
 
 use std::collections::BTreeSet;
 
@@ -8,16 +8,17 @@ use sea_orm::{
     sea_query::{Query, SelectStatement},
 };
 
-/// What the column of ids is called.
+/// Name of the ID column.
 pub const TARGET: &str = "target_id";
 
-/// The most ids that are told one by one.
+/// Maximum number of IDs that are selected individually.
 const FEW: u64 = 500;
 
-/// What a statement of one column, called [`TARGET`], finds, unless it is more than a few.
+/// Returns the values of a one-column statement, whose column is called [`TARGET`], or none if there are too
+/// many.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn few(db: &impl ConnectionTrait, ids: SelectStatement) -> Result<Option<BTreeSet<i64>>, DbErr> {
     let some = Query::select()
         .column(TARGET)

@@ -1,4 +1,4 @@
-//! Freeze periods of projects (specification 2.10).
+//! Freeze periods of projects.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
@@ -8,30 +8,30 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "freeze_periods")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to.
+    /// The project.
     pub project_id: i64,
-    /// When the project freezes, as a cron expression.
+    /// The start of the freeze, as a cron expression.
     pub freeze_start: String,
-    /// When it is free again, as a cron expression.
+    /// The end of the freeze, as a cron expression.
     pub freeze_end: String,
-    /// The zone on whose clocks both are read, as its caller named it.
+    /// The time zone of both, as given by the client.
     pub cron_timezone: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The freeze periods of a project in the order they were made.
+/// Selects the freeze periods of a project in creation order.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

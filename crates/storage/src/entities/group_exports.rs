@@ -1,45 +1,45 @@
-//! Archives of exported groups; their bytes lie in the object storage.
+//! Archives of exported groups; their content is in the object storage.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-/// Archives of exported groups; their bytes lie in the object storage.
+/// Archives of exported groups; their content is in the object storage.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "group_exports")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The group; none when it is gone.
+    /// The group; none if it was deleted.
     pub namespace_id: Option<i64>,
-    /// Who asked for it; none when the user is gone.
+    /// The user who requested it; none if deleted.
     pub user_id: Option<i64>,
-    /// The part of its key that cannot be guessed: 32 hex digits.
+    /// The secret part of its storage key: 32 hex digits.
     pub secret: String,
-    /// The name that it is downloaded under.
+    /// The file name for downloads.
     pub file_name: String,
-    /// The length in bytes.
+    /// The size in bytes.
     pub size: i64,
-    /// When the storage had all of it; until then it is not there for anybody.
+    /// When it was completely stored; until then it is invisible.
     pub stored_at: Option<DateTime<Utc>>,
-    /// From when on it is not there any more, whether or not all of it ever was.
+    /// When it expires, even if it was never completely stored.
     pub expires_at: DateTime<Utc>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The newest archive of a group that is wholly there and has not expired: of those that a user asked for, or of all where
-/// none is named.
+/// Returns the newest complete archive of a group that has not expired. If `user_id` is given, only archives
+/// requested by this user count.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn current(
     db: &impl ConnectionTrait,
     namespace_id: i64,
@@ -57,10 +57,10 @@ pub async fn current(
         .await
 }
 
-/// Archives whose time is over, or whose group is gone although they were wholly there, at most `limit`.
+/// Returns archives that expired, or that are complete but whose group was deleted, at most `limit`.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn over(db: &impl ConnectionTrait, now: DateTime<Utc>, limit: u64) -> Result<Vec<Model>, DbErr> {
     let orphaned = Condition::all()
         .add(Column::NamespaceId.is_null())

@@ -1,4 +1,4 @@
-//! Imports of groups; the bytes of an archive that is still needed lie in the object storage.
+//! Imports of groups; the content of an archive that is still needed is in the object storage.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
@@ -7,55 +7,55 @@ use sea_orm::{Condition, ExprTrait, QueryOrder, QuerySelect};
 
 use super::jobs;
 
-/// How far an import is.
+/// State of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum State {
-    /// The group is made, and the archive waits to be read.
+    /// The group exists, and the archive waits to be read.
     Scheduled,
-    /// The archive is being read, or entered.
+    /// The archive is being read, or its records are being created.
     Started,
-    /// All of it is entered.
+    /// All records were created.
     Finished,
-    /// It was given up.
+    /// The import failed.
     Failed,
 }
 
-/// Imports of groups; the bytes of an archive that is still needed lie in the object storage.
+/// Imports of groups; the content of an archive that is still needed is in the object storage.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "group_imports")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The group that was made for it; none before, and when it is gone.
+    /// The created group; none before, and if it was deleted.
     pub namespace_id: Option<i64>,
-    /// Who imports; none when the user is gone.
+    /// The user who imports; none if deleted.
     pub user_id: Option<i64>,
-    /// The part of the archive's key that cannot be guessed: 32 hex digits; none when the archive is needed no more.
+    /// The secret part of the archive's storage key: 32 hex digits; none if the archive is no longer needed.
     pub secret: Option<String>,
-    /// How far it is.
+    /// The state.
     pub state: State,
-    /// Why it was given up.
+    /// Why it failed.
     pub error: Option<String>,
-    /// What came of it, as JSON.
+    /// The result as JSON.
     pub report: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The import that a group was made for.
+/// Returns the import that created a group.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of_group(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find()
         .filter(Column::NamespaceId.eq(namespace_id))
@@ -63,26 +63,27 @@ pub async fn of_group(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Op
         .await
 }
 
-/// Imports that have a group and have not ended.
+/// Selects imports that have a group and are not finished.
 fn unfinished() -> Select<Entity> {
     Entity::find()
         .filter(Column::NamespaceId.is_not_null())
         .filter(Column::State.is_in([State::Scheduled, State::Started]))
 }
 
-/// Whether an import of a user has not ended.
+/// Returns whether a user has an unfinished import.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn is_importing(db: &impl ConnectionTrait, user_id: i64) -> Result<bool, DbErr> {
     let theirs = unfinished().filter(Column::UserId.eq(user_id));
     Ok(theirs.one(db).await?.is_some())
 }
 
-/// Imports that have not ended and that no job of a kind carries out any more, whose keys are the ids; at most `limit`.
+/// Returns unfinished imports without a job of a kind whose deduplication key is the import ID, at most
+/// `limit`.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lost(db: &impl ConnectionTrait, kind: &str, limit: u64) -> Result<Vec<Model>, DbErr> {
     let id = Expr::col((Entity, Column::Id)).cast_as("text");
     let live = Query::select()
@@ -100,11 +101,11 @@ pub async fn lost(db: &impl ConnectionTrait, kind: &str, limit: u64) -> Result<V
         .await
 }
 
-/// Imports that still have an archive and need it no more: those that have ended, and those begun before an instant that have
-/// no group; at most `limit`.
+/// Returns imports with an archive that is no longer needed, at most `limit`: finished ones, and those
+/// without a group that were created before `before`.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn over(db: &impl ConnectionTrait, before: DateTime<Utc>, limit: u64) -> Result<Vec<Model>, DbErr> {
     let adrift = Condition::all()
         .add(Column::NamespaceId.is_null())

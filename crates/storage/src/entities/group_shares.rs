@@ -1,4 +1,4 @@
-//! Groups that were given access to another group.
+//! Shares of groups with other groups.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
@@ -6,31 +6,31 @@ use sea_orm::{QueryOrder, SelectTwo};
 
 use super::{AccessLevel, unexpired};
 
-/// Groups that were given access to another group.
+/// Shares of groups with other groups.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "group_shares")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The group that is shared.
+    /// The shared group.
     pub namespace_id: i64,
-    /// The group it is shared with.
+    /// The group with access.
     pub with_group_id: i64,
-    /// The most its members may do.
+    /// The maximum role of its members.
     pub access_level: AccessLevel,
-    /// The day the share ends: from then on it grants nothing.
+    /// The date from which the share grants no access.
     pub expires_at: Option<NaiveDate>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The group it is shared with.
+    /// The group with access.
     #[sea_orm(
         belongs_to = "super::namespaces::Entity",
         from = "Column::WithGroupId",
@@ -47,7 +47,7 @@ impl Related<super::namespaces::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The shares of a group that have not ended, with the groups they are for, in the order they were made.
+/// Selects the shares of a group that have not expired, with the groups that have access, in creation order.
 pub fn of(namespace_id: i64, today: NaiveDate) -> SelectTwo<Entity, super::namespaces::Entity> {
     Entity::find()
         .filter(Column::NamespaceId.eq(namespace_id))

@@ -1,4 +1,4 @@
-//! The outbox of webhooks, and the log it becomes. A row is written in the transaction of what it tells of.
+//! Outbox and log of webhook deliveries. A row is written in the transaction of its event.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
@@ -7,71 +7,71 @@ use serde::{Deserialize, Serialize};
 
 use super::project_hooks::Kind;
 
-/// How far a delivery has come.
+/// State of a delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It is still to be delivered.
+    /// Not delivered yet.
     Pending,
-    /// The receiver took it.
+    /// The receiver accepted it.
     Delivered,
-    /// It was given up.
+    /// Failed permanently.
     Failed,
 }
 
-/// The outbox of webhooks, and the log it becomes. A row is written in the transaction of what it tells of.
+/// Outbox and log of webhook deliveries. A row is written in the transaction of its event.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "hook_deliveries")]
 pub struct Model {
-    /// The id, never given out twice; deliveries of a hook go out in this order.
+    /// The ID, never reused; deliveries of a webhook are sent in this order.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The hook.
+    /// The webhook.
     pub hook_id: i64,
-    /// What it tells of; none for a trial.
+    /// The event; none for a test delivery.
     pub event_id: Option<i64>,
-    /// What the receiver knows repetitions by.
+    /// The UUID by which the receiver recognizes repeated requests.
     pub uuid: String,
-    /// What kind of thing it tells of.
+    /// The kind of the event.
     pub kind: Kind,
-    /// Where it goes or went, as it may be shown.
+    /// The URL without credentials.
     pub url: String,
-    /// How far it has come.
+    /// The state.
     pub state: State,
-    /// How often it was tried.
+    /// Number of attempts.
     pub attempts: i32,
-    /// Not to be tried before.
+    /// Time of the next attempt.
     pub next_attempt_at: DateTime<Utc>,
-    /// What is sent, JSON; made at the first attempt.
+    /// The request body, JSON; created at the first attempt.
     pub request_body: Option<String>,
-    /// The status of the last answer.
+    /// The status of the last response.
     pub response_status: Option<i32>,
-    /// The headers of the last answer, as a JSON object.
+    /// The headers of the last response, as a JSON object.
     pub response_headers: Option<String>,
-    /// The beginning of the last answer.
+    /// The beginning of the last response body.
     pub response_body: Option<String>,
-    /// Why the last attempt failed, where there was no answer.
+    /// Why the last attempt failed without a response.
     pub error: Option<String>,
-    /// How long the last attempt took, in milliseconds.
+    /// Duration of the last attempt in milliseconds.
     pub duration_ms: Option<i32>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was delivered or given up.
+    /// When it was delivered or failed permanently.
     pub finished_at: Option<DateTime<Utc>>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The hook.
+    /// The webhook.
     #[sea_orm(
         belongs_to = "super::project_hooks::Entity",
         from = "Column::HookId",
         to = "super::project_hooks::Column::Id"
     )]
     Hook,
-    /// What it tells of.
+    /// The event.
     #[sea_orm(
         belongs_to = "super::events::Entity",
         from = "Column::EventId",
@@ -94,10 +94,10 @@ impl Related<super::events::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The next delivery of a hook, due or not.
+/// Returns the next delivery of a webhook, due or not.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn head(db: &impl ConnectionTrait, hook_id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find()
         .filter(Column::HookId.eq(hook_id))

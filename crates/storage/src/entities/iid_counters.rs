@@ -1,4 +1,4 @@
-//! The numbers that were last given out within projects and groups.
+//! Counters of IIDs within projects and groups.
 
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
@@ -6,7 +6,7 @@ use sea_orm::sea_query::{ExprTrait, OnConflict};
 
 use super::Scope;
 
-/// What is numbered within a project or group.
+/// Kind of resource with IIDs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Subject {
@@ -18,49 +18,49 @@ pub enum Subject {
     Milestones,
     /// Epics of a group.
     Epics,
-    /// Lists of users for feature flags of a project.
+    /// User lists for feature flags of a project.
     FeatureFlagUserLists,
     /// Deployments of a project.
     Deployments,
 }
 
-/// The numbers that were last given out within projects and groups.
+/// Counters of IIDs within projects and groups.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "iid_counters")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to, if it is one.
+    /// The project, if it belongs to one.
     pub project_id: Option<i64>,
-    /// The group it belongs to, if it is one.
+    /// The group, if it belongs to one.
     pub namespace_id: Option<i64>,
-    /// What is numbered.
+    /// The kind of resource.
     pub subject: Subject,
-    /// The last number given out.
+    /// The last IID assigned.
     pub last: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What [`next`] fails with when there are no numbers left.
+/// Error text of [`next`] if no IID is left.
 const USED_UP: &str = "the numbers are used up";
 
-/// Whether [`next`] failed because there are no numbers left.
+/// Returns whether [`next`] failed because no IID is left.
 #[must_use]
 pub fn are_used_up(error: &DbErr) -> bool {
     matches!(error, DbErr::Custom(text) if text == USED_UP)
 }
 
-/// The next number of a subject within a project or group, counted from 1. It is the transaction's until that ends: others
-/// wait, and none is left out when it is given up.
+/// Returns the next IID within a project or group, starting at 1. It is reserved until the transaction ends:
+/// others wait, and a rollback leaves no gap.
 ///
 /// # Errors
-/// One that [`are_used_up`] knows when the last one was given out, and whatever the database reports.
+/// An error for which [`are_used_up`] returns true if no IID is left, and any database error.
 pub async fn next(transaction: &impl ConnectionTrait, scope: Scope, subject: Subject) -> Result<i64, DbErr> {
     let last = Expr::col((Entity, Column::Last));
     let mut counted = counted(scope, last.clone().add(1));
@@ -76,10 +76,10 @@ pub async fn next(transaction: &impl ConnectionTrait, scope: Scope, subject: Sub
     }
 }
 
-/// Takes a number that was asked for, so that none up to it is given out later. Whether it is free is not looked at.
+/// Reserves a requested IID, so that no IID up to it is assigned later. Does not check whether it is free.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn reserve(
     transaction: &impl ConnectionTrait,
     scope: Scope,
@@ -105,7 +105,7 @@ fn counter(scope: Scope, subject: Subject, last: i64) -> ActiveModel {
     }
 }
 
-/// What becomes of the last number where there is one.
+/// Returns the update of an existing counter.
 fn counted(scope: Scope, last: Expr) -> OnConflict {
     let column = match scope {
         Scope::Project(_) => Column::ProjectId,

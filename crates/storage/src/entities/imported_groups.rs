@@ -1,35 +1,35 @@
-//! Groups that imports make, by what they are called in the archive: what tells a second attempt how far the first came.
+//! Groups created by imports, by their ID in the archive. A retried import uses them to continue.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
-/// Groups that imports make, by what they are called in the archive.
+/// Groups created by imports, by their ID in the archive.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "imported_groups")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The import.
     pub import_id: i64,
-    /// The number that the archive has for it; it means nothing outside of that.
+    /// The ID in the archive; it has no meaning elsewhere.
     pub source_id: i64,
     /// The group.
     pub namespace_id: i64,
-    /// When what belongs to it was entered.
+    /// When its records were created.
     pub entered_at: Option<DateTime<Utc>>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The groups that an import has made.
+/// Returns the groups that an import created.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of_import(db: &impl ConnectionTrait, import_id: i64) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(Column::ImportId.eq(import_id))

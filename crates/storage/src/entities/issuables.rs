@@ -1,5 +1,4 @@
-//! What issues and merge requests have alike: who they are assigned to, what they are labelled with, and what stands on
-//! them is kept in tables of the same form.
+//! Common parts of issues and merge requests: assignees, labels and texts are in tables of the same form.
 
 use std::collections::HashMap;
 
@@ -8,7 +7,7 @@ use sea_orm::{ConnectionTrait, DbErr, EntityTrait, FromQueryResult, QueryOrder, 
 
 use super::{labels, users};
 
-/// One of the two.
+/// Kind of issuable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Issues.
@@ -18,10 +17,10 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Both.
+    /// Both kinds.
     pub const ALL: [Self; 2] = [Self::Issue, Self::MergeRequest];
 
-    /// The table of the things themselves.
+    /// Returns the table of the issuables.
     #[must_use]
     pub fn table(self) -> &'static str {
         match self {
@@ -30,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// The column of the project that they belong to, in that table.
+    /// Returns the column of the project in that table.
     #[must_use]
     pub fn project(self) -> &'static str {
         match self {
@@ -39,7 +38,7 @@ impl Kind {
         }
     }
 
-    /// The column that names one of them, in other tables.
+    /// Returns the column that references an issuable in other tables.
     #[must_use]
     pub fn key(self) -> &'static str {
         match self {
@@ -48,7 +47,7 @@ impl Kind {
         }
     }
 
-    /// The table of those that they are assigned to.
+    /// Returns the table of assignees.
     #[must_use]
     pub fn assignees(self) -> &'static str {
         match self {
@@ -57,7 +56,7 @@ impl Kind {
         }
     }
 
-    /// The table of what they are labelled with.
+    /// Returns the table of labels.
     #[must_use]
     pub fn labels(self) -> &'static str {
         match self {
@@ -66,7 +65,7 @@ impl Kind {
         }
     }
 
-    /// The table of their texts, where the database keeps these apart.
+    /// Returns the table of texts, if the database has a separate one.
     #[must_use]
     pub fn texts(self) -> &'static str {
         match self {
@@ -75,7 +74,7 @@ impl Kind {
         }
     }
 
-    /// What one of them is called.
+    /// Returns the name of the kind for messages.
     #[must_use]
     pub fn noun(self) -> &'static str {
         match self {
@@ -84,18 +83,18 @@ impl Kind {
         }
     }
 
-    /// A column of the table of the things themselves.
+    /// Returns a column of the table of the issuables.
     #[must_use]
     pub fn column(self, name: &'static str) -> Expr {
         Expr::col((self.table(), name))
     }
 }
 
-/// Those that several are assigned to, in one statement, in the order they were assigned; what is assigned to nobody is
-/// absent.
+/// Returns the assignees of several issuables in one statement, in assignment order, without entries for
+/// issuables without assignees.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn assignees_of(
     db: &impl ConnectionTrait,
     kind: Kind,
@@ -107,10 +106,11 @@ pub async fn assignees_of(
     grouped(db, &statement).await
 }
 
-/// The labels of several, in one statement, by title; what has none is absent.
+/// Returns the labels of several issuables in one statement, ordered by title, without entries for issuables
+/// without labels.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn labels_of(
     db: &impl ConnectionTrait,
     kind: Kind,
@@ -124,10 +124,10 @@ pub async fn labels_of(
     grouped(db, &statement).await
 }
 
-/// What the column of whom a row belongs to is called in answers.
+/// Alias of the column with the issuable of a row.
 const OWNER: &str = "issuable";
 
-/// Joins the table between things of a kind and others.
+/// Joins the table between issuables of a kind and other rows.
 fn beside<'a>(
     statement: &'a mut SelectStatement,
     kind: Kind,

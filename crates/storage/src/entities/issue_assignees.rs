@@ -1,12 +1,12 @@
-//! To whom issues are assigned.
+//! Assignees of issues.
 
 use sea_orm::entity::prelude::*;
 
-/// To whom issues are assigned.
+/// Assignees of issues.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "issue_assignees")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The issue.
@@ -15,7 +15,7 @@ pub struct Model {
     pub user_id: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The issue.

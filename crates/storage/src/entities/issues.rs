@@ -1,4 +1,4 @@
-//! Issues of projects (specification 2.5).
+//! Issues of projects.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
@@ -9,84 +9,84 @@ use super::access::{self, Viewer};
 use super::by_row::finds;
 use super::{AccessLevel, issue_assignees, projects};
 
-/// Whether an issue is open (specification 3.6).
+/// State of an issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum State {
-    /// It is.
+    /// Open.
     Opened,
-    /// It is done, or will not be.
+    /// Closed.
     Closed,
 }
 
-/// Issues of projects (specification 2.5).
+/// Issues of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "issues")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// The number within the project.
+    /// The IID within the project.
     pub iid: i64,
-    /// Who made it; none when the user is gone.
+    /// The creator; none if the user was deleted.
     pub author_id: Option<i64>,
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// What there is to say.
+    /// The description.
     pub description: Option<String>,
-    /// Whether it is open (specification 3.6).
+    /// The state.
     pub state: State,
-    /// Only its author, those it is assigned to, and members from Reporter on see it.
+    /// Whether only its author, its assignees and members from Reporter on can see it.
     pub confidential: bool,
-    /// Only members may comment.
+    /// Whether only members may comment.
     pub discussion_locked: bool,
     /// The milestone.
     pub milestone_id: Option<i64>,
-    /// The day that milestone is to be reached, kept in step with it for the order of lists.
+    /// The due date of the milestone, copied here for sorting.
     pub milestone_due_on: Option<NaiveDate>,
-    /// The lowest rank that the project gives a label of it, kept in step for the order of lists.
+    /// The lowest priority of its labels in the project, stored here for sorting.
     pub label_priority: Option<i32>,
-    /// The day it is due.
+    /// The due date.
     pub due_date: Option<NaiveDate>,
-    /// How much it weighs.
+    /// The weight.
     pub weight: Option<i32>,
-    /// Where it stands on boards; lower comes first.
+    /// The position on boards, ascending.
     pub relative_position: Option<i64>,
-    /// The issue that it went on as, elsewhere.
+    /// The issue that it was moved to.
     pub moved_to_id: Option<i64>,
     /// When it was closed.
     pub closed_at: Option<DateTime<Utc>>,
-    /// Who closed it; none when the user is gone.
+    /// The user who closed it; none if deleted.
     pub closed_by_id: Option<i64>,
-    /// How many merge requests close it.
+    /// Number of merge requests that close it.
     pub merge_requests_count: i32,
-    /// How long it is thought to take, in seconds.
+    /// Estimated time in seconds.
     pub time_estimate: i64,
-    /// How long it took so far, in seconds.
+    /// Spent time in seconds.
     pub total_time_spent: i64,
-    /// How many users awarded `thumbsup`.
+    /// Number of `thumbsup` awards.
     pub upvotes: i32,
-    /// How many users awarded `thumbsdown`.
+    /// Number of `thumbsdown` awards.
     pub downvotes: i32,
-    /// How many notes users wrote.
+    /// Number of notes by users.
     pub user_notes_count: i32,
-    /// How many tasks the description lists.
+    /// Number of tasks in the description.
     pub tasks: i32,
-    /// How many of those are ticked.
+    /// Number of completed tasks.
     pub completed_tasks: i32,
-    /// When title or description were changed last.
+    /// When the title or description was last changed.
     pub last_edited_at: Option<DateTime<Utc>>,
-    /// Who changed them.
+    /// The user who changed them.
     pub last_edited_by_id: Option<i64>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The project.
@@ -96,7 +96,7 @@ pub enum Relation {
         to = "super::projects::Column::Id"
     )]
     Project,
-    /// Who made it.
+    /// The creator.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::AuthorId",
@@ -126,24 +126,25 @@ impl Related<super::milestones::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The issue of a project with a number.
+/// Selects an issue of a project by IID.
 pub fn numbered(project_id: i64, iid: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))
         .filter(Column::Iid.eq(iid))
 }
 
-/// Locks an issue until the transaction ends; none when it is not there. Rows that name it may be
-/// made meanwhile, or two that name each other would wait for each other.
+/// Locks an issue until the transaction ends; returns none if it does not exist. Rows that reference it may
+/// be inserted meanwhile; otherwise two issues that reference each other could deadlock.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find_by_id(id).lock(LockType::NoKeyUpdate).one(db).await
 }
 
-/// Issues that somebody may see, as a condition on `issues` that is looked at row by row: those of visible projects whose
-/// issues are there for them; confidential ones for their authors, those they are assigned to, and from Reporter on.
+/// Returns a condition on `issues`, evaluated for each row, for visible issues. These are issues of visible
+/// projects with available issues; confidential ones are visible to authors, assignees and members from
+/// Reporter on.
 pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     let all = Condition::all().add(in_projects(access::projects_with_issues(viewer, today)));
     match viewer {
@@ -163,7 +164,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     }
 }
 
-/// Issues whose project meets a condition on `projects`, looked at row by row.
+/// Returns a condition for issues whose project meets a condition on `projects`, evaluated for each row.
 pub fn in_projects(condition: Condition) -> Expr {
     let mut project = Query::select()
         .expr(Expr::val(1))
@@ -176,7 +177,7 @@ pub fn in_projects(condition: Condition) -> Expr {
     finds(&mut project)
 }
 
-/// Issues that are assigned to a user, looked at row by row.
+/// Returns a condition for issues that are assigned to a user, evaluated for each row.
 pub fn assigned_to(user_id: i64) -> Expr {
     let mut row = Query::select()
         .expr(Expr::val(1))

@@ -1,29 +1,29 @@
-//! Tokens that jobs of a pipeline act by.
+//! CI job tokens.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 
-/// Tokens that jobs of a pipeline act by: for one user, on one project, until an instant.
+/// CI job tokens: each acts as one user on one project until a time.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "job_tokens")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The user it acts as.
     pub user_id: i64,
-    /// The one project it is good for.
+    /// The project it has access to.
     pub project_id: i64,
-    /// The SHA-256 of the token in hex; the token itself is not kept.
+    /// The SHA-256 of the token in hex; the token itself is not stored.
     pub digest: String,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: DateTime<Utc>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The user it acts as.
@@ -43,10 +43,10 @@ impl Related<super::users::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The token with this digest that is still good at an instant, and its user, who is not being removed.
+/// Returns the token with this digest that has not expired at `now`, and its user, who is not being deleted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn good(
     db: &impl ConnectionTrait,
     digest: &str,
@@ -55,10 +55,10 @@ pub async fn good(
     one_with_user(db, Column::Digest.eq(digest), now).await
 }
 
-/// The same by its id.
+/// As above, by ID.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn good_by_id(
     db: &impl ConnectionTrait,
     id: i64,

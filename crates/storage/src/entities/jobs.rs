@@ -7,34 +7,34 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "jobs")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Which handler it is for.
+    /// The kind, which selects the handler.
     pub kind: String,
-    /// What the handler is given, as JSON.
+    /// The payload as JSON.
     pub payload: String,
-    /// While such a job waits, another of the same kind and key is not added.
+    /// The deduplication key: while such a job waits, no other job of the same kind and key is added.
     pub dedup_key: Option<String>,
-    /// Not to be run before.
+    /// Earliest time to run.
     pub run_at: DateTime<Utc>,
-    /// How often it was begun.
+    /// Number of attempts.
     pub attempts: i32,
-    /// How often it may be begun.
+    /// Maximum number of attempts.
     pub max_attempts: i32,
-    /// The runner that holds it.
+    /// The runner that has locked it.
     pub locked_by: Option<String>,
-    /// Until when the runner holds it, unless it renews.
+    /// When the lock expires unless it is renewed.
     pub locked_until: Option<DateTime<Utc>>,
-    /// Why it failed last.
+    /// The last error.
     pub last_error: Option<String>,
-    /// When it was given up.
+    /// When it failed permanently.
     pub dead_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

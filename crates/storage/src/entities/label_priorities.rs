@@ -1,4 +1,4 @@
-//! How projects rank labels.
+//! Label priorities of projects.
 
 use sea_orm::DbBackend;
 use sea_orm::entity::prelude::*;
@@ -6,22 +6,22 @@ use sea_orm::sea_query::{ExprTrait, JoinType, LockType, Order, Query, SelectStat
 
 use super::issuables::Kind;
 
-/// How projects rank labels.
+/// Label priorities of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "label_priorities")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// The label, of the project or a group above.
+    /// The label, of the project or an ancestor group.
     pub label_id: i64,
-    /// The rank; 0 comes first.
+    /// The priority; 0 is the highest.
     pub priority: i32,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The label.
@@ -41,22 +41,22 @@ impl Related<super::labels::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Which issues and merge requests carry other labels, or labels of another rank, than before.
+/// Issues and merge requests whose labels or label priorities changed.
 #[derive(Debug, Clone, Copy)]
 pub enum Labelled<'a> {
-    /// Those of a kind with these ids.
+    /// The issuables of a kind with these IDs.
     Things(Kind, &'a [i64]),
-    /// All that carry this label, wherever they are.
+    /// All issuables with this label.
     With(i64),
-    /// All of the projects with these ids.
+    /// All issuables of the projects with these IDs.
     Of(&'a SelectStatement),
 }
 
-/// Keeps the lowest rank of their labels, by which lists are ordered, in step: to be called in the transaction that
-/// changes what they carry or how their project ranks it, after the change. One statement for each table concerned.
+/// Updates the lowest priority of the issuables' labels, by which lists are sorted. Must be called after each
+/// change of labels or priorities, in the same transaction. Runs one statement for each affected table.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn refresh(db: &impl ConnectionTrait, which: Labelled<'_>) -> Result<(), DbErr> {
     match which {
         Labelled::Things(_, []) => Ok(()),
@@ -76,7 +76,7 @@ pub async fn refresh(db: &impl ConnectionTrait, which: Labelled<'_>) -> Result<(
     }
 }
 
-/// The ids of those that carry a label, as a statement to use in others.
+/// Selects the IDs of issuables with a label, for use in other statements.
 pub fn carriers(kind: Kind, label_id: i64) -> SelectStatement {
     Query::select()
         .column(kind.key())
@@ -85,7 +85,7 @@ pub fn carriers(kind: Kind, label_id: i64) -> SelectStatement {
         .take()
 }
 
-/// As [`rank`], of many: locked in their order first, so that nobody waits for each other in a circle.
+/// As [`rank`] for many issuables. They are locked in ID order first, to avoid deadlocks.
 async fn rank_many(db: &impl ConnectionTrait, kind: Kind, which: Expr) -> Result<(), DbErr> {
     let all = Query::select()
         .column("id")
@@ -94,7 +94,7 @@ async fn rank_many(db: &impl ConnectionTrait, kind: Kind, which: Expr) -> Result
         .order_by("id", Order::Asc)
         .lock(LockType::NoKeyUpdate)
         .take();
-    // Where one transaction writes at a time, there is nothing to lock.
+    // SQLite has a single writer, so no locks are needed.
     if db.get_database_backend() == DbBackend::Postgres {
         db.query_all(&all).await?;
     }

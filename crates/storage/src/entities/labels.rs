@@ -1,4 +1,4 @@
-//! Labels of projects and groups: each belongs to exactly one of the two.
+//! Labels. Each belongs to exactly one project or group.
 
 use chrono::{DateTime, Utc};
 use sea_orm::ActiveValue::Set;
@@ -6,38 +6,38 @@ use sea_orm::entity::prelude::*;
 
 use super::{Scope, fold};
 
-/// Labels of projects and groups: each belongs to exactly one of the two.
+/// Labels. Each belongs to exactly one project or group.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "labels")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to, if it is one.
+    /// The project, if it belongs to one.
     pub project_id: Option<i64>,
-    /// The group it belongs to, if it is one.
+    /// The group, if it belongs to one.
     pub namespace_id: Option<i64>,
-    /// What it says; unique where it belongs to.
+    /// The title; unique within the project or group.
     pub title: String,
-    /// That folded.
+    /// The folded value.
     pub title_key: String,
-    /// The colour, as `#RRGGBB`.
+    /// The color, as `#RRGGBB`.
     pub color: String,
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {
-    /// Keeps the folded title in step with the title.
+    /// Updates the folded title when the title changes.
     async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
     where
         C: ConnectionTrait,
@@ -49,13 +49,13 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
-/// The labels of a project or group itself.
+/// Selects the labels of a project or group itself.
 pub fn within(scope: Scope) -> Select<Entity> {
     Entity::find().filter(scope.owns(Column::ProjectId, Column::NamespaceId))
 }
 
-/// The labels that things of a project or group may carry: its own and those of the groups above. `namespace_id` is the
-/// group, or the namespace that the project lies in.
+/// Selects the labels available in a project or group: its own and those of its ancestor groups.
+/// `namespace_id` is the group, or the namespace of the project.
 pub fn available(scope: Scope, namespace_id: i64) -> Select<Entity> {
     Entity::find().filter(scope.sees(namespace_id, Column::ProjectId, Column::NamespaceId))
 }

@@ -1,4 +1,4 @@
-//! Members of groups and projects (specification 2.16): each row has exactly one of the two.
+//! Members. Each row has exactly one group or project.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
@@ -6,40 +6,40 @@ use sea_orm::{PaginatorTrait, QueryOrder, QuerySelect, SelectTwo, sea_query::Sim
 
 use super::{AccessLevel, unexpired};
 
-/// Members of groups and projects (specification 2.16): each row has exactly one of the two.
+/// Members. Each row has exactly one group or project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "members")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Who is a member.
+    /// The user.
     pub user_id: i64,
-    /// Of which group.
+    /// The group.
     pub namespace_id: Option<i64>,
-    /// Of which project.
+    /// The project.
     pub project_id: Option<i64>,
-    /// With which role.
+    /// The role.
     pub access_level: AccessLevel,
-    /// The day the membership ends: from then on it grants nothing.
+    /// The date from which the membership grants no access.
     pub expires_at: Option<NaiveDate>,
-    /// Whether directory synchronisation made it.
+    /// Whether directory synchronization created it.
     pub ldap: bool,
-    /// Whether the role may differ from the one the directory says.
+    /// Whether the role may differ from the directory's role.
     #[sea_orm(column_name = "override")]
     pub r#override: bool,
-    /// Who added the member.
+    /// The user who added the member.
     pub created_by_id: Option<i64>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Who is a member.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",
@@ -53,7 +53,7 @@ pub enum Relation {
         to = "super::projects::Column::Id"
     )]
     Project,
-    /// Of which group.
+    /// The group.
     #[sea_orm(
         belongs_to = "super::namespaces::Entity",
         from = "Column::NamespaceId",
@@ -82,12 +82,12 @@ impl Related<super::namespaces::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What a membership is of.
+/// The group or project of a membership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// A group, by the id of its namespace.
+    /// A group, by the ID of its namespace.
     Group(i64),
-    /// A project, by its id.
+    /// A project, by its ID.
     Project(i64),
 }
 
@@ -100,8 +100,8 @@ impl Source {
     }
 }
 
-/// The direct members of a group or project whose membership has not ended, with their users, in the order the rows
-/// were made.
+/// Selects the direct members of a group or project whose membership has not expired, with their users, in
+/// creation order.
 pub fn of(source: Source, today: NaiveDate) -> SelectTwo<Entity, super::users::Entity> {
     Entity::find()
         .filter(source.condition())
@@ -110,10 +110,10 @@ pub fn of(source: Source, today: NaiveDate) -> SelectTwo<Entity, super::users::E
         .order_by_asc(Column::Id)
 }
 
-/// The direct membership of one user, ended or not.
+/// Returns the direct membership of a user, even if expired.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn direct(db: &impl ConnectionTrait, source: Source, user_id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find()
         .filter(source.condition())
@@ -122,15 +122,17 @@ pub async fn direct(db: &impl ConnectionTrait, source: Source, user_id: i64) -> 
         .await
 }
 
-/// How many direct members of a group are owners who may act, and whose membership has not ended: the last must not go.
+/// Returns the number of active owners among the direct members of a group whose membership has not expired.
+/// The last one must not be removed.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn owners(db: &impl ConnectionTrait, namespace_id: i64, today: NaiveDate) -> Result<u64, DbErr> {
     acting_owners(namespace_id, today).count(db).await
 }
 
-/// Owners of a group who are not shut out; those put to rest need only sign in.
+/// Selects owners of a group who are not blocked; deactivated ones count, because signing in reactivates
+/// them.
 fn acting_owners(namespace_id: i64, today: NaiveDate) -> Select<Entity> {
     use super::users::{self, State};
 
@@ -144,17 +146,17 @@ fn acting_owners(namespace_id: i64, today: NaiveDate) -> Select<Entity> {
 }
 
 impl Model {
-    /// Whether the membership has ended, as [`unexpired`] says of columns.
+    /// Returns whether the membership has expired, as [`unexpired`] does for columns.
     #[must_use]
     pub fn has_ended(&self, today: NaiveDate) -> bool {
         self.expires_at.is_some_and(|day| day <= today)
     }
 
-    /// Whether no other Owner of a group may act; nothing else keeps a group from being left to nobody. The caller has locked
-    /// the group.
+    /// Returns whether the group has no other active owner, in which case this one must stay. The caller has
+    /// locked the group.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Any database error.
     pub async fn is_last_owner(&self, db: &impl ConnectionTrait, today: NaiveDate) -> Result<bool, DbErr> {
         match self.namespace_id {
             Some(group) if self.access_level == AccessLevel::Owner && !self.has_ended(today) => {

@@ -1,12 +1,12 @@
-//! What merge requests are labelled with.
+//! Labels of merge requests.
 
 use sea_orm::entity::prelude::*;
 
-/// What merge requests are labelled with.
+/// Labels of merge requests.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "merge_request_labels")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The merge request.
@@ -15,7 +15,7 @@ pub struct Model {
     pub label_id: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The merge request.

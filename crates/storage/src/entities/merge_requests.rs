@@ -1,4 +1,4 @@
-//! Merge requests: what is to be merged from one branch into another (specification 2.0).
+//! Merge requests.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
@@ -9,138 +9,138 @@ use super::access::{self, Viewer};
 use super::by_row::finds;
 use super::projects;
 
-/// What has become of a merge request.
+/// State of a merge request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum State {
-    /// It waits.
+    /// Open.
     Opened,
-    /// It was given up.
+    /// Closed.
     Closed,
-    /// It is being merged.
+    /// Being merged.
     Locked,
-    /// It was merged.
+    /// Merged.
     Merged,
 }
 
-/// Whether a merge request can be merged, as far as that was looked at.
+/// Result of the last mergeability check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum MergeStatus {
-    /// Nobody looked since its branches moved.
+    /// Not checked since its branches moved.
     Unchecked,
-    /// It can.
+    /// Can be merged.
     CanBeMerged,
-    /// It cannot.
+    /// Cannot be merged.
     CannotBeMerged,
 }
 
-/// Merge requests: what is to be merged from one branch into another (specification 2.0).
+/// Merge requests.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "merge_requests")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project that it is merged into, and belongs to.
+    /// The target project, which contains the merge request.
     pub target_project_id: i64,
-    /// The project that it comes from; none when that is gone.
+    /// The source project; none if it was deleted.
     pub source_project_id: Option<i64>,
-    /// The number within the project.
+    /// The IID within the project.
     pub iid: i64,
-    /// Who made it; none when the user is gone.
+    /// The creator; none if the user was deleted.
     pub author_id: Option<i64>,
-    /// The branch that it comes from.
+    /// The source branch.
     pub source_branch: String,
-    /// The branch that it is merged into.
+    /// The target branch.
     pub target_branch: String,
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// What there is to say.
+    /// The description.
     pub description: Option<String>,
-    /// What has become of it.
+    /// The state.
     pub state: State,
-    /// Only members may comment.
+    /// Whether only members may comment.
     pub discussion_locked: bool,
     /// The milestone.
     pub milestone_id: Option<i64>,
-    /// The day that milestone is to be reached, kept in step with it for the order of lists.
+    /// The due date of the milestone, copied here for sorting.
     pub milestone_due_on: Option<NaiveDate>,
-    /// The lowest rank that the project gives a label of it, kept in step for the order of lists.
+    /// The lowest priority of its labels in the project, stored here for sorting.
     pub label_priority: Option<i32>,
-    /// The commit that the source branch stands at.
+    /// The head commit of the source branch.
     pub head_sha: String,
-    /// The commit where both branches part.
+    /// The merge base of both branches.
     pub base_sha: String,
-    /// The commit that the target branch stood at when that was found.
+    /// The head commit of the target branch when the merge base was determined.
     pub start_sha: String,
-    /// Whether it can be merged, as far as that was looked at.
+    /// The result of the last mergeability check.
     pub merge_status: MergeStatus,
-    /// The commits that were looked at for that.
+    /// The commits that were checked.
     pub merge_status_of: Option<String>,
-    /// Why it could not be merged.
+    /// Why the merge failed.
     pub merge_error: Option<String>,
-    /// Its commits become one.
+    /// Whether its commits are squashed.
     pub squash: bool,
     /// Whether its author wants the source branch removed.
     pub force_remove_source_branch: Option<bool>,
-    /// Whether whoever merges it wants the source branch removed.
+    /// Whether the merging user wants the source branch removed.
     pub should_remove_source_branch: Option<bool>,
-    /// Whether members of the target may push to the source branch.
+    /// Whether members of the target project may push to the source branch.
     pub allow_collaboration: bool,
-    /// It is merged as soon as its pipeline succeeds.
+    /// Whether it is merged automatically when its pipeline succeeds.
     pub merge_when_pipeline_succeeds: bool,
-    /// Who wanted that.
+    /// The user who enabled auto-merge.
     pub merge_user_id: Option<i64>,
-    /// How it is to be merged then, as JSON.
+    /// The parameters of the automatic merge, as JSON.
     pub merge_params: Option<String>,
-    /// The commit that merged it.
+    /// The merge commit.
     pub merge_commit_sha: Option<String>,
-    /// The commit that its commits became.
+    /// The squash commit.
     pub squash_commit_sha: Option<String>,
-    /// Who merged it; none when the user is gone.
+    /// The user who merged it; none if deleted.
     pub merged_by_id: Option<i64>,
     /// When it was merged.
     pub merged_at: Option<DateTime<Utc>>,
-    /// Who closed it; none when the user is gone.
+    /// The user who closed it; none if deleted.
     pub closed_by_id: Option<i64>,
     /// When it was closed.
     pub closed_at: Option<DateTime<Utc>>,
-    /// How long it is thought to take, in seconds.
+    /// Estimated time in seconds.
     pub time_estimate: i64,
-    /// How long it took so far, in seconds.
+    /// Spent time in seconds.
     pub total_time_spent: i64,
-    /// How many users awarded `thumbsup`.
+    /// Number of `thumbsup` awards.
     pub upvotes: i32,
-    /// How many users awarded `thumbsdown`.
+    /// Number of `thumbsdown` awards.
     pub downvotes: i32,
-    /// How many notes users wrote.
+    /// Number of notes by users.
     pub user_notes_count: i32,
-    /// How many tasks the description lists.
+    /// Number of tasks in the description.
     pub tasks: i32,
-    /// How many of those are ticked.
+    /// Number of completed tasks.
     pub completed_tasks: i32,
-    /// When title or description were changed last.
+    /// When the title or description was last changed.
     pub last_edited_at: Option<DateTime<Utc>>,
-    /// Who changed them.
+    /// The user who changed them.
     pub last_edited_by_id: Option<i64>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The project that it belongs to.
+    /// The target project.
     #[sea_orm(
         belongs_to = "super::projects::Entity",
         from = "Column::TargetProjectId",
         to = "super::projects::Column::Id"
     )]
     TargetProject,
-    /// Who made it.
+    /// The creator.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::AuthorId",
@@ -170,29 +170,30 @@ impl Related<super::milestones::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The merge request of a project with a number.
+/// Selects a merge request of a project by IID.
 pub fn numbered(project_id: i64, iid: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::TargetProjectId.eq(project_id))
         .filter(Column::Iid.eq(iid))
 }
 
-/// Locks a merge request until the transaction ends; none when it is not there. Rows that name it may be
-/// made meanwhile, or two that name each other would wait for each other.
+/// Locks a merge request until the transaction ends; returns none if it does not exist. Rows that reference
+/// it may be inserted meanwhile; otherwise two that reference each other could deadlock.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find_by_id(id).lock(LockType::NoKeyUpdate).one(db).await
 }
 
-/// Merge requests that somebody may see, as a condition on `merge_requests` that is looked at row by row: those of visible
-/// projects whose merge requests and whose code are there for them.
+/// Returns a condition on `merge_requests`, evaluated for each row, for merge requests of visible projects
+/// whose merge requests and code are available to the viewer.
 pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     Condition::all().add(in_projects(access::projects_with_merge_requests(viewer, today)))
 }
 
-/// Merge requests whose target project meets a condition on `projects`, looked at row by row.
+/// Returns a condition for merge requests whose target project meets a condition on `projects`, evaluated for
+/// each row.
 pub fn in_projects(condition: Condition) -> Expr {
     let mut project = Query::select()
         .expr(Expr::val(1))
@@ -206,7 +207,7 @@ pub fn in_projects(condition: Condition) -> Expr {
     finds(&mut project)
 }
 
-/// The open one from a branch into a branch, of which there is one at most.
+/// Selects the open merge request between two branches; at most one exists.
 pub fn open_between(source: (i64, &str), target: (i64, &str)) -> Select<Entity> {
     Entity::find()
         .filter(Column::SourceProjectId.eq(source.0))

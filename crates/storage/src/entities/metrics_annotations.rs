@@ -1,32 +1,32 @@
-//! Times that are marked on dashboards of metrics (specification 2.15), of an environment or of a cluster.
+//! Annotations of metrics dashboards, for an environment or a cluster.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
-/// Times that are marked on dashboards of metrics, of an environment or of a cluster.
+/// Annotations of metrics dashboards, for an environment or a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "metrics_annotations")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The environment, if it is one's.
+    /// The environment, if it belongs to one.
     pub environment_id: Option<i64>,
-    /// The cluster, if it is one's.
+    /// The cluster, if it belongs to one.
     pub cluster_id: Option<i64>,
-    /// Where the dashboard stands.
+    /// The path of the dashboard.
     pub dashboard_path: String,
-    /// What happened.
+    /// The description.
     pub description: String,
-    /// The moment, or when the span begins.
+    /// The time, or the start of a period.
     pub starting_at: DateTime<Utc>,
-    /// When the span ends; none for a moment.
+    /// The end of a period; none for a single time.
     pub ending_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

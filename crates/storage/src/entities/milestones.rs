@@ -1,4 +1,4 @@
-//! Milestones of projects and groups: each belongs to exactly one of the two.
+//! Milestones. Each belongs to exactly one project or group.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::ActiveValue::Set;
@@ -6,50 +6,50 @@ use sea_orm::entity::prelude::*;
 
 use super::{Scope, fold};
 
-/// Whether a milestone is worked on.
+/// State of a milestone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum State {
-    /// It is.
+    /// Active.
     Active,
-    /// It is not, or not any more.
+    /// Closed.
     Closed,
 }
 
-/// Milestones of projects and groups: each belongs to exactly one of the two.
+/// Milestones. Each belongs to exactly one project or group.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "milestones")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to, if it is one.
+    /// The project, if it belongs to one.
     pub project_id: Option<i64>,
-    /// The group it belongs to, if it is one.
+    /// The group, if it belongs to one.
     pub namespace_id: Option<i64>,
-    /// The number within the project or group.
+    /// The IID within the project or group.
     pub iid: i64,
-    /// What it is called; unique where it belongs to.
+    /// The title; unique within the project or group.
     pub title: String,
-    /// That folded.
+    /// The folded value.
     pub title_key: String,
-    /// What is to be reached.
+    /// The description.
     pub description: Option<String>,
-    /// That folded.
+    /// The folded value.
     pub description_key: Option<String>,
-    /// Whether it is worked on.
+    /// The state.
     pub state: State,
-    /// The day it begins.
+    /// The start date.
     pub start_date: Option<NaiveDate>,
-    /// The day it is to be reached.
+    /// The due date.
     pub due_date: Option<NaiveDate>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The group, if it belongs to one.
@@ -69,7 +69,7 @@ impl Related<super::namespaces::Entity> for Entity {
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {
-    /// Keeps what is folded in step with the texts.
+    /// Updates the folded texts when the texts change.
     async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
     where
         C: ConnectionTrait,
@@ -84,13 +84,13 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
-/// The milestones of a project or group itself.
+/// Selects the milestones of a project or group itself.
 pub fn within(scope: Scope) -> Select<Entity> {
     Entity::find().filter(scope.owns(Column::ProjectId, Column::NamespaceId))
 }
 
-/// The milestones that things of a project or group may have: its own and those of the groups above. `namespace_id` is
-/// the group, or the namespace that the project lies in.
+/// Selects the milestones available in a project or group: its own and those of its ancestor groups.
+/// `namespace_id` is the group, or the namespace of the project.
 pub fn available(scope: Scope, namespace_id: i64) -> Select<Entity> {
     Entity::find().filter(scope.sees(namespace_id, Column::ProjectId, Column::NamespaceId))
 }

@@ -1,7 +1,7 @@
-//! The tables as SeaORM models, one file each, with the finders that carry scope: what is looked up by a
-//! caller's words (a path, a digest, a name) is looked up here, so that no service spells the rule again.
+//! Tables as SeaORM models, one file each, with finders that apply scope. Rows that clients identify by a path,
+//! digest or name are looked up here, so that each rule exists once.
 //!
-//! Instants are `DateTime<Utc>` and days `NaiveDate`; both databases keep them in an order that sorts right.
+//! Times are `DateTime<Utc>` and dates `NaiveDate`; both databases store them in a sortable format.
 
 pub mod access;
 mod access_level;
@@ -122,26 +122,27 @@ pub use visibility::Visibility;
 use chrono::{DateTime, NaiveDate, SubsecRound, Utc};
 use sea_orm::sea_query::{Condition, Expr, ExprTrait, IntoColumnRef};
 
-/// The present instant, in the microseconds that both databases keep: what is written is what is read back.
+/// Returns the current time in microseconds, which both databases store without loss.
 pub fn now() -> DateTime<Utc> {
     Utc::now().trunc_subsecs(6)
 }
 
-/// Whether a membership or share, whose last day this column holds, still counts: from that day on it grants nothing.
+/// Returns a condition that a membership or share with this expiry column still grants access: on the expiry
+/// date it no longer does.
 pub fn unexpired(column: impl IntoColumnRef + Clone, today: NaiveDate) -> Condition {
     Condition::any()
         .add(Expr::col(column.clone()).is_null())
         .add(Expr::col(column).gt(today))
 }
 
-/// The form in which names, paths and addresses are compared without regard to case; it fills the `*_key`
+/// Returns the form for case-insensitive comparison of names, paths and addresses, as stored in the `*_key`
 /// columns.
 pub fn fold(text: &str) -> String {
     text.to_lowercase()
 }
 
-/// The id in a reference that consists of digits only: such a reference is never a name (specification 2.0).
-/// Digits beyond the range of ids name nothing and give 0, which is no row's id.
+/// Returns the ID of a reference that consists of digits only; such a reference is never a name. Out-of-range
+/// digits return 0, which no row has.
 pub fn numeric_id(reference: &str) -> Option<i64> {
     let digits = !reference.is_empty() && reference.bytes().all(|byte| byte.is_ascii_digit());
     digits.then(|| reference.parse().unwrap_or(0))

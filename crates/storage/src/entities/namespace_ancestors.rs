@@ -1,4 +1,4 @@
-//! The closure of the tree of namespaces: one row for each namespace and each of its ancestors.
+//! Closure table of the namespace tree: one row for each pair of a namespace and an ancestor.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::{Query, SelectStatement};
@@ -7,22 +7,22 @@ use sea_orm::{
     ExprTrait, JoinType, QueryOrder,
 };
 
-/// The closure of the tree of namespaces: one row for each namespace and each of its ancestors.
+/// Closure table of the namespace tree: one row for each pair of a namespace and an ancestor.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "namespace_ancestors")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The namespace.
     pub namespace_id: i64,
-    /// One of its ancestors, or itself.
+    /// An ancestor, or the namespace itself.
     pub ancestor_id: i64,
-    /// How many steps up the ancestor stands; 0 is itself.
+    /// Distance to the ancestor; 0 for the namespace itself.
     pub depth: i32,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The ancestor.
@@ -42,10 +42,10 @@ impl Related<super::namespaces::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Enters a new namespace below its parent; to be called in the transaction that inserts it.
+/// Inserts the rows of a new namespace below its parent; must be called in the transaction that inserts it.
 ///
 /// # Errors
-/// Whatever the database reports; a unique violation if it was entered before.
+/// Any database error; a unique violation if the rows exist.
 pub async fn insert(
     db: &impl ConnectionTrait,
     namespace_id: i64,
@@ -75,10 +75,10 @@ pub async fn insert(
     Ok(())
 }
 
-/// A namespace and its ancestors, nearest first.
+/// Returns a namespace and its ancestors, nearest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(Column::NamespaceId.eq(namespace_id))
@@ -87,7 +87,7 @@ pub async fn of(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Vec<Mode
         .await
 }
 
-/// The ids of a namespace and of everything below it, as a statement to use in others.
+/// Selects the IDs of a namespace and its descendants, for use in other statements.
 pub fn at_or_below(namespace_id: i64) -> SelectStatement {
     Query::select()
         .column((Entity, Column::NamespaceId))
@@ -96,7 +96,7 @@ pub fn at_or_below(namespace_id: i64) -> SelectStatement {
         .take()
 }
 
-/// The ids of a namespace and of everything above it, as a statement to use in others.
+/// Selects the IDs of a namespace and its ancestors, for use in other statements.
 pub fn at_or_above(namespace_id: i64) -> SelectStatement {
     Query::select()
         .column((Entity, Column::AncestorId))
@@ -105,7 +105,7 @@ pub fn at_or_above(namespace_id: i64) -> SelectStatement {
         .take()
 }
 
-/// The ids of the groups around a project, or of its owner's namespace, as a statement to use in others.
+/// Selects the IDs of the namespace of a project and its ancestors, for use in other statements.
 pub fn around_project(project_id: i64) -> SelectStatement {
     let its = Query::select()
         .column(super::projects::Column::NamespaceId)
@@ -119,11 +119,11 @@ pub fn around_project(project_id: i64) -> SelectStatement {
         .take()
 }
 
-/// Enters a namespace that has moved, with all below it, under its new parent; to be called in the transaction that
-/// moves it, under [`super::namespaces::lock_shape`].
+/// Replaces the rows of a moved namespace and its descendants for its new parent. Must be called in the
+/// transaction that moves it, under [`super::namespaces::lock_shape`].
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn relink(
     db: &impl ConnectionTrait,
     namespace_id: i64,
@@ -141,7 +141,7 @@ pub async fn relink(
     };
     const BELOW: &str = "below";
     const ABOVE: &str = "above";
-    // Each namespace that has moved, with each at or above the parent.
+    // Each moved namespace, with the parent and each of its ancestors.
     let pairs = Query::select()
         .column((BELOW, Column::NamespaceId))
         .column((ABOVE, Column::AncestorId))
@@ -170,10 +170,10 @@ pub async fn relink(
     Ok(())
 }
 
-/// The ids of a namespace and of everything below it, nearest first.
+/// Returns the IDs of a namespace and its descendants, nearest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn descendant_ids(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Vec<i64>, DbErr> {
     let rows = Entity::find()
         .filter(Column::AncestorId.eq(namespace_id))

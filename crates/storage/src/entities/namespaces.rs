@@ -1,4 +1,4 @@
-//! Namespaces: groups, and the personal ones of users.
+//! Namespaces: groups and personal namespaces of users.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::sea_query::{BinOper, Func};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Visibility, fold, namespace_ancestors as ancestors, numeric_id};
 
-/// What kind of namespace it is.
+/// Kind of a namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -18,111 +18,111 @@ pub enum Kind {
     Group,
 }
 
-/// Who may create projects in a group.
+/// Role required to create projects in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum ProjectCreation {
-    /// Nobody.
+    /// No role.
     Noone,
-    /// Maintainers and owners.
+    /// Maintainer or above.
     Maintainer,
-    /// Developers and above.
+    /// Developer or above.
     Developer,
 }
 
-/// Who may create groups in a group.
+/// Role required to create subgroups in a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum SubgroupCreation {
-    /// Owners.
+    /// Owner.
     Owner,
-    /// Maintainers and owners.
+    /// Maintainer or above.
     Maintainer,
 }
 
-/// Namespaces: groups, and the personal ones of users.
+/// Namespaces: groups and personal namespaces of users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "namespaces")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Whether it is a group.
+    /// The kind.
     pub kind: Kind,
-    /// The group it lies in.
+    /// The parent group.
     pub parent_id: Option<i64>,
-    /// The user whose personal namespace it is.
+    /// The owner of a personal namespace.
     pub owner_id: Option<i64>,
-    /// The name that is shown; unique among siblings.
+    /// The display name; unique among siblings.
     pub name: String,
     /// The name folded.
     pub name_key: String,
-    /// The last part of the path.
+    /// The last component of the path.
     pub path: String,
-    /// The last part of the path folded, for searching and ordering.
+    /// The folded last component of the path, for searching and sorting.
     pub path_key: String,
-    /// The whole path, with slashes.
+    /// The full path.
     pub full_path: String,
-    /// The whole path folded; unique.
+    /// The folded full path; unique.
     pub full_path_key: String,
-    /// What it is for; may be empty.
+    /// The description; may be empty.
     pub description: String,
-    /// Who may see it.
+    /// The visibility.
     pub visibility: Visibility,
-    /// The file name of the picture.
+    /// The file name of the avatar.
     pub avatar: Option<String>,
-    /// Whether its projects may not be shared with other groups.
+    /// Whether its projects cannot be shared with other groups.
     pub share_with_group_lock: bool,
-    /// Whether its projects take no members of their own.
+    /// Whether its projects cannot have direct members.
     pub membership_lock: bool,
-    /// Whether members must use a second factor.
+    /// Whether members must use two-factor authentication.
     pub require_two_factor_authentication: bool,
-    /// How long they may do without, in hours.
+    /// Grace period for two-factor authentication, in hours.
     pub two_factor_grace_period: i32,
-    /// Who may create projects in it.
+    /// The role required to create projects.
     pub project_creation_level: ProjectCreation,
-    /// Who may create groups in it.
+    /// The role required to create subgroups.
     pub subgroup_creation_level: SubgroupCreation,
-    /// Whether pipelines are made up for projects that define none; inherited when absent.
+    /// Whether projects without a pipeline definition use Auto DevOps; inherited if absent.
     pub auto_devops_enabled: Option<bool>,
-    /// Whether mail is off; inherited when absent.
+    /// Whether e-mail is disabled; inherited if absent.
     pub emails_disabled: Option<bool>,
-    /// Whether it can be mentioned as a whole; inherited when absent.
+    /// Whether mentions of the group are disabled; inherited if absent.
     pub mentions_disabled: Option<bool>,
-    /// Whether large files may be kept apart.
+    /// Whether Git LFS is enabled.
     pub lfs_enabled: bool,
-    /// How default branches of new projects are protected: 0 not, 1 in part, 2 fully.
+    /// Default branch protection of new projects: 0 none, 1 partial, 2 full.
     pub default_branch_protection: i32,
-    /// Whether users may ask to join.
+    /// Whether users may request access.
     pub request_access_enabled: bool,
-    /// The directory group it is kept in step with.
+    /// The directory group for synchronization.
     pub ldap_cn: Option<String>,
-    /// The role that members from the directory get.
+    /// The role of members from the directory.
     pub ldap_access: Option<i32>,
-    /// Minutes of shared runners a month.
+    /// Monthly minutes of shared runners.
     pub shared_runners_minutes_limit: Option<i32>,
-    /// Minutes that were bought on top.
+    /// Additional purchased minutes.
     pub extra_shared_runners_minutes_limit: Option<i32>,
-    /// The project that holds file templates; no foreign key.
+    /// The project with file templates; no foreign key.
     pub file_template_project_id: Option<i64>,
-    /// The token runners register with, encrypted.
+    /// The registration token of runners, encrypted.
     pub runners_token_encrypted: Option<String>,
-    /// The day deletion was asked for, where it is delayed.
+    /// The date of a delayed deletion request.
     pub marked_for_deletion_on: Option<NaiveDate>,
-    /// When its removal began; from then on it is invisible.
+    /// When its deletion started; from then on it is invisible.
     pub deletion_started_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The user whose personal namespace it is.
+    /// The owner of a personal namespace.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::OwnerId",
@@ -139,7 +139,7 @@ impl Related<super::users::Entity> for Entity {
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {
-    /// Keeps the folded last part of the path in step with the path.
+    /// Updates the folded last component when the path changes.
     async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
     where
         C: ConnectionTrait,
@@ -151,10 +151,10 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
-/// A namespace of either kind by its whole path, without regard to case; not one that is being removed.
+/// Returns a namespace by full path, ignoring case, unless it is being deleted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<Option<Model>, DbErr> {
     live()
         .filter(Column::FullPathKey.eq(fold(full_path)))
@@ -162,10 +162,10 @@ pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<
         .await
 }
 
-/// A group by id or whole path, which may be a single word; digits are always an id (specification 2.0).
+/// Returns a group by ID or full path; digits are always an ID.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn group_by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
     live()
         .filter(Column::Kind.eq(Kind::Group))
@@ -174,7 +174,7 @@ pub async fn group_by_reference(db: &impl ConnectionTrait, reference: &str) -> R
         .await
 }
 
-/// What an id or a whole path names; digits are always an id (specification 2.0).
+/// Returns a condition for an ID or full path; digits are always an ID.
 pub fn named(reference: &str) -> Expr {
     match numeric_id(reference) {
         Some(id) => Column::Id.eq(id),
@@ -182,55 +182,56 @@ pub fn named(reference: &str) -> Expr {
     }
 }
 
-/// A namespace of either kind by id or whole path.
+/// Returns a namespace by ID or full path.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
     live().filter(named(reference)).one(db).await
 }
 
-/// The personal namespace of a user.
+/// Returns the personal namespace of a user.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of_user(db: &impl ConnectionTrait, user_id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find().filter(Column::OwnerId.eq(user_id)).one(db).await
 }
 
-/// Locks a namespace until the transaction ends. Whoever makes, moves or renames something below it locks it
-/// first: groups and projects share their paths, and no constraint of one table can see the other.
+/// Locks a namespace until the transaction ends. Code that creates, moves or renames a group or project below
+/// it must lock it first. Groups and projects share paths, and a constraint of one table cannot check the
+/// other.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find_by_id(id).lock_exclusive().one(db).await
 }
 
-/// Any number will do, as long as no other lock has it and it stays.
+/// Arbitrary but must stay unique and never change.
 const SHAPE_LOCK: i64 = 0x6e61_6d65_7370_6163;
 
-/// Locks the shape of all trees until the transaction ends: no group is moved, renamed, made or removed by anybody else.
-/// Whoever changes the place or path of what may hold other things, or needs more than one namespace locked, comes here
-/// before [`lock`]: in whatever order they go on then, they do not wait for each other in a circle.
+/// Locks the shape of all namespace trees until the transaction ends: no other transaction can move, rename,
+/// create or delete a group. Code that changes the parent or path of a group, or locks several namespaces,
+/// must call this before [`lock`]. Then locks in any order cannot deadlock.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock_shape(db: &impl ConnectionTrait) -> Result<(), DbErr> {
     advise(db, "SELECT pg_advisory_xact_lock($1)").await
 }
 
-/// Keeps others from [`lock_shape`] until the transaction ends. Whoever adds to a tree comes here before [`lock`]: what
-/// is added refers to all that is above it, and to paths that must not change meanwhile.
+/// Blocks [`lock_shape`] of other transactions until the transaction ends. Code that adds to a tree must call
+/// this before [`lock`], because new rows refer to all ancestors and to paths that must not change.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn keep_shape(db: &impl ConnectionTrait) -> Result<(), DbErr> {
     advise(db, "SELECT pg_advisory_xact_lock_shared($1)").await
 }
 
 async fn advise(db: &impl ConnectionTrait, sql: &str) -> Result<(), DbErr> {
-    // SQLite has one writer at a time anyway.
+    // SQLite has a single writer.
     if db.get_database_backend() == DbBackend::Postgres {
         let lock = Statement::from_sql_and_values(DbBackend::Postgres, sql, [SHAPE_LOCK.into()]);
         db.execute_raw(lock).await?;
@@ -238,14 +239,14 @@ async fn advise(db: &impl ConnectionTrait, sql: &str) -> Result<(), DbErr> {
     Ok(())
 }
 
-/// Gives everything below a namespace, whose row has its new path already, the paths that follow from it; to be called
-/// under [`lock_shape`].
+/// Updates the paths of all descendants after a change of a namespace's path; must be called under
+/// [`lock_shape`].
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn rename_below(db: &impl ConnectionTrait, former: &Model, full_path: &str) -> Result<(), DbErr> {
     let moved = |column: Column, from: &str, to: &str| {
-        // Counted from 1, and in 32 bits, which is what `substr` takes.
+        // `substr` counts from 1 and takes 32 bits.
         let rest = i32::try_from(from.chars().count() + 1).unwrap_or(i32::MAX);
         let rest = Func::cust("substr").arg(Expr::col(column)).arg(rest);
         Expr::val(to).binary(BinOper::Custom("||"), rest)
@@ -266,10 +267,10 @@ pub async fn rename_below(db: &impl ConnectionTrait, former: &Model, full_path: 
     Ok(())
 }
 
-/// Takes a project that is being removed from the groups at or above a namespace that have it for their templates.
+/// Clears the template project of groups at or above a namespace, for a project that is being deleted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn forget_file_templates(
     db: &impl ConnectionTrait,
     namespace_id: i64,
@@ -284,11 +285,11 @@ pub async fn forget_file_templates(
     Ok(())
 }
 
-/// Whether a namespace or a project has this path, without regard to case; also one that is being removed,
-/// which keeps its path until it is gone.
+/// Returns whether a namespace or project has this path, ignoring case. Includes those that are being
+/// deleted, which occupy their path until they are gone.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn path_taken(db: &impl ConnectionTrait, full_path: &str) -> Result<bool, DbErr> {
     let key = fold(full_path);
     if Entity::find()
@@ -309,7 +310,7 @@ pub async fn path_taken(db: &impl ConnectionTrait, full_path: &str) -> Result<bo
         .await
 }
 
-/// All namespaces that are not being removed.
+/// Selects all namespaces that are not being deleted.
 pub fn live() -> Select<Entity> {
     Entity::find().filter(Column::DeletionStartedAt.is_null())
 }

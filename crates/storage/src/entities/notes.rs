@@ -1,4 +1,4 @@
-//! Notes on issues, merge requests, snippets and epics (specification 2.4): each belongs to exactly one.
+//! Notes on issues, merge requests, snippets and epics. Each belongs to exactly one noteable.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::Condition;
@@ -8,67 +8,67 @@ use sea_orm::sea_query::{Expr, ExprTrait, Query};
 use super::access::{Viewer, code_readable_projects, projects_with_level};
 use super::{AccessLevel, issues, merge_requests, snippets};
 
-/// What else than a plain note a note is.
+/// Kind of a note that is not a plain note.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Kind {
-    /// A note on a line of a change.
+    /// A note on a line of a diff.
     Diff,
     /// A note of a discussion.
     Discussion,
 }
 
-/// Notes on issues, merge requests, snippets and epics (specification 2.4): each belongs to exactly one.
+/// Notes on issues, merge requests, snippets and epics. Each belongs to exactly one noteable.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "notes")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The issue it belongs to, if it is one.
+    /// The issue, if it belongs to one.
     pub issue_id: Option<i64>,
-    /// The merge request it belongs to, if it is one.
+    /// The merge request, if it belongs to one.
     pub merge_request_id: Option<i64>,
-    /// The snippet it belongs to, if it is one.
+    /// The snippet, if it belongs to one.
     pub snippet_id: Option<i64>,
-    /// The epic it belongs to, if it is one.
+    /// The epic, if it belongs to one.
     pub epic_id: Option<i64>,
-    /// Who wrote it; none when the user is gone.
+    /// The author; none if the user was deleted.
     pub author_id: Option<i64>,
-    /// What else than a plain note it is.
+    /// The kind, if it is not a plain note.
     pub kind: Option<Kind>,
-    /// The discussion it belongs to.
+    /// The ID of the discussion.
     pub discussion_id: Option<String>,
-    /// What it says.
+    /// The text.
     pub body: String,
-    /// It tells of a change, and nobody wrote it.
+    /// Whether it is a system note.
     pub system: bool,
-    /// Only members from Reporter on see it, and its author.
+    /// Whether only its author and members from Reporter on can see it.
     pub confidential: bool,
-    /// Where in a change it stands, as JSON.
+    /// The position in a diff, as JSON.
     pub position: Option<String>,
-    /// The issue that a note of the system names: who may not see it does not see the note.
+    /// The issue that a system note refers to; the note is visible only if the issue is.
     pub referenced_issue_id: Option<i64>,
-    /// The same of a merge request.
+    /// The merge request that a system note refers to.
     pub referenced_merge_request_id: Option<i64>,
-    /// The same of a project, by one of its commits.
+    /// The project of a commit that a system note refers to.
     pub referenced_project_id: Option<i64>,
     /// When it was resolved.
     pub resolved_at: Option<DateTime<Utc>>,
-    /// Who resolved it.
+    /// The user who resolved it.
     pub resolved_by_id: Option<i64>,
-    /// Who changed it last.
+    /// The user who last changed it.
     pub updated_by_id: Option<i64>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Who wrote it.
+    /// The author.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::AuthorId",
@@ -124,8 +124,9 @@ impl Related<snippets::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Notes that somebody may see, as a condition on `notes` that is looked at row by row: those on issues, merge requests
-/// and snippets that they see; confidential ones for their authors, and from Reporter on.
+/// Returns a condition on `notes`, evaluated for each row, for visible notes. These are notes on visible
+/// issues, merge requests and snippets; confidential ones are visible to authors and members from Reporter
+/// on.
 pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     let on_issue = Query::select()
         .expr(Expr::val(1))
@@ -159,7 +160,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
         .add(Expr::exists(on_snippet))
 }
 
-/// Notes that name nothing which somebody may not see, as a condition on `notes` that is looked at row by row.
+/// Returns a condition on `notes`, evaluated for each row, for notes whose cross-references are all visible.
 pub fn naming_visible(viewer: Viewer, today: NaiveDate) -> Condition {
     let sees = |table: &'static str, column: Column, seen: Condition| {
         let named = Query::select()
@@ -188,7 +189,8 @@ pub fn naming_visible(viewer: Viewer, today: NaiveDate) -> Condition {
         ))
 }
 
-/// Of the notes on things that somebody sees, those that they may see; `in_projects` tries the project of the thing.
+/// Returns a condition for visible notes on visible noteables; `in_projects` tests the project of the
+/// noteable.
 fn seen(viewer: Viewer, today: NaiveDate, in_projects: impl Fn(Condition) -> Expr) -> Condition {
     let open = Expr::col((Entity, Column::Confidential)).eq(false);
     match viewer {

@@ -7,49 +7,49 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "oauth_applications")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// What it calls itself in requests; unique.
+    /// The client ID; unique.
     pub uid: String,
-    /// The SHA-256 of its secret in hex; the secret itself is not kept.
+    /// The SHA-256 of the client secret in hex; the secret itself is not stored.
     pub secret_digest: String,
-    /// What users are shown.
+    /// The name shown to users.
     pub name: String,
-    /// Where users may be sent back to, one address a line.
+    /// The redirect URIs, one on each line.
     pub redirect_uri: String,
-    /// What it may ask for, separated by spaces.
+    /// The scopes it may request, separated by spaces.
     pub scopes: String,
-    /// Whether it can keep a secret.
+    /// Whether it is a confidential client.
     pub confidential: bool,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
 impl Model {
-    /// The scopes one by one.
+    /// Iterates over the scopes.
     pub fn scopes(&self) -> impl Iterator<Item = &str> + Clone {
         self.scopes.split_ascii_whitespace()
     }
 
-    /// The redirect addresses one by one.
+    /// Iterates over the redirect URIs.
     pub fn redirect_uris(&self) -> impl Iterator<Item = &str> {
         self.redirect_uri.split_ascii_whitespace()
     }
 }
 
-/// The application that calls itself this.
+/// Returns the application with this client ID.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_uid(db: &impl ConnectionTrait, uid: &str) -> Result<Option<Model>, DbErr> {
     Entity::find().filter(Column::Uid.eq(uid)).one(db).await
 }

@@ -1,43 +1,43 @@
-//! Codes that users granted to OAuth applications, to be exchanged for tokens once.
+//! OAuth authorization codes, each of which can be exchanged once for tokens.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
-/// Codes that users granted to OAuth applications, to be exchanged for tokens once.
+/// OAuth authorization codes, each of which can be exchanged once for tokens.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "oauth_grants")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// To which application.
+    /// The application.
     pub application_id: i64,
-    /// Who granted it.
+    /// The user.
     pub user_id: i64,
-    /// What all tokens that come of it share.
+    /// The token family: an ID shared by all tokens from this grant.
     pub family: String,
     /// The SHA-256 of the code in hex.
     pub digest: String,
-    /// Where the user was sent back to.
+    /// The redirect URI of the request.
     pub redirect_uri: String,
-    /// What was granted, separated by spaces.
+    /// The granted scopes, separated by spaces.
     pub scopes: String,
-    /// What the verifier of the exchange must match.
+    /// The PKCE code challenge.
     pub code_challenge: Option<String>,
-    /// How: `S256` or `plain`.
+    /// The PKCE method: `S256` or `plain`.
     pub code_challenge_method: Option<String>,
-    /// When it was exchanged.
+    /// When the code was exchanged.
     pub used_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Whose it is.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",

@@ -1,21 +1,21 @@
-//! Tokens of OAuth applications, each with the refresh token that leads to the next.
+//! OAuth access tokens, each with its refresh token.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::Expr;
 
-/// Tokens of OAuth applications, each with the refresh token that leads to the next.
+/// OAuth access tokens, each with its refresh token.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "oauth_tokens")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Of which application.
+    /// The application.
     pub application_id: i64,
     /// The user the token acts as.
     pub user_id: i64,
-    /// What all tokens of one grant share.
+    /// The token family: an ID shared by all tokens of one grant.
     pub family: String,
     /// The SHA-256 of the access token in hex.
     pub digest: String,
@@ -23,18 +23,18 @@ pub struct Model {
     pub refresh_digest: String,
     /// The scopes, separated by spaces.
     pub scopes: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the access token ends.
+    /// When the access token expires.
     pub expires_at: DateTime<Utc>,
-    /// When both tokens were taken back, or replaced by the next.
+    /// When both tokens were revoked or replaced.
     pub revoked_at: Option<DateTime<Utc>>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Whose it is.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",
@@ -65,16 +65,16 @@ impl Related<super::oauth_applications::Entity> for Entity {
 impl ActiveModelBehavior for ActiveModel {}
 
 impl Model {
-    /// The scopes one by one.
+    /// Iterates over the scopes.
     pub fn scopes(&self) -> impl Iterator<Item = &str> + Clone {
         self.scopes.split_ascii_whitespace()
     }
 }
 
-/// The row of the access token with this digest and its user, whatever their states.
+/// Returns the row of the access token with this digest and its user, in any state.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_digest(
     db: &impl ConnectionTrait,
     digest: &str,
@@ -82,10 +82,10 @@ pub async fn by_digest(
     super::users::one_beside(db, Entity::find().filter(Column::Digest.eq(digest))).await
 }
 
-/// The same by its id.
+/// As above, by ID.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_id(
     db: &impl ConnectionTrait,
     id: i64,
@@ -93,10 +93,10 @@ pub async fn by_id(
     super::users::one_beside(db, Entity::find().filter(Column::Id.eq(id))).await
 }
 
-/// Takes back every token of a family.
+/// Revokes all tokens of a family.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn revoke_family(db: &impl ConnectionTrait, family: &str, now: DateTime<Utc>) -> Result<(), DbErr> {
     let update = Entity::update_many()
         .col_expr(Column::RevokedAt, Expr::value(now))

@@ -1,4 +1,4 @@
-//! Variables that the pipelines of a schedule get (specification 2.7).
+//! Variables of pipeline schedules.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
@@ -6,34 +6,34 @@ use sea_orm::entity::prelude::*;
 
 use super::ci_variables::Kind;
 
-/// Variables that the pipelines of a schedule get.
+/// Variables of pipeline schedules.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "pipeline_schedule_variables")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The schedule it belongs to.
+    /// The schedule.
     pub schedule_id: i64,
-    /// What it is called.
+    /// The key.
     pub key: String,
-    /// What it holds, encrypted for this key of this schedule.
+    /// The value, encrypted for this key of this schedule.
     pub value_encrypted: String,
-    /// What jobs get of it.
+    /// How jobs receive the value.
     pub kind: Kind,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The variables of a schedule in the order they were made.
+/// Selects the variables of a schedule in creation order.
 pub fn of_schedule(schedule_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ScheduleId.eq(schedule_id))

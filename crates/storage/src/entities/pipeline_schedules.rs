@@ -1,4 +1,4 @@
-//! Pipeline schedules of projects (specification 2.7).
+//! Pipeline schedules of projects.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
@@ -11,35 +11,35 @@ use super::users;
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "pipeline_schedules")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to.
+    /// The project.
     pub project_id: i64,
-    /// Whose pipelines it makes; none when the user is gone.
+    /// The owner, who also owns the created pipelines; none if deleted.
     pub owner_id: Option<i64>,
-    /// What it is for.
+    /// The description.
     pub description: String,
-    /// The branch or tag, which need not be there.
+    /// The branch or tag, which may not exist.
     pub ref_name: String,
-    /// When it runs, as a cron expression.
+    /// The cron expression.
     pub cron: String,
-    /// The zone on whose clocks that is read, as its caller named it.
+    /// The time zone of the cron expression, as given by the client.
     pub cron_timezone: String,
     /// When it runs next, if it is active.
     pub next_run_at: DateTime<Utc>,
-    /// Whether it runs.
+    /// Whether it is active.
     pub active: bool,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Whose pipelines it makes.
+    /// The owner.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::OwnerId",
@@ -56,15 +56,15 @@ impl Related<users::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The schedules of a project.
+/// Selects the schedules of a project.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::ProjectId.eq(project_id))
 }
 
-/// The ids of schedules that are due at an instant, those that wait longest first, at most so many.
+/// Returns the IDs of at most `most` schedules that are due at `now`, longest overdue first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn due(db: &impl ConnectionTrait, now: DateTime<Utc>, most: u64) -> Result<Vec<i64>, DbErr> {
     Entity::find()
         .select_only()
@@ -78,10 +78,10 @@ pub async fn due(db: &impl ConnectionTrait, now: DateTime<Utc>, most: u64) -> Re
         .await
 }
 
-/// Ends that schedules of a user run.
+/// Deactivates the schedules of a user.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn deactivate_of(
     db: &impl ConnectionTrait,
     owner_id: i64,

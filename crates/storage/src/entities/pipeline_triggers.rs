@@ -1,4 +1,4 @@
-//! Triggers: tokens by which systems outside start pipelines of a project.
+//! Pipeline triggers: tokens with which external systems start pipelines of a project.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
@@ -6,37 +6,37 @@ use sea_orm::entity::prelude::*;
 
 use super::users;
 
-/// Triggers: tokens by which systems outside start pipelines of a project.
+/// Pipeline triggers: tokens with which external systems start pipelines of a project.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "pipeline_triggers")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to.
+    /// The project.
     pub project_id: i64,
-    /// Who made it, and whose pipelines it makes.
+    /// The owner, who also owns the created pipelines.
     pub owner_id: i64,
-    /// What it is for.
+    /// The description.
     pub description: String,
     /// The SHA-256 of the token in hex; unique.
     pub digest: String,
-    /// The token, encrypted for this row: its owner may read it again.
+    /// The token, encrypted for this row; its owner can read it again.
     pub token_encrypted: String,
-    /// The first letters of the token, which others are shown.
+    /// The first characters of the token, shown to other users.
     pub beginning: String,
-    /// When it was used last.
+    /// When it was last used.
     pub last_used_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Who made it.
+    /// The owner.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::OwnerId",
@@ -53,7 +53,7 @@ impl Related<users::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The triggers of a project in the order they were made.
+/// Selects the triggers of a project in creation order.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

@@ -1,34 +1,34 @@
-//! Variables that jobs of one pipeline get.
+//! Variables of pipelines.
 
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
 use super::ci_variables::Kind;
 
-/// Variables that jobs of one pipeline get.
+/// Variables of pipelines.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "pipeline_variables")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The pipeline it belongs to.
+    /// The pipeline.
     pub pipeline_id: i64,
-    /// What it is called.
+    /// The key.
     pub key: String,
-    /// What it holds, encrypted for this key of this pipeline.
+    /// The value, encrypted for this key of this pipeline.
     pub value_encrypted: String,
-    /// What jobs get of it.
+    /// How jobs receive the value.
     pub kind: Kind,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The variables of a pipeline in the order they were given.
+/// Selects the variables of a pipeline in insertion order.
 pub fn of_pipeline(pipeline_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::PipelineId.eq(pipeline_id))

@@ -1,4 +1,4 @@
-//! Pipelines of projects: what runs, or is reported by systems outside, for a commit.
+//! Pipelines of projects. Their jobs run for a commit or are reported by external systems.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
@@ -6,45 +6,45 @@ use sea_orm::{QueryOrder, QuerySelect};
 
 use super::projects;
 
-/// What has become of a pipeline or a job.
+/// Status of a pipeline or a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Status {
-    /// It waits for others before it.
+    /// Waiting for earlier jobs.
     Created,
-    /// It waits for something that only one may use.
+    /// Waiting for an exclusive resource.
     WaitingForResource,
-    /// What it needs is made ready.
+    /// Preparing its prerequisites.
     Preparing,
-    /// It waits for somebody to run it.
+    /// Waiting for a runner.
     Pending,
-    /// It runs.
+    /// Running.
     Running,
-    /// It went well.
+    /// Succeeded.
     Success,
-    /// It did not.
+    /// Failed.
     Failed,
-    /// It was stopped.
+    /// Canceled.
     Canceled,
-    /// It was left out.
+    /// Skipped.
     Skipped,
-    /// It waits for a person.
+    /// Waiting for manual action.
     Manual,
-    /// It waits for a time.
+    /// Waiting for a scheduled time.
     Scheduled,
 }
 
 impl Status {
-    /// Those from which nothing comes by itself.
+    /// The final statuses.
     pub const FINISHED: [Self; 4] = [Self::Success, Self::Failed, Self::Canceled, Self::Skipped];
 
-    /// Whether nothing more comes by itself.
+    /// Returns whether the status is final.
     #[must_use]
     pub fn is_finished(self) -> bool {
         Self::FINISHED.contains(&self)
     }
 
-    /// The word of the contract.
+    /// Returns the name in the API.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -63,22 +63,22 @@ impl Status {
     }
 }
 
-/// What made a pipeline.
+/// Source of a pipeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Source {
-    /// A call of the interface.
+    /// The API.
     Api,
-    /// A token of a trigger.
+    /// A trigger token.
     Trigger,
     /// A schedule.
     Schedule,
-    /// A status that a system outside reported.
+    /// A status reported by an external system.
     External,
 }
 
 impl Source {
-    /// The word that hooks are told.
+    /// Returns the name in webhooks.
     #[must_use]
     pub fn word(self) -> &'static str {
         match self {
@@ -90,57 +90,57 @@ impl Source {
     }
 }
 
-/// Pipelines of projects: what runs, or is reported by systems outside, for a commit.
+/// Pipelines of projects. Their jobs run for a commit or are reported by external systems.
 #[derive(Clone, Debug, PartialEq, DeriveEntityModel)]
 #[sea_orm(table_name = "pipelines")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project it belongs to.
+    /// The project.
     pub project_id: i64,
-    /// The commit, in 40 hex digits.
+    /// The commit ID, 40 hex digits.
     pub sha: String,
     /// The branch or tag.
     pub ref_name: String,
-    /// It is for a tag.
+    /// Whether it runs for a tag.
     pub tag: bool,
-    /// What made it.
+    /// The source.
     pub source: Source,
-    /// What has become of it; follows from its jobs.
+    /// The status, derived from its jobs.
     pub status: Status,
-    /// Who made it; none when the user is gone.
+    /// The user who created it; none if deleted.
     pub user_id: Option<i64>,
-    /// The trigger that made it, as long as that is there.
+    /// The trigger that created it, while it exists.
     pub trigger_id: Option<i64>,
-    /// The schedule that made it, as long as that is there.
+    /// The schedule that created it, while it exists.
     pub schedule_id: Option<i64>,
-    /// The time for which that schedule made it; none when somebody played it.
+    /// The scheduled time for which it was created; none if a user played the schedule.
     pub scheduled_for: Option<DateTime<Utc>>,
-    /// The mean of the coverages that its jobs tell, in percent.
+    /// The mean coverage of its jobs, in percent.
     pub coverage: Option<f64>,
-    /// When its first job began.
+    /// When its first job started.
     pub started_at: Option<DateTime<Utc>>,
-    /// When it finished; none while it goes on.
+    /// When it finished; none before.
     pub finished_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
 impl Model {
-    /// From its beginning to its end in seconds; none before.
+    /// Returns the duration in seconds; none before it finished.
     #[must_use]
     pub fn duration(&self) -> Option<i64> {
         Some((self.finished_at? - self.started_at?).num_seconds())
     }
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The project it belongs to.
+    /// The project.
     #[sea_orm(
         belongs_to = "super::projects::Entity",
         from = "Column::ProjectId",
@@ -157,15 +157,15 @@ impl Related<projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The pipelines of a project.
+/// Selects the pipelines of a project.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::ProjectId.eq(project_id))
 }
 
-/// The newest pipeline of a commit in a project, of one reference where that is said.
+/// Returns the newest pipeline of a commit in a project, of one ref if given.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn newest(
     db: &impl ConnectionTrait,
     project_id: i64,
@@ -179,10 +179,10 @@ pub async fn newest(
     wanted.order_by_desc(Column::Id).one(db).await
 }
 
-/// The newest pipeline of each of these commits in a project.
+/// Returns the newest pipeline of each commit in a project.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn newest_of(
     db: &impl ConnectionTrait,
     project_id: i64,
@@ -202,10 +202,11 @@ pub async fn newest_of(
         .await
 }
 
-/// Locks a pipeline of a project until the transaction ends; none when it is not there. The project is locked before.
+/// Locks a pipeline of a project until the transaction ends; returns none if it does not exist. The project
+/// must be locked first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, project_id: i64, id: i64) -> Result<Option<Model>, DbErr> {
     let found = of_project(project_id).filter(Column::Id.eq(id));
     found.lock_exclusive().one(db).await

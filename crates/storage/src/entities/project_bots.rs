@@ -1,23 +1,23 @@
-//! The bot users that project access tokens act as.
+//! Bot users of project access tokens.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::SelectStatement;
 use sea_orm::{QuerySelect, QueryTrait};
 
-/// The bot users that project access tokens act as.
+/// Bot users of project access tokens.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "project_bots")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The one project that the bot may be a member of.
+    /// The only project that the bot can be a member of.
     pub project_id: i64,
     /// The bot; unique.
     pub user_id: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The bot.
@@ -27,7 +27,7 @@ pub enum Relation {
         to = "super::users::Column::Id"
     )]
     User,
-    /// Its project.
+    /// The project.
     #[sea_orm(
         belongs_to = "super::projects::Entity",
         from = "Column::ProjectId",
@@ -50,7 +50,7 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The ids of a project's bots.
+/// Selects the IDs of a project's bots.
 pub fn of_project(project_id: i64) -> SelectStatement {
     Entity::find()
         .select_only()
@@ -59,10 +59,10 @@ pub fn of_project(project_id: i64) -> SelectStatement {
         .into_query()
 }
 
-/// Whether a user is a bot of this project.
+/// Returns whether a user is a bot of this project.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn belongs(db: &impl ConnectionTrait, user_id: i64, project_id: i64) -> Result<bool, DbErr> {
     let found = Entity::find()
         .filter(Column::UserId.eq(user_id))

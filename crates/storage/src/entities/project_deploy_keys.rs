@@ -1,14 +1,14 @@
-//! Which projects have which deploy keys (specification 4.8).
+//! Deploy keys of projects.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// Which projects have which deploy keys.
+/// Deploy keys of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "project_deploy_keys")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
@@ -17,13 +17,13 @@ pub struct Model {
     pub deploy_key_id: i64,
     /// Whether the key may push to the project.
     pub can_push: bool,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The key.
@@ -43,7 +43,7 @@ impl Related<super::deploy_keys::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What a project has, the oldest key first.
+/// Selects the deploy keys of a project, oldest key first.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

@@ -1,26 +1,26 @@
-//! Webhooks of projects (specification 2.6 and 6).
+//! Webhooks of projects.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// What a hook may be told of (specification 6).
+/// Kind of event that a webhook may subscribe to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A branch moved.
+    /// A push to a branch.
     Push,
-    /// A tag moved.
+    /// A push of a tag.
     TagPush,
     /// An issue changed.
     Issue,
     /// A confidential issue changed.
     ConfidentialIssue,
-    /// Somebody commented.
+    /// A comment.
     Note,
-    /// Somebody commented on something confidential.
+    /// A comment on a confidential noteable, or a confidential comment.
     ConfidentialNote,
     /// A merge request changed.
     MergeRequest,
@@ -28,12 +28,12 @@ pub enum Kind {
     Job,
     /// A pipeline changed.
     Pipeline,
-    /// A page of the wiki changed.
+    /// A wiki page changed.
     WikiPage,
 }
 
 impl Kind {
-    /// What the header of a delivery calls it.
+    /// Returns the value of the event header.
     #[must_use]
     pub fn title(self) -> &'static str {
         match self {
@@ -50,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// What the log of deliveries calls it.
+    /// Returns the name in the log of deliveries.
     #[must_use]
     pub fn trigger(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl Kind {
         }
     }
 
-    /// The column that says whether a hook is told of it.
+    /// Returns the column that enables the event.
     fn column(self) -> Column {
         match self {
             Self::Push => Column::PushEvents,
@@ -84,58 +84,58 @@ impl Kind {
     }
 }
 
-/// Webhooks of projects (specification 2.6 and 6).
+/// Webhooks of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "project_hooks")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// Where to send, as it may be shown: without the password.
+    /// The URL without the password.
     pub url: String,
-    /// The password of the address, encrypted.
+    /// The password of the URL, encrypted.
     pub password_encrypted: Option<String>,
-    /// What the receiver knows deliveries by, encrypted.
+    /// The secret token sent to the receiver, encrypted.
     pub token_encrypted: Option<String>,
-    /// Whether it is told of branches that move.
+    /// Whether push events trigger the webhook.
     pub push_events: bool,
-    /// Which branches; all when absent.
+    /// The branches whose pushes trigger it; all if absent.
     pub push_events_branch_filter: Option<String>,
-    /// Whether it is told of tags.
+    /// Whether tag push events trigger the webhook.
     pub tag_push_events: bool,
-    /// Whether it is told of issues.
+    /// Whether issue events trigger the webhook.
     pub issues_events: bool,
-    /// Whether it is told of confidential issues.
+    /// Whether events of confidential issues trigger the webhook.
     pub confidential_issues_events: bool,
-    /// Whether it is told of merge requests.
+    /// Whether merge request events trigger the webhook.
     pub merge_requests_events: bool,
-    /// Whether it is told of comments.
+    /// Whether comments trigger the webhook.
     pub note_events: bool,
-    /// Whether it is told of comments on what is confidential.
+    /// Whether confidential comments trigger the webhook.
     pub confidential_note_events: bool,
-    /// Whether it is told of jobs.
+    /// Whether job events trigger the webhook.
     pub job_events: bool,
-    /// Whether it is told of pipelines.
+    /// Whether pipeline events trigger the webhook.
     pub pipeline_events: bool,
-    /// Whether it is told of pages of the wiki.
+    /// Whether wiki page events trigger the webhook.
     pub wiki_page_events: bool,
     /// Whether the receiver's certificate must be valid.
     pub enable_ssl_verification: bool,
-    /// Attempts that failed since the last success.
+    /// Number of failed attempts since the last success.
     pub failures: i32,
-    /// When the first of them was.
+    /// Time of the first of these failures.
     pub failing_since: Option<DateTime<Utc>>,
-    /// When it was switched off for failing too long.
+    /// When it was disabled after failing for too long.
     pub disabled_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When its settings were changed last.
+    /// When its settings were last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The project.
@@ -155,17 +155,17 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The hooks of a project, in the order they were made.
+/// Selects the webhooks of a project in creation order.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))
         .order_by_asc(Column::Id)
 }
 
-/// Those hooks of a project that are told of something.
+/// Returns the webhooks of a project that an event triggers.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn told_of(db: &impl ConnectionTrait, project_id: i64, kind: Kind) -> Result<Vec<Model>, DbErr> {
     of_project(project_id)
         .filter(kind.column().eq(true))

@@ -1,4 +1,4 @@
-//! The languages that projects are written in.
+//! Programming languages of projects.
 
 use sea_orm::entity::prelude::*;
 use sea_orm::sea_query::SelectStatement;
@@ -6,33 +6,33 @@ use sea_orm::{QueryOrder, QuerySelect, QueryTrait};
 
 use super::fold;
 
-/// The languages that projects are written in.
+/// Programming languages of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "project_languages")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
     /// The language.
     pub name: String,
-    /// The language folded.
+    /// The folded name.
     pub name_key: String,
-    /// How many bytes of the default branch are written in it.
+    /// Number of bytes in this language on the default branch.
     pub size: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The languages of a project, the largest first.
+/// Returns the languages of a project, largest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of_project(db: &impl ConnectionTrait, project_id: i64) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))
@@ -42,7 +42,7 @@ pub async fn of_project(db: &impl ConnectionTrait, project_id: i64) -> Result<Ve
         .await
 }
 
-/// The ids of the projects that use a language, without regard to case, as a statement for conditions.
+/// Selects the IDs of projects that use a language, ignoring case, for use in conditions.
 pub fn users_of(name: &str) -> SelectStatement {
     Entity::find()
         .select_only()

@@ -1,4 +1,4 @@
-//! Groups that were given access to a project.
+//! Shares of projects with groups.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
@@ -6,31 +6,31 @@ use sea_orm::{QueryOrder, SelectTwo};
 
 use super::AccessLevel;
 
-/// Groups that were given access to a project.
+/// Shares of projects with groups.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "project_shares")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project that is shared.
+    /// The shared project.
     pub project_id: i64,
-    /// The group it is shared with.
+    /// The group with access.
     pub group_id: i64,
-    /// The most its members may do.
+    /// The maximum role of its members.
     pub access_level: AccessLevel,
-    /// The day the share ends: from then on it grants nothing.
+    /// The date from which the share grants no access.
     pub expires_at: Option<NaiveDate>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The group it is shared with.
+    /// The group with access.
     #[sea_orm(
         belongs_to = "super::namespaces::Entity",
         from = "Column::GroupId",
@@ -60,7 +60,7 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The shares of several projects with the groups they are for, in one statement, in the order they were made.
+/// Selects the shares of several projects with the groups that have access, in creation order.
 pub fn of(project_ids: impl IntoIterator<Item = i64>) -> SelectTwo<Entity, super::namespaces::Entity> {
     Entity::find()
         .filter(Column::ProjectId.is_in(project_ids))

@@ -1,28 +1,28 @@
-//! Who starred which project, and since when.
+//! Stars of projects.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// Who starred which project, and since when.
+/// Stars of projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "project_stars")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Who starred.
+    /// The user.
     pub user_id: i64,
-    /// What was starred.
+    /// The project.
     pub project_id: i64,
-    /// Since when.
+    /// When it was starred.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Who starred.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",
@@ -52,7 +52,7 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The stars of a project with those who gave them, in the order they came.
+/// Selects the stars of a project with their users, in creation order.
 pub fn on_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

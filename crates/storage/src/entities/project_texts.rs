@@ -1,5 +1,4 @@
-//! The names, paths and descriptions of projects by groups of three characters, where the database keeps them in a table
-//! of their own.
+//! Trigram index of project names, paths and descriptions, in databases that store it in a separate table.
 
 use std::collections::BTreeSet;
 
@@ -12,19 +11,19 @@ use super::few::{TARGET, few};
 
 const TABLE: &str = "project_texts";
 
-/// How many characters a word has at least that the table can tell something of.
+/// Minimum number of characters of a word that the index supports.
 const SHORTEST: usize = 3;
 
-/// Whether the database keeps them in that table. PostgreSQL has an index instead, which it uses by itself.
+/// Returns whether the database has the table. PostgreSQL uses an index of the projects table instead.
 pub fn are_kept(db: &impl ConnectionTrait) -> bool {
     db.get_database_backend() == DatabaseBackend::Sqlite
 }
 
-/// A few projects with all those among them that hold a folded word, and maybe others that nearly do; none when they are
-/// more, or when that is not known.
+/// Returns a small set of projects that includes all that contain a folded word, and possibly other
+/// candidates. Returns none if there are too many or the index does not support the word.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn candidates(db: &impl ConnectionTrait, word: &str) -> Result<Option<BTreeSet<i64>>, DbErr> {
     if !are_kept(db) || word.chars().count() < SHORTEST {
         return Ok(None);

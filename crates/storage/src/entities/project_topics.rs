@@ -1,14 +1,14 @@
-//! Topics of projects, the `tag_list` of the interface.
+//! Topics of projects (`tag_list` in the API).
 
 use std::collections::HashMap;
 
 use sea_orm::entity::prelude::*;
 
-/// Topics of projects, the `tag_list` of the interface.
+/// Topics of projects (`tag_list` in the API).
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "project_topics")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
@@ -17,7 +17,7 @@ pub struct Model {
     pub name: String,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The project.
@@ -37,10 +37,11 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The topics of several projects in one statement, each list sorted; projects without any are absent.
+/// Returns the topics of several projects in one statement, sorted, without entries for projects without
+/// topics.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of_projects(
     db: &impl ConnectionTrait,
     project_ids: impl IntoIterator<Item = i64>,

@@ -1,42 +1,42 @@
-//! Files uploaded to projects; their bytes lie in the object storage.
+//! Files uploaded to projects; their content is in the object storage.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QuerySelect;
 use sea_orm::entity::prelude::*;
 
-/// Files uploaded to projects; their bytes lie in the object storage.
+/// Files uploaded to projects; their content is in the object storage.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "project_uploads")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// Who uploaded it.
+    /// The user who uploaded it.
     pub uploader_id: Option<i64>,
-    /// The part of its address that cannot be guessed: 32 hex digits.
+    /// The secret part of its URL: 32 hex digits.
     pub secret: String,
-    /// The cleaned name.
+    /// The sanitized file name.
     pub file_name: String,
-    /// The length in bytes.
+    /// The size in bytes.
     pub size: i64,
-    /// When the storage had all of it; until then it is not there for anybody.
+    /// When it was completely stored; until then it is invisible.
     pub stored_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The file of a project with this secret, when it is wholly there.
+/// Returns the complete file of a project with this secret.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn stored(
     db: &impl ConnectionTrait,
     project_id: i64,
@@ -50,10 +50,10 @@ pub async fn stored(
         .await
 }
 
-/// Files whose upload began before an instant and never ended, at most `limit`.
+/// Returns files whose upload started before `before` and never completed, at most `limit`.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn abandoned(
     db: &impl ConnectionTrait,
     before: DateTime<Utc>,

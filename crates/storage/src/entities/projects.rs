@@ -1,4 +1,4 @@
-//! Projects: a repository and everything kept around it (specification 2.6).
+//! Projects.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
@@ -8,46 +8,46 @@ use serde::{Deserialize, Serialize};
 
 use super::{Visibility, fold, numeric_id};
 
-/// Who may use a feature of a project.
+/// Access to a feature of a project.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum FeatureAccess {
-    /// Everybody who sees the project.
+    /// Everyone who can see the project.
     Enabled,
-    /// Members only.
+    /// Only members.
     Private,
-    /// Nobody: the feature is off.
+    /// Disabled.
     Disabled,
 }
 
-/// How merge requests are merged (specification 2.0).
+/// How merge requests are merged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum MergeMethod {
-    /// By a merge commit, whenever there is no conflict.
+    /// With a merge commit, if there is no conflict.
     Merge,
-    /// By a merge commit, only where a fast-forward is possible.
+    /// With a merge commit, only if a fast-forward is possible.
     RebaseMerge,
-    /// By fast-forward only.
+    /// Only by fast-forward.
     Ff,
 }
 
-/// How a made-up pipeline deploys.
+/// Deployment strategy of Auto DevOps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum DeployStrategy {
-    /// At once.
+    /// Immediately.
     Continuous,
-    /// When somebody says so.
+    /// Manually.
     Manual,
-    /// Bit by bit.
+    /// Incrementally.
     TimedIncremental,
 }
 
-/// On or off, in the words of the interface.
+/// On or off, with the values of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
@@ -63,189 +63,189 @@ pub enum Switch {
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum GitStrategy {
-    /// By updating what the last job left.
+    /// Updates the working copy of the last job.
     Fetch,
-    /// Afresh.
+    /// Clones the repository.
     Clone,
 }
 
-/// How far an import or fork has come.
+/// Status of an import or fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum ImportStatus {
-    /// There is none.
+    /// Not imported.
     None,
-    /// It waits.
+    /// Waiting.
     Scheduled,
-    /// It runs.
+    /// Running.
     Started,
-    /// It is done.
+    /// Finished.
     Finished,
     /// It failed.
     Failed,
 }
 
-/// Projects: a repository and everything kept around it (specification 2.6).
+/// Projects.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "projects")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The namespace it lies in.
+    /// The namespace.
     pub namespace_id: i64,
-    /// Who made it.
+    /// The creator.
     pub creator_id: Option<i64>,
-    /// The name that is shown; unique in the namespace.
+    /// The display name; unique within the namespace.
     pub name: String,
     /// The name folded.
     pub name_key: String,
-    /// The last part of the path; unique in the namespace.
+    /// The last component of the path; unique within the namespace.
     pub path: String,
     /// The path folded.
     pub path_key: String,
-    /// What it is for.
+    /// The description.
     pub description: Option<String>,
-    /// The description folded, for searching.
+    /// The folded description, for searching.
     pub description_key: Option<String>,
-    /// Who may see it.
+    /// The visibility.
     pub visibility: Visibility,
-    /// The branch that is shown first; none while the repository is empty.
+    /// The default branch; none while the repository is empty.
     pub default_branch: Option<String>,
-    /// The file name of the picture.
+    /// The file name of the avatar.
     pub avatar: Option<String>,
-    /// Whether it is read-only (specification 3.2).
+    /// Whether it is archived, that is, read-only.
     pub archived: bool,
-    /// Who may use the repository.
+    /// Access to the repository.
     pub repository_access_level: FeatureAccess,
-    /// Who may use issues.
+    /// Access to issues.
     pub issues_access_level: FeatureAccess,
-    /// Who may use merge requests.
+    /// Access to merge requests.
     pub merge_requests_access_level: FeatureAccess,
-    /// Who may use the wiki.
+    /// Access to the wiki.
     pub wiki_access_level: FeatureAccess,
-    /// Who may see jobs and pipelines.
+    /// Access to jobs and pipelines.
     pub builds_access_level: FeatureAccess,
-    /// Who may use snippets.
+    /// Access to snippets.
     pub snippets_access_level: FeatureAccess,
-    /// Who may use the registry of container images.
+    /// Access to the container registry.
     pub container_registry_access_level: FeatureAccess,
-    /// Who may fork it.
+    /// Access to forking.
     pub forking_access_level: FeatureAccess,
-    /// Who may see its pages.
+    /// Access to the project's pages.
     pub pages_access_level: FeatureAccess,
     /// How merge requests are merged.
     pub merge_method: MergeMethod,
-    /// Whether users may ask to join.
+    /// Whether users may request access.
     pub request_access_enabled: bool,
-    /// Whether jobs of a public project are seen by everybody.
+    /// Whether jobs of a public project are public.
     pub public_jobs: bool,
-    /// Whether the instance's runners serve it.
+    /// Whether shared runners are enabled.
     pub shared_runners_enabled: bool,
-    /// Whether large files may be kept apart.
+    /// Whether Git LFS is enabled.
     pub lfs_enabled: bool,
-    /// Whether it keeps packages.
+    /// Whether packages are enabled.
     pub packages_enabled: bool,
-    /// Whether issues may come by mail.
+    /// Whether issues can be created by e-mail.
     pub service_desk_enabled: bool,
-    /// Whether mail is off; inherited when absent.
+    /// Whether e-mail is disabled; inherited if absent.
     pub emails_disabled: Option<bool>,
-    /// Whether a pipeline is made up when none is defined.
+    /// Whether Auto DevOps is used without a pipeline definition.
     pub auto_devops_enabled: bool,
-    /// How such a pipeline deploys.
+    /// The deployment strategy of Auto DevOps.
     pub auto_devops_deploy_strategy: DeployStrategy,
-    /// Whether a newer pipeline cancels older ones that wait.
+    /// Whether a newer pipeline cancels older pending ones.
     pub auto_cancel_pending_pipelines: Switch,
-    /// Where the definition of pipelines lies, when not in the usual place.
+    /// The path of the pipeline definition, if not the default.
     pub ci_config_path: Option<String>,
-    /// How many commits a job fetches; all when absent.
+    /// Number of commits that a job fetches; all if absent.
     pub ci_default_git_depth: Option<i32>,
     /// How a job gets the code.
     pub build_git_strategy: GitStrategy,
-    /// How long a job may run, in seconds.
+    /// The time limit of a job in seconds.
     pub build_timeout: i32,
-    /// The expression that finds the coverage in a job log.
+    /// The regular expression that extracts the coverage from a job log.
     pub build_coverage_regex: Option<String>,
-    /// Whether a merge needs a pipeline that succeeded.
+    /// Whether a merge requires a successful pipeline.
     pub only_allow_merge_if_pipeline_succeeds: bool,
-    /// Whether a merge needs all discussions resolved.
+    /// Whether a merge requires all discussions to be resolved.
     pub only_allow_merge_if_all_discussions_are_resolved: bool,
-    /// Whether a skipped pipeline counts as one that succeeded.
+    /// Whether a skipped pipeline counts as successful.
     pub allow_merge_on_skipped_pipeline: bool,
-    /// Whether a push resolves discussions on lines it changes.
+    /// Whether a push resolves discussions on changed lines.
     pub resolve_outdated_diff_discussions: bool,
-    /// Whether a merge removes the source branch unless told otherwise.
+    /// Whether a merge removes the source branch by default.
     pub remove_source_branch_after_merge: bool,
-    /// Whether a push answers with a link to open a merge request.
+    /// Whether the output of a push contains a link to open a merge request.
     pub printing_merge_request_link_enabled: bool,
-    /// Whether issues named in commits are closed by a merge.
+    /// Whether a merge closes issues that its commits refer to.
     pub autoclose_referenced_issues: bool,
     /// The message of commits that apply suggestions.
     pub suggestion_commit_message: Option<String>,
-    /// The text new issues begin with.
+    /// The default description of new issues.
     pub issues_template: Option<String>,
-    /// The text new merge requests begin with.
+    /// The default description of new merge requests.
     pub merge_requests_template: Option<String>,
-    /// How many approvals a merge needs.
+    /// Number of approvals that a merge requires.
     pub approvals_before_merge: i32,
-    /// Whether it is kept as a copy of another repository.
+    /// Whether it is a mirror of another repository.
     pub mirror: bool,
-    /// Whom the copying acts as.
+    /// The user of the mirror updates.
     pub mirror_user_id: Option<i64>,
-    /// Whether the copying starts pipelines.
+    /// Whether mirror updates start pipelines.
     pub mirror_trigger_builds: bool,
-    /// Whether only protected branches are copied.
+    /// Whether only protected branches are mirrored.
     pub only_mirror_protected_branches: bool,
-    /// Whether the copying overwrites branches that went their own way.
+    /// Whether mirror updates overwrite diverged branches.
     pub mirror_overwrites_diverged_branches: bool,
-    /// The label an outside authority decides by.
+    /// The classification label for external authorization.
     pub external_authorization_classification_label: Option<String>,
-    /// The storage the repository lies on.
+    /// The storage of the repository.
     pub repository_storage: String,
-    /// Where it was or is imported from, encrypted, since the address may hold a password.
+    /// The import URL, encrypted because it may contain a password.
     pub import_url_encrypted: Option<String>,
-    /// How far an import or fork has come.
+    /// The status of an import or fork.
     pub import_status: ImportStatus,
     /// Why the import failed.
     pub import_error: Option<String>,
-    /// How many users starred it.
+    /// Number of stars.
     pub star_count: i32,
-    /// How many forks of it exist.
+    /// Number of forks.
     pub forks_count: i32,
-    /// How many issues are open.
+    /// Number of open issues.
     pub open_issues_count: i32,
     /// The project it was forked from.
     pub forked_from_id: Option<i64>,
-    /// The token runners register with, encrypted.
+    /// The registration token of runners, encrypted.
     pub runners_token_encrypted: Option<String>,
-    /// The day deletion was asked for, where it is delayed (specification 3.3).
+    /// The date of a delayed deletion request.
     pub marked_for_deletion_on: Option<NaiveDate>,
-    /// When its removal began; from then on it is invisible.
+    /// When its deletion started; from then on it is invisible.
     pub deletion_started_at: Option<DateTime<Utc>>,
-    /// The size of the repository in bytes, kept by a job.
+    /// The size of the repository in bytes, updated by a job.
     pub repository_size: i64,
-    /// How many commits the default branch has, kept by a job.
+    /// Number of commits on the default branch, updated by a job.
     pub commit_count: i64,
-    /// When anything happened in it.
+    /// Time of the last activity.
     pub last_activity_at: DateTime<Utc>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The namespace it lies in.
+    /// The namespace.
     #[sea_orm(
         belongs_to = "super::namespaces::Entity",
         from = "Column::NamespaceId",
         to = "super::namespaces::Column::Id"
     )]
     Namespace,
-    /// Who made it.
+    /// The creator.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::CreatorId",
@@ -268,7 +268,7 @@ impl Related<super::users::Entity> for Entity {
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {
-    /// Keeps the folded description in step with the description.
+    /// Updates the folded description when the description changes.
     async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
     where
         C: ConnectionTrait,
@@ -280,11 +280,11 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
-/// A project and its namespace by whole path, without regard to case; not one that is being removed. A bare
-/// word is never a project.
+/// Returns a project and its namespace by full path, ignoring case, unless it is being deleted. A path
+/// without a slash is never a project.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<Option<Found>, DbErr> {
     let Some((namespace, path)) = full_path.rsplit_once('/') else {
         return Ok(None);
@@ -295,10 +295,10 @@ pub async fn by_full_path(db: &impl ConnectionTrait, full_path: &str) -> Result<
     one_with_namespace(db, named).await
 }
 
-/// A project and its namespace by id or whole path; digits are always an id (specification 2.0).
+/// Returns a project and its namespace by ID or full path; digits are always an ID.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Found>, DbErr> {
     match numeric_id(reference) {
         Some(id) => one_with_namespace(db, Condition::all().add(Column::Id.eq(id))).await,
@@ -306,30 +306,31 @@ pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<
     }
 }
 
-/// Locks a project until the transaction ends; none when it is not there.
+/// Locks a project until the transaction ends; returns none if it does not exist.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     live().filter(Column::Id.eq(id)).lock_exclusive().one(db).await
 }
 
-/// As [`lock`], against others who do the same: for those who add to a project or change what belongs to it. Rows that refer
-/// to the project may come meanwhile, so that nobody who has made one waits here in a circle.
+/// As [`lock`], but only against other calls of this function. Used to add to a project or to change its
+/// contents. Rows that reference the project may be inserted meanwhile, so that transactions with such rows
+/// cannot deadlock here.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn hold(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     let found = live().filter(Column::Id.eq(id)).lock(LockType::NoKeyUpdate);
     found.one(db).await
 }
 
-/// All projects that are not being removed.
+/// Selects all projects that are not being deleted.
 pub fn live() -> Select<Entity> {
     Entity::find().filter(Column::DeletionStartedAt.is_null())
 }
 
-/// A project with the namespace it lies in.
+/// A project with its namespace.
 pub type Found = (Model, super::namespaces::Model);
 
 async fn one_with_namespace(db: &impl ConnectionTrait, named: Condition) -> Result<Option<Found>, DbErr> {

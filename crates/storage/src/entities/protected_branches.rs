@@ -1,31 +1,31 @@
-//! Branches, or patterns of their names, that only some roles may push to or merge into.
+//! Protected branches, by name or pattern.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// Branches, or patterns of their names, that only some roles may push to or merge into.
+/// Protected branches, by name or pattern.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "protected_branches")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
     /// The name, or a pattern with `*`.
     pub name: String,
-    /// The least role that may push: 0 nobody, 30, 40, 60 admins.
+    /// Minimum role for pushes: 0 no one, 30, 40, 60 administrators.
     pub push_access_level: i32,
-    /// The least role that may merge: 0 nobody, 30, 40, 60 admins.
+    /// Minimum role for merges: 0 no one, 30, 40, 60 administrators.
     pub merge_access_level: i32,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The project.
@@ -45,10 +45,10 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The protections of a project, by name.
+/// Returns the protected branches of a project, ordered by name.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of_project(db: &impl ConnectionTrait, project_id: i64) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

@@ -1,56 +1,56 @@
-//! Intents and record of changes to references. A row is written before a reference moves and settled after, so
-//! that what a killed server was doing can be found.
+//! Write-ahead log of ref updates. A row is written before a reference moves and settled afterwards, so that
+//! updates of a killed server can be recovered.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// Which way a change came.
+/// Origin of a ref update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// By `git push`.
+    /// `git push`.
     Push,
-    /// By a call of the interface.
+    /// The API.
     Api,
 }
 
-/// Whether a change is known to have happened.
+/// State of a ref update.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It is about to happen, or its server was killed.
+    /// Not confirmed: in progress, or interrupted by a killed server.
     Pending,
-    /// It happened.
+    /// Applied.
     Applied,
 }
 
-/// Intents and record of changes to references. A row is written before a reference moves and settled after, so
-/// that what a killed server was doing can be found.
+/// Write-ahead log of ref updates. A row is written before a reference moves and settled afterwards, so that
+/// updates of a killed server can be recovered.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "ref_updates")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// Who moves the references.
+    /// The user who updates the references.
     pub user_id: Option<i64>,
-    /// Which way the change came.
+    /// The origin.
     pub kind: Kind,
-    /// What moves, as JSON.
+    /// The ref changes, as JSON.
     pub changes: String,
-    /// Whether it is known to have happened.
+    /// The state.
     pub state: State,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The project.
@@ -70,10 +70,10 @@ impl Related<super::projects::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The intents made before an instant and never settled, oldest first.
+/// Returns pending updates that were created before `before`, oldest first.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn unsettled(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(Column::State.eq(State::Pending))
@@ -83,10 +83,10 @@ pub async fn unsettled(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Resu
         .await
 }
 
-/// What is recorded of a project since an instant, in the order it was announced.
+/// Returns the applied updates of a project since `since`, in creation order.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn settled(
     db: &impl ConnectionTrait,
     project_id: i64,

@@ -1,30 +1,30 @@
-//! The bytes of manifests, apart from their rows: they may be long, and must stay as they came.
+//! Content of manifests, in a separate table because it may be long. The bytes must not change.
 
 use sea_orm::entity::prelude::*;
 
-/// The bytes of manifests, apart from their rows: they may be long, and must stay as they came.
+/// Content of manifests, in a separate table because it may be long. The bytes must not change.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "registry_manifest_contents")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The manifest; each has one row.
     pub manifest_id: i64,
-    /// The bytes.
+    /// The content.
     pub content: Vec<u8>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The bytes of a manifest; none when it is gone.
+/// Returns the content of a manifest; none if it was deleted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of(db: &impl ConnectionTrait, manifest_id: i64) -> Result<Option<Vec<u8>>, DbErr> {
     let found = Entity::find()
         .filter(Column::ManifestId.eq(manifest_id))

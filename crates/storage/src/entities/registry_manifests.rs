@@ -1,48 +1,48 @@
-//! Manifests of container images and lists of these; their bytes lie apart.
+//! Manifests of container images and image indexes; their content is in a separate table.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
-/// Manifests of container images and lists of these; their bytes lie apart.
+/// Manifests of container images and image indexes; their content is in a separate table.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "registry_manifests")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The repository.
     pub repository_id: i64,
-    /// What it is: `sha256:` and 64 hex digits.
+    /// The digest: `sha256:` and 64 hex digits.
     pub digest: String,
     /// The media type it was pushed as.
     pub media_type: String,
-    /// What kind of thing it describes, where that is not an image.
+    /// The artifact type, if it is not an image.
     pub artifact_type: Option<String>,
-    /// The manifest it is about, which need not be there.
+    /// The digest of the subject, which may not exist.
     pub subject_digest: Option<String>,
-    /// The configuration of the image; none of lists.
+    /// The digest of the image configuration; none for an index.
     pub config_digest: Option<String>,
-    /// Its annotations as JSON, where it has a subject.
+    /// The annotations as JSON, if it has a subject.
     pub annotations: Option<String>,
-    /// The length in bytes.
+    /// The size in bytes.
     pub size: i64,
-    /// The length of the configuration and the layers together; of a list, that of all its images.
+    /// The total size of the configuration and the layers; for an index, of all its images.
     pub total_size: i64,
-    /// When the image was made, by its configuration; none when that does not say.
+    /// When the image was built, from its configuration; none if missing there.
     pub image_created_at: Option<DateTime<Utc>>,
-    /// Since when it has no tag; none while it has one.
+    /// When it lost its last tag; none while it has one.
     pub untagged_since: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The manifest of a repository with this digest.
+/// Selects the manifest of a repository with this digest.
 pub fn by_digest(repository_id: i64, digest: &str) -> Select<Entity> {
     Entity::find()
         .filter(Column::RepositoryId.eq(repository_id))

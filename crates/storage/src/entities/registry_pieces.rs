@@ -1,42 +1,42 @@
-//! Objects of the storage that hold bytes of uploads and blobs. Those of neither are garbage.
+//! Stored objects with parts of uploads and blobs. Objects of neither are garbage.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::{Condition, QueryOrder, QuerySelect};
 
-/// Objects of the storage that hold bytes of uploads and blobs. Those of neither are garbage.
+/// Stored objects with parts of uploads and blobs. Objects of neither are garbage.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "registry_pieces")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The upload it came with, until that ends.
+    /// The upload, until it ends.
     pub upload_id: Option<i64>,
-    /// The blob it is a part of.
+    /// The blob.
     pub blob_id: Option<i64>,
-    /// Where it lies in the object storage.
+    /// The key in the object storage.
     pub key: String,
-    /// Where its bytes begin within the upload or the blob.
+    /// The offset within the upload or the blob.
     pub start: i64,
-    /// The length in bytes; 0 until it is wholly there.
+    /// The size in bytes; 0 until it is complete.
     pub size: i64,
-    /// When the storage had all of it.
+    /// When it was completely stored.
     pub stored_at: Option<DateTime<Utc>>,
-    /// When the row was made, before anything was written.
+    /// When the row was created, before anything was stored.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The pieces of a blob in their order.
+/// Returns the pieces of a blob in order.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of_blob(db: &impl ConnectionTrait, blob_id: i64) -> Result<Vec<Model>, DbErr> {
     Entity::find()
         .filter(Column::BlobId.eq(blob_id))
@@ -45,11 +45,11 @@ pub async fn of_blob(db: &impl ConnectionTrait, blob_id: i64) -> Result<Vec<Mode
         .await
 }
 
-/// Pieces that belong to nobody, at most `limit`: those that are wholly there, and those that nobody can be writing any more
-/// because they were begun before an instant.
+/// Returns pieces without an upload or blob, at most `limit`: complete ones, and incomplete ones created
+/// before `begun_before`, which cannot be in progress any more.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn orphans(
     db: &impl ConnectionTrait,
     begun_before: DateTime<Utc>,

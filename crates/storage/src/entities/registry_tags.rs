@@ -1,29 +1,29 @@
-//! Tags of container images; lists of them are in the order of the bytes of their names.
+//! Tags of container images; lists are in byte order of the names.
 
 use chrono::{DateTime, Utc};
 use sea_orm::SelectTwo;
 use sea_orm::entity::prelude::*;
 
-/// Tags of container images; lists of them are in the order of the bytes of their names.
+/// Tags of container images; lists are in byte order of the names.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "registry_tags")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The repository.
     pub repository_id: i64,
     /// The name; unique within the repository.
     pub name: String,
-    /// The manifest it names, of the same repository.
+    /// The manifest, of the same repository.
     pub manifest_id: i64,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was pushed last.
+    /// When it was last pushed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The manifest.
@@ -43,12 +43,12 @@ impl Related<super::registry_manifests::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The tags of a repository.
+/// Selects the tags of a repository.
 pub fn of_repository(repository_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::RepositoryId.eq(repository_id))
 }
 
-/// The tags of a repository with the manifests they name.
+/// Selects the tags of a repository with their manifests.
 pub fn with_manifests(repository_id: i64) -> SelectTwo<Entity, super::registry_manifests::Entity> {
     of_repository(repository_id).find_also_related(super::registry_manifests::Entity)
 }

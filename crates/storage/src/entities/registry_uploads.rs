@@ -1,42 +1,42 @@
-//! Blobs on their way: what a client may go on with, on whichever node.
+//! Blob uploads in progress, which a client may continue on any node.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QuerySelect;
 use sea_orm::entity::prelude::*;
 
-/// Blobs on their way: what a client may go on with, on whichever node.
+/// Blob uploads in progress, which a client may continue on any node.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "registry_uploads")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// What the client knows it by.
+    /// The upload ID in the protocol.
     pub uuid: String,
-    /// The repository it is for.
+    /// The repository.
     pub repository_id: i64,
-    /// How many bytes are kept.
+    /// Number of stored bytes.
     pub received: i64,
-    /// In how many pieces.
+    /// Number of pieces.
     pub pieces: i32,
-    /// How far the digest of these bytes has come, in hex digits.
+    /// The state of the digest of these bytes, in hex digits.
     pub hash_state: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When something came last.
+    /// When data last arrived.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Locks the upload with this name until the transaction ends; none when it is not there.
+/// Locks the upload with this ID until the transaction ends; returns none if it does not exist.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, uuid: &str) -> Result<Option<Model>, DbErr> {
     let found = Entity::find().filter(Column::Uuid.eq(uuid)).lock_exclusive();
     found.one(db).await

@@ -1,4 +1,4 @@
-//! Single sign-on of groups.
+//! Single sign-on settings of groups.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
@@ -6,29 +6,29 @@ use sea_orm::{JoinType, QueryOrder, QuerySelect};
 
 use super::{AccessLevel, namespace_ancestors};
 
-/// Single sign-on of groups; one that was never enabled has no row.
+/// Single sign-on settings of groups; a group that never enabled it has no row.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "saml_providers")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The group; unique.
     pub namespace_id: i64,
-    /// Whether it is in force.
+    /// Whether it is enabled.
     pub enabled: bool,
     /// The role of provisioned members.
     pub default_membership_role: AccessLevel,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The tokens; one at most.
+    /// The token; at most one.
     #[sea_orm(has_many = "super::scim_tokens::Entity")]
     Tokens,
 }
@@ -41,15 +41,16 @@ impl Related<super::scim_tokens::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The single sign-on of a group itself.
+/// Selects the single sign-on settings of a group itself.
 pub fn of_group(namespace_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::NamespaceId.eq(namespace_id))
 }
 
-/// The single sign-on that is in force in a namespace: that of the nearest group at or above it that has one.
+/// Returns the effective single sign-on settings of a namespace: those of the nearest group, starting with
+/// itself, that enabled it.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn in_force(db: &impl ConnectionTrait, namespace_id: i64) -> Result<Option<Model>, DbErr> {
     use namespace_ancestors::Column as Above;
 

@@ -1,4 +1,4 @@
-//! Whom the identity providers of groups provision, and whom they did.
+//! Users that the identity providers of groups provision or provisioned.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
@@ -6,35 +6,36 @@ use sea_orm::{ActiveValue::Set, IntoActiveModel, QueryOrder, QuerySelect, QueryT
 
 use super::{fold, now, saml_providers, users};
 
-/// Whom the identity providers of groups provision, and whom they did.
+/// Users that the identity providers of groups provision or provisioned.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "scim_identities")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The single sign-on of the group.
+    /// The single sign-on settings of the group.
     pub saml_provider_id: i64,
-    /// Whose account it is, which the provider made; unique for a provider.
+    /// The user, whose account the provider created; unique for a provider.
     pub user_id: i64,
-    /// The id at the provider, as it was given; none when the user is provisioned no more.
+    /// The ID at the provider, as given; none if the user is no longer provisioned.
     pub extern_uid: Option<String>,
-    /// The id at the provider folded; unique for a provider.
+    /// The folded ID at the provider; unique for a provider.
     pub extern_uid_key: Option<String>,
-    /// The id that the user had at the provider, folded, while they are provisioned no more.
+    /// The former folded ID at the provider, if the user is no longer provisioned.
     pub former_uid_key: Option<String>,
-    /// What the provider calls the user, folded; the account may be called otherwise, as names are given out once.
+    /// The folded user name at the provider; the account may have another name, because user names are
+    /// unique.
     pub user_name_key: String,
-    /// When the user was provisioned first.
+    /// When the user was first provisioned.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Whose account it is.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",
@@ -51,7 +52,7 @@ impl Related<users::Entity> for Entity {
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {
-    /// Keeps the folded id in step with the id.
+    /// Updates the folded ID when the ID changes.
     async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
     where
         C: ConnectionTrait,
@@ -63,7 +64,8 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
-/// The users that a provider provisions at the moment, in the order they were provisioned in; to be read with their accounts.
+/// Selects the users that a provider currently provisions, in the order of provisioning; must be joined with
+/// their accounts.
 pub fn provisioned(saml_provider_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::SamlProviderId.eq(saml_provider_id))
@@ -72,10 +74,10 @@ pub fn provisioned(saml_provider_id: i64) -> Select<Entity> {
         .order_by_asc(Column::Id)
 }
 
-/// The user with this id at the provider, without regard to case.
+/// Returns the user with this ID at the provider, ignoring case.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_extern_uid(
     db: &impl ConnectionTrait,
     saml_provider_id: i64,
@@ -86,7 +88,7 @@ pub async fn by_extern_uid(
 }
 
 impl Model {
-    /// The identity as it is when the user is provisioned no more: known again by the id that they had, and by no other.
+    /// Returns the identity after the end of provisioning: only the former ID matches it again.
     #[must_use]
     pub fn ended(self) -> ActiveModel {
         let key = self.extern_uid_key.clone();
@@ -98,10 +100,10 @@ impl Model {
     }
 }
 
-/// What is left of the identity of a user whom the provider provisioned once under an id, and does no more.
+/// Returns the identity of a user who was provisioned under an ID and is not any more.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn former(
     db: &impl ConnectionTrait,
     saml_provider_id: i64,
@@ -117,12 +119,12 @@ pub async fn former(
         .await
 }
 
-/// The accounts that a provider made, whether it still provisions them or not.
+/// Selects the accounts that a provider created, provisioned or not.
 pub fn made(saml_provider_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::SamlProviderId.eq(saml_provider_id))
 }
 
-/// The identity of a user at the provider of a group itself.
+/// Selects the identity of a user at the provider of a group itself.
 pub fn at_group(namespace_id: i64, user_id: i64) -> Select<Entity> {
     let provider = saml_providers::of_group(namespace_id)
         .select_only()
@@ -133,7 +135,7 @@ pub fn at_group(namespace_id: i64, user_id: i64) -> Select<Entity> {
         .filter(Column::UserId.eq(user_id))
 }
 
-/// The identities that some users have at a provider at the moment.
+/// Selects the current identities of users at a provider.
 pub fn among(saml_provider_id: i64, users: impl IntoIterator<Item = i64>) -> Select<Entity> {
     Entity::find()
         .filter(Column::SamlProviderId.eq(saml_provider_id))

@@ -1,29 +1,29 @@
-//! Tokens by which the identity providers of groups provision users.
+//! SCIM tokens of the identity providers of groups.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
 use super::saml_providers;
 
-/// Tokens by which the identity providers of groups provision users.
+/// SCIM tokens of the identity providers of groups.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "scim_tokens")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The single sign-on of the group that it is good for; unique.
+    /// The single sign-on settings of the group; unique.
     pub saml_provider_id: i64,
-    /// The SHA-256 of the token in hex; the token itself is not kept.
+    /// The SHA-256 of the token in hex; the token itself is not stored.
     pub digest: String,
-    /// When it was made.
+    /// When it was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// The single sign-on of the group.
+    /// The single sign-on settings of the group.
     #[sea_orm(
         belongs_to = "super::saml_providers::Entity",
         from = "Column::SamlProviderId",
@@ -40,15 +40,15 @@ impl Related<saml_providers::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The token of a group's single sign-on.
+/// Selects the token of a group's single sign-on settings.
 pub fn of_provider(saml_provider_id: i64) -> Select<Entity> {
     Entity::find().filter(Column::SamlProviderId.eq(saml_provider_id))
 }
 
-/// What the token with this digest is good for.
+/// Returns the single sign-on settings of the token with this digest.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn opens(db: &impl ConnectionTrait, digest: &str) -> Result<Option<saml_providers::Model>, DbErr> {
     saml_providers::Entity::find()
         .inner_join(Entity)

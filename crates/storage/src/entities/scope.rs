@@ -1,4 +1,4 @@
-//! What belongs to a project or to a group: labels, milestones, boards, numbers.
+//! Scope of resources that belong to a project or a group: labels, milestones, boards, counters.
 
 use sea_orm::{ColumnTrait, Condition, sea_query::Expr};
 
@@ -7,14 +7,14 @@ use super::namespace_ancestors;
 /// A project or a group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scope {
-    /// A project, by its id.
+    /// A project, by its ID.
     Project(i64),
-    /// A group, by the id of its namespace.
+    /// A group, by the ID of its namespace.
     Group(i64),
 }
 
 impl Scope {
-    /// The id of the project, if it is one.
+    /// Returns the ID of the project, if it is one.
     #[must_use]
     pub fn project_id(self) -> Option<i64> {
         match self {
@@ -23,7 +23,7 @@ impl Scope {
         }
     }
 
-    /// The id of the group's namespace, if it is one.
+    /// Returns the ID of the group's namespace, if it is one.
     #[must_use]
     pub fn namespace_id(self) -> Option<i64> {
         match self {
@@ -32,7 +32,7 @@ impl Scope {
         }
     }
 
-    /// The rows that belong to it, by the columns that name the project and the group of each.
+    /// Returns a condition for rows of the scope, given their project and group columns.
     pub fn owns(self, project: impl ColumnTrait, namespace: impl ColumnTrait) -> Expr {
         match self {
             Self::Project(id) => project.eq(id),
@@ -40,8 +40,8 @@ impl Scope {
         }
     }
 
-    /// The rows that belong to it or to a group above, by the same columns. `namespace_id` is the group, or the namespace
-    /// that the project lies in.
+    /// Returns a condition for rows of the scope or an ancestor group, given the same columns. `namespace_id`
+    /// is the group, or the namespace of the project.
     pub fn sees(
         self,
         namespace_id: i64,

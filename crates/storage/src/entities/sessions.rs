@@ -1,33 +1,33 @@
-//! Sign-in sessions of browsers.
+//! Browser sessions.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
-/// Sign-in sessions of browsers.
+/// Browser sessions.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "sessions")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The SHA-256 of the cookie in hex.
     pub digest: String,
-    /// Who signed in.
+    /// The user.
     pub user_id: i64,
-    /// What the CSRF tokens of the session are derived from.
+    /// The seed of the session's CSRF tokens.
     pub csrf_seed: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it ends.
+    /// When it expires.
     pub expires_at: DateTime<Utc>,
-    /// When it was used last, to the minute or so.
+    /// When it was last used, approximately.
     pub last_seen_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Who signed in.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",
@@ -44,10 +44,10 @@ impl Related<super::users::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The session with this digest and its user, unless it has ended.
+/// Returns the session with this digest and its user, unless it has expired.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_digest(
     db: &impl ConnectionTrait,
     digest: &str,

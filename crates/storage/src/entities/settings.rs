@@ -1,10 +1,10 @@
-//! Settings of the instance that are changed while it runs.
+//! Instance settings that can be changed at run time.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 use sea_orm::{ActiveValue::Set, sea_query::OnConflict};
 
-/// Settings of the instance that are changed while it runs.
+/// Instance settings that can be changed at run time.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "settings")]
 pub struct Model {
@@ -13,28 +13,28 @@ pub struct Model {
     pub key: String,
     /// Its value, as JSON.
     pub value: String,
-    /// When it was set.
+    /// When it was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The value of a setting, as JSON.
+/// Returns the value of a setting, as JSON.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn get(db: &impl ConnectionTrait, key: &str) -> Result<Option<String>, DbErr> {
     Ok(Entity::find_by_id(key).one(db).await?.map(|row| row.value))
 }
 
-/// All settings that were ever set, each with its JSON value.
+/// Returns all settings that were ever changed, each with its JSON value.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn all(db: &impl ConnectionTrait) -> Result<Vec<Model>, DbErr> {
     Entity::find().all(db).await
 }
@@ -42,7 +42,7 @@ pub async fn all(db: &impl ConnectionTrait) -> Result<Vec<Model>, DbErr> {
 /// Sets a setting to a JSON value.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn put(db: &impl ConnectionTrait, key: &str, value: &str) -> Result<(), DbErr> {
     let row = ActiveModel {
         key: Set(key.to_owned()),

@@ -1,21 +1,21 @@
-//! What snippets hold, apart from their rows: it may be long.
+//! Content of snippets, in a separate table because it may be long.
 
 use sea_orm::entity::prelude::*;
 
-/// What snippets hold, apart from their rows: it may be long.
+/// Content of snippets, in a separate table because it may be long.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "snippet_contents")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The snippet; each has one row.
     pub snippet_id: i64,
-    /// What it holds.
+    /// The content.
     pub content: String,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The snippet.
@@ -35,10 +35,10 @@ impl Related<super::snippets::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What a snippet holds; none when it is gone.
+/// Returns the content of a snippet; none if it was deleted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn of(db: &impl ConnectionTrait, snippet_id: i64) -> Result<Option<String>, DbErr> {
     let found = Entity::find()
         .filter(Column::SnippetId.eq(snippet_id))

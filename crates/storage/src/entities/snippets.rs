@@ -1,4 +1,4 @@
-//! Snippets of projects, and of users outside of projects. What they hold is in [`super::snippet_contents`].
+//! Project snippets and personal snippets. Their content is in [`super::snippet_contents`].
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
@@ -8,32 +8,32 @@ use sea_orm::{Condition, QuerySelect};
 use super::access::{self, Viewer};
 use super::{AccessLevel, Visibility, projects};
 
-/// Snippets of projects, and of users outside of projects. What they hold is in [`super::snippet_contents`].
+/// Project snippets and personal snippets. Their content is in [`super::snippet_contents`].
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "snippets")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The project; none when it is its author's own.
+    /// The project; none for a personal snippet.
     pub project_id: Option<i64>,
-    /// Who made it.
+    /// The author.
     pub author_id: i64,
-    /// What it is about.
+    /// The title.
     pub title: String,
-    /// What there is to say.
+    /// The description.
     pub description: Option<String>,
-    /// The name that its content is to be kept under.
+    /// The file name of the content.
     pub file_name: String,
-    /// Who may see it, of those who see the project if it is of one.
+    /// The visibility, among users who can see the project if it has one.
     pub visibility: Visibility,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The project.
@@ -43,7 +43,7 @@ pub enum Relation {
         to = "super::projects::Column::Id"
     )]
     Project,
-    /// Who made it.
+    /// The author.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::AuthorId",
@@ -66,16 +66,17 @@ impl Related<super::users::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Locks a snippet until the transaction ends; none when it is not there.
+/// Locks a snippet until the transaction ends; returns none if it does not exist.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     Entity::find_by_id(id).lock_exclusive().one(db).await
 }
 
-/// Snippets that somebody may see, as a condition on `snippets` that is looked at row by row: their own, those open to
-/// them, and all of projects whose members they are; of projects only where the snippets of the project are there for them.
+/// Returns a condition on `snippets`, evaluated for each row, for visible snippets: own ones, open ones, and
+/// those of projects in which the viewer is a member. Project snippets require that snippets of the project
+/// are available.
 pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     let placed = Condition::any()
         .add(Column::ProjectId.is_null())
@@ -99,7 +100,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     }
 }
 
-/// Snippets whose project meets a condition on `projects`, looked at row by row.
+/// Returns a condition for snippets whose project meets a condition on `projects`, evaluated for each row.
 pub fn in_projects(condition: Condition) -> Expr {
     let project = Query::select()
         .expr(Expr::val(1))

@@ -1,31 +1,31 @@
-//! What users did of which they may do only so much in a time.
+//! Rate-limited actions of users.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// What users did of which they may do only so much in a time, kept as long as it counts.
+/// Rate-limited actions of users within the counted period.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "spent_actions")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Who did it.
+    /// The user.
     pub user_id: i64,
-    /// What it was.
+    /// The kind of action.
     pub action: String,
-    /// When it was done.
+    /// When it happened.
     pub done_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// What a user did of one kind since an instant, the latest first.
+/// Selects a user's actions of one kind since `instant`, latest first.
 pub fn since(user_id: i64, action: &str, instant: DateTime<Utc>) -> Select<Entity> {
     Entity::find()
         .filter(Column::UserId.eq(user_id))

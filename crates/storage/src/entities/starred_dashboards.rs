@@ -1,26 +1,26 @@
-//! Dashboards of metrics that users starred (specification 2.15).
+//! Metrics dashboards that users starred.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
-/// Dashboards of metrics that users starred.
+/// Metrics dashboards that users starred.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "starred_dashboards")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Who starred.
+    /// The user.
     pub user_id: i64,
-    /// The project whose dashboard it is.
+    /// The project of the dashboard.
     pub project_id: i64,
-    /// Where the dashboard stands; unique for the user in the project.
+    /// The path of the dashboard; unique for the user in the project.
     pub dashboard_path: String,
-    /// Since when.
+    /// When it was starred.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

@@ -1,34 +1,34 @@
-//! Who wants to be told of what happens to something, or does not.
+//! Explicit subscriptions and unsubscriptions of users.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
-/// Who wants to be told of what happens to something, or does not.
+/// Explicit subscriptions and unsubscriptions of users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "subscriptions")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Who.
+    /// The user.
     pub user_id: i64,
-    /// The issue, if it is one.
+    /// The issue, if it is the target.
     pub issue_id: Option<i64>,
-    /// The merge request, if it is one.
+    /// The merge request, if it is the target.
     pub merge_request_id: Option<i64>,
-    /// The epic, if it is one.
+    /// The epic, if it is the target.
     pub epic_id: Option<i64>,
-    /// The label, if it is one.
+    /// The label, if it is the target.
     pub label_id: Option<i64>,
-    /// Whether the user wants to be told.
+    /// Whether the user is subscribed.
     pub subscribed: bool,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

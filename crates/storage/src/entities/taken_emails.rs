@@ -1,32 +1,32 @@
-//! The addresses for mail that somebody has, as the primary one or beside it.
+//! All e-mail addresses of users, primary and secondary.
 
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 
-/// The addresses for mail that somebody has, as the primary one or beside it: one row an address, whose unique key
-/// keeps two users from having the same.
+/// All e-mail addresses of users, primary and secondary: one row for each address. The unique key prevents
+/// two users from having the same address.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "taken_emails")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The address folded; unique.
+    /// The folded address; unique.
     pub email_key: String,
-    /// Who has it.
+    /// The user.
     pub user_id: i64,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Gives a user an address; a violation of `uq_taken_emails_email_key` says that somebody has it.
+/// Assigns an address to a user; a violation of `uq_taken_emails_email_key` means that it is taken.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn take(db: &impl ConnectionTrait, email_key: &str, user_id: i64) -> Result<(), DbErr> {
     let row = ActiveModel {
         email_key: Set(email_key.to_owned()),
@@ -36,10 +36,10 @@ pub async fn take(db: &impl ConnectionTrait, email_key: &str, user_id: i64) -> R
     row.insert(db).await.map(drop)
 }
 
-/// Takes an address away from a user.
+/// Releases an address of a user.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn release(db: &impl ConnectionTrait, email_key: &str, user_id: i64) -> Result<(), DbErr> {
     Entity::delete_many()
         .filter(Column::EmailKey.eq(email_key))

@@ -1,43 +1,43 @@
-//! The fingerprints of SSH keys that somebody has: users and projects.
+//! Fingerprints of all SSH keys of users and projects.
 
 use sea_orm::ActiveValue::Set;
 use sea_orm::entity::prelude::*;
 
-/// The fingerprints of SSH keys that somebody has: one row a fingerprint, whose unique key keeps a key from being had
-/// twice. A row goes with its key.
+/// Fingerprints of all SSH keys of users and projects: one row for each fingerprint. The unique key prevents
+/// a key from being registered twice. A row is deleted with its key.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "taken_fingerprints")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The SHA-256 of the key, as OpenSSH shows it; unique.
+    /// The SHA-256 fingerprint of the key in OpenSSH format; unique.
     pub fingerprint: String,
-    /// The key, if it is a user's.
+    /// The user key, if it is one.
     pub user_key_id: Option<i64>,
-    /// The key, if it is a deploy key.
+    /// The deploy key, if it is one.
     pub deploy_key_id: Option<i64>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// Whose key it is.
+/// Owner of a fingerprint.
 #[derive(Debug, Clone, Copy)]
 pub enum Holder {
-    /// A key of a user, by its id.
+    /// A key of a user, by its ID.
     UserKey(i64),
-    /// A deploy key, by its id.
+    /// A deploy key, by its ID.
     DeployKey(i64),
 }
 
-/// Takes a fingerprint for a key; a violation of `uq_taken_fingerprints_fingerprint` says that another has it.
+/// Assigns a fingerprint to a key; a violation of `uq_taken_fingerprints_fingerprint` means that it is taken.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn take(db: &impl ConnectionTrait, fingerprint: &str, holder: Holder) -> Result<(), DbErr> {
     let (user_key_id, deploy_key_id) = match holder {
         Holder::UserKey(id) => (Some(id), None),

@@ -1,30 +1,30 @@
-//! Time that was spent on issues and merge requests.
+//! Time spent on issues and merge requests.
 
 use chrono::{DateTime, Utc};
 use sea_orm::entity::prelude::*;
 
-/// Time that was spent on issues and merge requests.
+/// Time spent on issues and merge requests.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "timelogs")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The issue, if it is one.
+    /// The issue, if it is the target.
     pub issue_id: Option<i64>,
-    /// The merge request, if it is one.
+    /// The merge request, if it is the target.
     pub merge_request_id: Option<i64>,
-    /// Who spent it; none when the user is gone.
+    /// The user; none if deleted.
     pub user_id: Option<i64>,
-    /// How much, in seconds; negative where time was taken off.
+    /// The time in seconds; negative if time was subtracted.
     pub time_spent: i64,
-    /// When.
+    /// When the time was spent.
     pub spent_at: DateTime<Utc>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 

@@ -1,5 +1,5 @@
-//! What waits for users: because somebody assigned or mentioned them, or they said so themselves. Of what waits there is one
-//! a user and thing.
+//! To-do items of users, created by assignments, mentions and other events, or by the users themselves. A user
+//! has at most one pending to-do item for each target.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
@@ -9,49 +9,49 @@ use sea_orm::{ActiveValue::Set, Condition};
 use super::access::{self, Viewer};
 use super::{AccessLevel, epics, issues, merge_requests, notes};
 
-/// Why there is one.
+/// Reason for a to-do item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum Action {
-    /// The thing was assigned to the user.
+    /// The target was assigned to the user.
     Assigned,
     /// A text mentions the user.
     Mentioned,
     /// A pipeline failed.
     BuildFailed,
-    /// The user said so.
+    /// The user added it.
     Marked,
     /// The user is asked to approve.
     ApprovalRequired,
     /// A merge request cannot be merged.
     Unmergeable,
-    /// A text begins with the name of the user.
+    /// A text starts with a mention of the user.
     DirectlyAddressed,
 }
 
-/// Whether it is still to be done.
+/// State of a to-do item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum State {
-    /// It is.
+    /// Pending.
     Pending,
-    /// It is not.
+    /// Done.
     Done,
 }
 
-/// What one is about.
+/// Target of a to-do item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Target {
-    /// An issue, by its id.
+    /// An issue, by its ID.
     Issue(i64),
-    /// A merge request, by its id.
+    /// A merge request, by its ID.
     MergeRequest(i64),
-    /// An epic, by its id.
+    /// An epic, by its ID.
     Epic(i64),
 }
 
 impl Target {
-    /// A row that is about it, and says nothing yet.
+    /// Returns a row with only the target set.
     #[must_use]
     pub fn row(self) -> ActiveModel {
         let mut row = <ActiveModel as Default>::default();
@@ -63,7 +63,7 @@ impl Target {
         row
     }
 
-    /// Rows that are about it.
+    /// Returns a condition for rows with the target.
     #[must_use]
     pub fn holds(self) -> Expr {
         match self {
@@ -74,40 +74,40 @@ impl Target {
     }
 }
 
-/// What waits for users.
+/// To-do items of users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "todos")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// For whom.
+    /// The user.
     pub user_id: i64,
-    /// Who caused it; none when the user is gone.
+    /// The user who caused it; none if deleted.
     pub author_id: Option<i64>,
-    /// The project that it is in, if it is in one.
+    /// The project, if the target is in one.
     pub project_id: Option<i64>,
-    /// The group that it is in, if it is in no project.
+    /// The group, if the target is in no project.
     pub namespace_id: Option<i64>,
-    /// The issue that it is about, if it is one.
+    /// The issue, if it is the target.
     pub issue_id: Option<i64>,
-    /// The merge request that it is about, if it is one.
+    /// The merge request, if it is the target.
     pub merge_request_id: Option<i64>,
-    /// The epic that it is about, if it is one.
+    /// The epic, if it is the target.
     pub epic_id: Option<i64>,
     /// The note that caused it.
     pub note_id: Option<i64>,
-    /// Why it is there.
+    /// The reason.
     pub action: Action,
-    /// Whether it is still to be done.
+    /// The state.
     pub state: State,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
     /// The note that caused it.
@@ -128,7 +128,7 @@ impl Related<notes::Entity> for Entity {
 impl ActiveModelBehavior for ActiveModel {}
 
 impl Model {
-    /// What it is about.
+    /// Returns the target.
     #[must_use]
     pub fn target(&self) -> Option<Target> {
         let issue = self.issue_id.map(Target::Issue);
@@ -137,8 +137,8 @@ impl Model {
     }
 }
 
-/// Those whose thing somebody may see still, and the note that caused them, as a condition on `todos` that is looked at row by
-/// row.
+/// Returns a condition on `todos`, evaluated for each row, for to-do items whose target and causing note are
+/// still visible to the viewer.
 pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
     let in_projects = |try_project: fn(Condition) -> Expr| {
         readable_note(viewer, |id| {
@@ -165,7 +165,7 @@ pub fn visible(viewer: Viewer, today: NaiveDate) -> Condition {
         .add(Expr::exists(on_epic))
 }
 
-/// What a row is about.
+/// Selects the target of a row.
 fn about(table: &'static str, column: Column) -> SelectStatement {
     Query::select()
         .expr(Expr::val(1))
@@ -174,7 +174,8 @@ fn about(table: &'static str, column: Column) -> SelectStatement {
         .take()
 }
 
-/// Rows without a note that the viewer may not read; `reporter` tries whether a user may read confidential ones.
+/// Returns a condition for rows without a note that the viewer cannot read; `reporter` tests whether a user
+/// may read confidential notes.
 fn readable_note(viewer: Viewer, reporter: impl Fn(i64) -> Expr) -> Condition {
     const NOTE: &str = "causing_note";
     let note = |of_others: Option<i64>| {

@@ -1,32 +1,32 @@
-//! Addresses of users beside the primary one.
+//! Secondary e-mail addresses of users.
 
 use chrono::{DateTime, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 
-/// Addresses of users beside the primary one.
+/// Secondary e-mail addresses of users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "user_emails")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Whose address it is.
+    /// The user.
     pub user_id: i64,
-    /// The address, as it was given.
+    /// The address, as given.
     pub email: String,
-    /// The address folded; unique.
+    /// The folded address; unique.
     pub email_key: String,
     /// When it was confirmed.
     pub confirmed_at: Option<DateTime<Utc>>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Whose it is.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",
@@ -43,7 +43,7 @@ impl Related<super::users::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The further addresses of a user, in the order they were added.
+/// Selects the secondary addresses of a user in creation order.
 pub fn of_user(user_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::UserId.eq(user_id))

@@ -6,21 +6,21 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "user_identities")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Whose account it is.
+    /// The user.
     pub user_id: i64,
     /// The name of the provider; a user has one account at each.
     pub provider: String,
-    /// The id at the provider.
+    /// The ID at the provider.
     pub extern_uid: String,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Whose account it is.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",

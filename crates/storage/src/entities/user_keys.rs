@@ -8,25 +8,25 @@ use sea_orm::entity::prelude::*;
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "user_keys")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Whose key it is.
+    /// The user.
     pub user_id: i64,
-    /// What its holder calls it.
+    /// The name given by its owner.
     pub title: String,
-    /// The public key as OpenSSH writes it.
+    /// The public key in OpenSSH format.
     pub key: String,
-    /// The SHA-256 of the key, as OpenSSH shows it; unique.
+    /// The SHA-256 fingerprint of the key in OpenSSH format; unique.
     pub fingerprint: String,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Whose it is.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",
@@ -43,7 +43,7 @@ impl Related<super::users::Entity> for Entity {
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The keys of a user, in the order they were added.
+/// Selects the keys of a user in creation order.
 pub fn of_user(user_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::UserId.eq(user_id))

@@ -1,26 +1,26 @@
-//! What users say of themselves at the moment.
+//! Statuses of users.
 
 use sea_orm::entity::prelude::*;
 
-/// What users say of themselves at the moment.
+/// Statuses of users.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "user_statuses")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// Who says it; unique.
+    /// The user; unique.
     pub user_id: i64,
     /// The name of an emoji.
     pub emoji: String,
-    /// A text, may be empty.
+    /// The text; may be empty.
     pub message: String,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {
-    /// Whose it is.
+    /// The user.
     #[sea_orm(
         belongs_to = "super::users::Entity",
         from = "Column::UserId",

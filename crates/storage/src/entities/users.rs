@@ -1,4 +1,4 @@
-//! People and bots who may sign in.
+//! Users, including bots.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::entity::prelude::*;
@@ -7,109 +7,109 @@ use serde::{Deserialize, Serialize};
 
 use super::{fold, numeric_id};
 
-/// Whether a user may act; the words are those of the interface.
+/// State of a user, with the values of the API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// May sign in and act.
+    /// Can sign in and act.
     Active,
-    /// Was shut out by an admin.
+    /// Blocked by an administrator.
     Blocked,
-    /// Was put to rest; signing in wakes them.
+    /// Deactivated; signing in reactivates the user.
     Deactivated,
-    /// Was shut out by the directory.
+    /// Blocked by the directory.
     LdapBlocked,
 }
 
-/// People and bots who may sign in.
+/// Users, including bots.
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "users")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
-    /// The name in paths, as it was chosen.
+    /// The user name, as chosen.
     pub username: String,
-    /// The user name folded; unique.
+    /// The folded user name; unique.
     pub username_key: String,
-    /// The name that is shown.
+    /// The display name.
     pub name: String,
-    /// The name folded, for searching and ordering.
+    /// The folded name, for searching and sorting.
     pub name_key: String,
-    /// The address for mail, as it was given.
+    /// The primary e-mail address, as given.
     pub email: String,
-    /// The address folded; unique.
+    /// The folded address; unique.
     pub email_key: String,
-    /// The argon2id hash of the password, in PHC form; none when the user cannot sign in with one.
+    /// The argon2id hash of the password in PHC format; none if the user cannot sign in with a password.
     pub password_hash: Option<String>,
-    /// Whether the user runs the instance.
+    /// Whether the user is an administrator.
     pub admin: bool,
-    /// Whether the user may act.
+    /// The state.
     pub state: State,
-    /// Whether the user is a machine, such as the holder of a project access token.
+    /// Whether the user is a bot, such as the user of a project access token.
     pub bot: bool,
-    /// Whether the user sees internal projects only as a member.
+    /// Whether the user is external and sees internal projects only as a member.
     pub external: bool,
-    /// Whether activity and stars are hidden from others.
+    /// Whether activity and stars are hidden from other users.
     pub private_profile: bool,
-    /// How many projects the personal namespace may hold.
+    /// Maximum number of projects in the personal namespace.
     pub projects_limit: i32,
-    /// Whether the user may create groups at the top level.
+    /// Whether the user can create top-level groups.
     pub can_create_group: bool,
-    /// What the user tells of themself.
+    /// The biography.
     pub bio: Option<String>,
-    /// Where the user lives.
+    /// The location.
     pub location: Option<String>,
-    /// The address that others may see.
+    /// The e-mail address shown to other users.
     pub public_email: Option<String>,
-    /// A contact; empty when not given, never absent (clients need a string).
+    /// A contact; empty if not set, never absent (clients need a string).
     pub skype: String,
-    /// A contact; empty when not given.
+    /// A contact; empty if not set.
     pub linkedin: String,
-    /// A contact; empty when not given.
+    /// A contact; empty if not set.
     pub twitter: String,
-    /// A web site; empty when not given.
+    /// A website; empty if not set.
     pub website_url: String,
     /// The employer.
     pub organization: Option<String>,
-    /// The role at the employer.
+    /// The job title.
     pub job_title: Option<String>,
-    /// The file name of the picture.
+    /// The file name of the avatar.
     pub avatar: Option<String>,
-    /// The colour theme of the interface.
+    /// The color theme of the user interface.
     pub theme_id: i32,
-    /// The colour scheme of code.
+    /// The color scheme of code.
     pub color_scheme_id: i32,
-    /// A note that admins keep about the user.
+    /// A note of administrators about the user.
     pub note: Option<String>,
     /// Whether the password must be changed at the next sign-in.
     pub password_change_required: bool,
     /// When the address was confirmed.
     pub confirmed_at: Option<DateTime<Utc>>,
-    /// When the user signed in the time before the last.
+    /// When the user signed in before the last time.
     pub last_sign_in_at: Option<DateTime<Utc>>,
-    /// When the user signed in last.
+    /// When the user last signed in.
     pub current_sign_in_at: Option<DateTime<Utc>>,
-    /// The last day the user did anything.
+    /// The date of the last activity.
     pub last_activity_on: Option<NaiveDate>,
-    /// When its removal began; from then on it is invisible.
+    /// When its deletion started; from then on it is invisible.
     pub deletion_started_at: Option<DateTime<Utc>>,
-    /// The admin who made the user.
+    /// The administrator who created the user.
     pub created_by_id: Option<i64>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When the row was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 #[async_trait::async_trait]
 impl ActiveModelBehavior for ActiveModel {
-    /// Keeps the folded name in step with the name.
+    /// Updates the folded name when the name changes.
     async fn before_save<C>(mut self, _db: &C, _insert: bool) -> Result<Self, DbErr>
     where
         C: ConnectionTrait,
@@ -121,10 +121,10 @@ impl ActiveModelBehavior for ActiveModel {
     }
 }
 
-/// A user by name, without regard to case.
+/// Returns a user by user name, ignoring case.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Option<Model>, DbErr> {
     live()
         .filter(Column::UsernameKey.eq(fold(username)))
@@ -132,18 +132,18 @@ pub async fn by_username(db: &impl ConnectionTrait, username: &str) -> Result<Op
         .await
 }
 
-/// A user by the address for mail, without regard to case.
+/// Returns a user by primary e-mail address, ignoring case.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_email(db: &impl ConnectionTrait, email: &str) -> Result<Option<Model>, DbErr> {
     live().filter(Column::EmailKey.eq(fold(email))).one(db).await
 }
 
-/// The one row that belongs to a user, and the user; none where either is missing.
+/// Returns the only selected row and its user; none if either is missing.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn one_beside<E: EntityTrait + Related<Entity>>(
     db: &impl ConnectionTrait,
     rows: Select<E>,
@@ -152,10 +152,10 @@ pub async fn one_beside<E: EntityTrait + Related<Entity>>(
     Ok(found.and_then(|(row, user)| Some((row, user?))))
 }
 
-/// A user by id or name; digits are always an id.
+/// Returns a user by ID or user name; digits are always an ID.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<Option<Model>, DbErr> {
     match numeric_id(reference) {
         Some(id) => live().filter(Column::Id.eq(id)).one(db).await,
@@ -163,10 +163,10 @@ pub async fn by_reference(db: &impl ConnectionTrait, reference: &str) -> Result<
     }
 }
 
-/// The administrator who was there first, of those who may act.
+/// Returns the active administrator with the lowest ID.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn first_administrator(db: &impl ConnectionTrait) -> Result<Option<Model>, DbErr> {
     live()
         .filter(Column::Admin.eq(true))
@@ -176,15 +176,15 @@ pub async fn first_administrator(db: &impl ConnectionTrait) -> Result<Option<Mod
         .await
 }
 
-/// Locks a user until the transaction ends; none when there is none.
+/// Locks a user until the transaction ends; returns none if it does not exist.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Any database error.
 pub async fn lock(db: &impl ConnectionTrait, id: i64) -> Result<Option<Model>, DbErr> {
     live().filter(Column::Id.eq(id)).lock_exclusive().one(db).await
 }
 
-/// All users that are not being removed.
+/// Selects all users that are not being deleted.
 pub fn live() -> Select<Entity> {
     Entity::find().filter(Column::DeletionStartedAt.is_null())
 }

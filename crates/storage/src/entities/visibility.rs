@@ -1,9 +1,9 @@
-//! Who may see a group or project without being a member.
+//! Visibility of groups and projects for users who are not members.
 
 use sea_orm::{DeriveActiveEnum, EnumIter};
 use serde::{Deserialize, Serialize};
 
-/// Visibility of a group or project (specification 2.0); ordered, the greater is seen by more.
+/// Visibility of a group or project; ordered from private to public.
 #[derive(
     Debug,
     Clone,
@@ -21,11 +21,11 @@ use serde::{Deserialize, Serialize};
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Visibility {
-    /// Access is granted to each user explicitly.
+    /// Visible to members only.
     Private,
-    /// Every signed-in user who is not external may look.
+    /// Visible to every signed-in user who is not external.
     Internal,
-    /// Anybody may look.
+    /// Visible to everyone.
     Public,
 }
 

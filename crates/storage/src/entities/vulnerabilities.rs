@@ -1,86 +1,86 @@
-//! Vulnerabilities of projects (specification 2.13).
+//! Vulnerabilities of projects.
 
 use chrono::{DateTime, NaiveDate, Utc};
 use sea_orm::QueryOrder;
 use sea_orm::entity::prelude::*;
 use serde::{Deserialize, Serialize};
 
-/// What was decided of a vulnerability (specification 3.1).
+/// State of a vulnerability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumIter, DeriveActiveEnum)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 pub enum State {
-    /// Nothing yet.
+    /// Not decided.
     Opened,
-    /// It is one.
+    /// Confirmed.
     Confirmed,
-    /// It is one no more.
+    /// Resolved.
     Resolved,
-    /// It was dismissed.
+    /// Dismissed.
     Closed,
 }
 
-/// How bad a vulnerability is.
+/// Severity of a vulnerability.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// It is good to know.
+    /// Informational.
     Info,
-    /// Nobody said.
+    /// Not specified.
     Unknown,
-    /// Little.
+    /// Low.
     Low,
-    /// Somewhat.
+    /// Medium.
     Medium,
-    /// Very.
+    /// High.
     High,
-    /// As bad as can be.
+    /// Critical.
     Critical,
 }
 
-/// How sure a scanner is.
+/// Confidence of a scanner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum Confidence {
-    /// It is none, as far as the scanner knows.
+    /// Ignored: the scanner considers it a false positive.
     Ignore,
-    /// Nobody said.
+    /// Not specified.
     Unknown,
-    /// The rule is being tried.
+    /// Found by an experimental rule.
     Experimental,
-    /// Hardly.
+    /// Low.
     Low,
-    /// Somewhat.
+    /// Medium.
     Medium,
-    /// Very.
+    /// High.
     High,
-    /// It was looked at.
+    /// Confirmed.
     Confirmed,
 }
 
-/// What kind of scanner found it.
+/// Type of the scanner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumIter, DeriveActiveEnum, Serialize, Deserialize)]
 #[sea_orm(rs_type = "String", db_type = "Text", rename_all = "snake_case")]
 #[serde(rename_all = "snake_case")]
 pub enum ReportType {
-    /// One that reads the code.
+    /// Static code analysis.
     Sast,
-    /// One that reads what the code depends on.
+    /// Analysis of dependencies.
     DependencyScanning,
-    /// One that looks into images.
+    /// Analysis of container images.
     ContainerScanning,
-    /// One that tries the running program.
+    /// Test of the running application.
     Dast,
-    /// One that looks for secrets.
+    /// Search for secrets.
     SecretDetection,
-    /// One that follows which code it reaches.
+    /// Coverage-guided fuzzing.
     CoverageFuzzing,
-    /// One that tries an interface.
+    /// API fuzzing.
     ApiFuzzing,
-    /// One that looks into the images of a cluster.
+    /// Analysis of the images in a cluster.
     ClusterImageScanning,
-    /// Any other.
+    /// Other scanners.
     Generic,
 }
 
@@ -88,56 +88,56 @@ pub enum ReportType {
 #[derive(Clone, Debug, PartialEq, Eq, DeriveEntityModel)]
 #[sea_orm(table_name = "vulnerabilities")]
 pub struct Model {
-    /// The id, never given out twice.
+    /// The ID, never reused.
     #[sea_orm(primary_key)]
     pub id: i64,
     /// The project.
     pub project_id: i64,
-    /// What reports know it by; unique within the project.
+    /// The fingerprint used in reports; unique within the project.
     pub fingerprint: String,
-    /// What it is, in a line.
+    /// The title.
     pub title: String,
-    /// What it is, at length.
+    /// The description.
     pub description: Option<String>,
-    /// A digest of the title and the description, by which reports see that these are others.
+    /// A digest of title and description, which shows whether a report changes them.
     pub text_digest: String,
-    /// What was decided of it.
+    /// The state.
     pub state: State,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// How sure the scanner is.
+    /// The confidence.
     pub confidence: Confidence,
-    /// What kind of scanner found it.
+    /// The type of the scanner.
     pub report_type: ReportType,
-    /// Who sent the report that brought it; none when the user is gone.
+    /// The user who sent the first report; none if deleted.
     pub author_id: Option<i64>,
-    /// Who changed it last, by a decision or a report.
+    /// The user who last changed it, by a decision or a report.
     pub updated_by_id: Option<i64>,
-    /// Who sent the last report that changed the title or the description.
+    /// The user who sent the last report that changed the title or the description.
     pub last_edited_by_id: Option<i64>,
-    /// Who dismissed it.
+    /// The user who dismissed it.
     pub closed_by_id: Option<i64>,
-    /// When work on it is to begin.
+    /// When work on it should start.
     pub start_date: Option<NaiveDate>,
-    /// When work on it is to be done.
+    /// When work on it should be done.
     pub due_date: Option<NaiveDate>,
-    /// When the row was made.
+    /// When the row was created.
     pub created_at: DateTime<Utc>,
-    /// When it was changed last.
+    /// When the row was last changed.
     pub updated_at: DateTime<Utc>,
-    /// When a report changed the title or the description last.
+    /// When a report last changed the title or the description.
     pub last_edited_at: Option<DateTime<Utc>>,
     /// When it was dismissed.
     pub closed_at: Option<DateTime<Utc>>,
 }
 
-/// How the table relates to others.
+/// Relations of the table.
 #[derive(Copy, Clone, Debug, EnumIter, DeriveRelation)]
 pub enum Relation {}
 
 impl ActiveModelBehavior for ActiveModel {}
 
-/// The vulnerabilities of a project, the oldest first.
+/// Selects the vulnerabilities of a project, oldest first.
 pub fn of_project(project_id: i64) -> Select<Entity> {
     Entity::find()
         .filter(Column::ProjectId.eq(project_id))

@@ -5,7 +5,7 @@
 //! its [`Registry`] has for the kind. If a node dies during a job, the lease on the job expires and another
 //! node starts it again. Handlers must therefore be idempotent.
 //!
-//! For the reasons against a library, see `docs/adr/0004-own-job-queue.md`.
+//! For the reasons against a library, see `docs/adr/0004-store-background-jobs-in-the-database.md`.
 
 mod queue;
 mod runner;

@@ -1,7 +1,8 @@
-//! The statements on the table of jobs. Each is one statement, so that nothing is half done.
+//! Statements on the table of jobs. Each operation is a single statement and therefore atomic.
 //!
-//! A job waits (not locked), runs (locked until its lease ends) or is dead (kept for the operator). One that
-//! is done has no row. Instants come from the nodes' clocks, which must agree to within a lease.
+//! A job waits (unlocked), runs (locked until its lease expires) or is dead (kept for the operator). A
+//! finished job has no row. Timestamps come from the clocks of the nodes, which may differ by less than a
+//! lease.
 
 use chrono::{DateTime, TimeDelta, Utc};
 use sea_orm::{
@@ -19,33 +20,33 @@ use crate::{
     },
 };
 
-/// How much of an error is kept, in bytes.
+/// Maximum length of a stored error, in bytes.
 const ERROR_LENGTH: usize = 4096;
 
-/// Why a job could not be enqueued.
+/// The reason why a job could not be enqueued.
 #[derive(Debug, thiserror::Error)]
 pub enum EnqueueError {
-    /// The payload is not expressible in JSON.
+    /// The payload cannot be serialized to JSON.
     #[error("job payload: {0}")]
     Payload(#[from] serde_json::Error),
-    /// The database refused.
+    /// The database failed.
     #[error(transparent)]
     Database(#[from] DbErr),
 }
 
-/// Enqueues a job, to be run as soon as the caller's transaction is committed.
+/// Enqueues a job that runs as soon as the caller's transaction is committed.
 ///
 /// # Errors
-/// [`EnqueueError`].
+/// Returns [`EnqueueError`] if the payload cannot be serialized or a database query fails.
 pub async fn enqueue<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), EnqueueError> {
     enqueue_at(db, job, entities::now()).await
 }
 
-/// Enqueues a job, not to be run before an instant. Of jobs that have the same key the earliest instant and
-/// the latest payload count.
+/// Enqueues a job that runs no earlier than an instant. Jobs with the same key are merged into one with the
+/// earliest instant and the latest payload.
 ///
 /// # Errors
-/// [`EnqueueError`].
+/// Returns [`EnqueueError`] if the payload cannot be serialized or a database query fails.
 pub async fn enqueue_at<J: Job>(
     db: &impl ConnectionTrait,
     job: &J,
@@ -60,8 +61,8 @@ pub async fn enqueue_at<J: Job>(
         created_at: Set(entities::now()),
         ..Default::default()
     };
-    // Updating, rather than doing nothing, locks the waiting row until this transaction ends: were it run
-    // before, it would not see what this transaction changes.
+    // An update locks the waiting row until this transaction ends; doing nothing on conflict would not.
+    // Otherwise the job could run earlier, without seeing the changes of this transaction.
     let earliest = Expr::case(
         Expr::col((EXCLUDED, Column::RunAt)).lt(Expr::col((Entity, Column::RunAt))),
         Expr::col((EXCLUDED, Column::RunAt)),
@@ -84,10 +85,10 @@ pub async fn enqueue_at<J: Job>(
     Ok(())
 }
 
-/// Takes back a job that has a key and waits, because what it is to do has been done; one that runs is left alone.
+/// Cancels a waiting job with the same key, because its work is done. A running job is not affected.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn withdraw<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), DbErr> {
     let Some(key) = job.dedup_key() else {
         return Ok(());
@@ -102,24 +103,24 @@ pub async fn withdraw<J: Job>(db: &impl ConnectionTrait, job: &J) -> Result<(), 
         .map(drop)
 }
 
-/// The name under which both databases know the row that was to be inserted.
+/// Name of the row proposed for insertion, in both databases.
 const EXCLUDED: &str = "excluded";
 
-/// How many jobs there are, for metrics.
+/// Number of jobs by state, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {
-    /// That wait, whether due or not.
+    /// Jobs that wait, due or not.
     pub waiting: u64,
-    /// That run, or whose runner was lost.
+    /// Jobs that run or whose runner was lost.
     pub running: u64,
-    /// That were given up.
+    /// Jobs that failed permanently.
     pub dead: u64,
 }
 
-/// Counts the jobs, all at one moment: a job that begins, ends or is followed by another meanwhile is counted once.
+/// Counts the jobs in one statement, so that a job that changes its state meanwhile is counted once.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn backlog(db: &impl ConnectionTrait) -> Result<Backlog, DbErr> {
     let alive = || Expr::col(Column::DeadAt).is_null();
     let waiting = alive().and(Expr::col(Column::LockedBy).is_null());
@@ -144,10 +145,10 @@ pub async fn backlog(db: &impl ConnectionTrait) -> Result<Backlog, DbErr> {
     })
 }
 
-/// Removes jobs that were given up before an instant; gives their number.
+/// Deletes jobs that failed permanently before an instant, and returns their number.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn purge_dead(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Result<u64, DbErr> {
     let done = Entity::delete_many()
         .filter(Column::DeadAt.lt(before))
@@ -156,7 +157,7 @@ pub async fn purge_dead(db: &impl ConnectionTrait, before: DateTime<Utc>) -> Res
     Ok(done.rows_affected)
 }
 
-/// Claims the next due job of some kinds for a runner until `now + lease`; counts the attempt.
+/// Claims the next due job of some kinds for a runner until `now + lease`, and counts the attempt.
 pub(super) async fn claim(
     db: &impl ConnectionTrait,
     kinds: &[&str],
@@ -196,7 +197,7 @@ pub(super) async fn claim(
         .value(Column::Attempts, Expr::col(Column::Attempts).add(1))
         .value(Column::LockedBy, runner)
         .value(Column::LockedUntil, now + lease)
-        // Equality, not IN: the sub-select must run once, or more than one row could be claimed.
+        // Equality instead of `IN`: the subquery must run once, or more than one row could be claimed.
         .and_where(Expr::col(Column::Id).eq(Expr::from(SubQueryStatement::from(next))))
         .returning_all()
         .take();
@@ -206,7 +207,7 @@ pub(super) async fn claim(
         .transpose()
 }
 
-/// Extends the lease of a claimed job; false when the claim was lost to another runner.
+/// Extends the lease of a claimed job. Returns false if another runner has taken over the claim.
 pub(super) async fn renew(
     db: &impl ConnectionTrait,
     job: &Model,
@@ -220,7 +221,7 @@ pub(super) async fn renew(
     update_claimed(db, job, row).await
 }
 
-/// Removes a claimed job that is done.
+/// Deletes a claimed job that has succeeded.
 pub(super) async fn complete(db: &impl ConnectionTrait, job: &Model) -> Result<(), DbErr> {
     Entity::delete_many()
         .filter(claimed(job))
@@ -229,7 +230,7 @@ pub(super) async fn complete(db: &impl ConnectionTrait, job: &Model) -> Result<(
         .map(drop)
 }
 
-/// Gives a claimed job back, to be begun again not before an instant.
+/// Releases a claimed job for another attempt no earlier than an instant.
 pub(super) async fn retry(
     db: &impl ConnectionTrait,
     job: &Model,
@@ -244,7 +245,7 @@ pub(super) async fn retry(
     give_back(db, job, row).await
 }
 
-/// Gives back what a runner holds, as if it had not been claimed.
+/// Releases all jobs of a runner as if they had not been claimed.
 pub(super) async fn release_all(db: &impl ConnectionTrait, runner: &str) -> Result<(), DbErr> {
     for job in Entity::find().filter(Column::LockedBy.eq(runner)).all(db).await? {
         let row = ActiveModel {
@@ -256,16 +257,16 @@ pub(super) async fn release_all(db: &impl ConnectionTrait, runner: &str) -> Resu
     Ok(())
 }
 
-/// Gives back whatever is held; the attempts count. For a process that is alone on the database: then
-/// whoever held it is dead, and its leases need not be waited for.
+/// Releases all claimed jobs; their attempts count. For a process with exclusive use of the database: the
+/// earlier runners are dead, so their leases can be ignored.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn release_abandoned(db: &impl ConnectionTrait) -> Result<u64, DbErr> {
     let held = Entity::find()
         .filter(Column::LockedBy.is_not_null())
         .filter(Column::DeadAt.is_null())
-        // In its last attempt it is not begun again, but given up when the lease ends.
+        // A job in its last attempt is not started again; it fails permanently when the lease expires.
         .filter(Expr::col(Column::Attempts).lt(Expr::col(Column::MaxAttempts)))
         .all(db)
         .await?;
@@ -276,7 +277,7 @@ pub async fn release_abandoned(db: &impl ConnectionTrait) -> Result<u64, DbErr> 
     Ok(count)
 }
 
-/// Gives a claimed job up, and keeps it with its error.
+/// Marks a claimed job as permanently failed and stores its error.
 pub(super) async fn bury(
     db: &impl ConnectionTrait,
     job: &Model,
@@ -291,7 +292,7 @@ pub(super) async fn bury(
     update_claimed(db, job, row).await.map(drop)
 }
 
-/// Gives up the jobs whose runner was lost in their last attempt; gives their number.
+/// Marks jobs as permanently failed if their runner was lost in the last attempt, and returns their number.
 pub(super) async fn bury_lost(db: &impl ConnectionTrait, now: DateTime<Utc>) -> Result<u64, DbErr> {
     let row = ActiveModel {
         dead_at: Set(Some(now)),
@@ -316,7 +317,8 @@ fn unlocked() -> ActiveModel {
     }
 }
 
-/// Lets a claimed job wait again; if one of its key waits already, that one will do.
+/// Returns a claimed job to the waiting state. If a job with the same key waits already, the claimed one is
+/// deleted.
 async fn give_back(db: &impl ConnectionTrait, job: &Model, row: ActiveModel) -> Result<(), DbErr> {
     match update_claimed(db, job, row).await {
         Err(error) if Violation::is_unique(&error, "uq_jobs_kind_dedup_key") => complete(db, job).await,
@@ -333,7 +335,8 @@ async fn update_claimed(db: &impl ConnectionTrait, job: &Model, row: ActiveModel
     Ok(done.rows_affected > 0)
 }
 
-/// The row, as long as the claim stands: the number of the attempt tells claims of one runner apart.
+/// Matches the row while the claim is valid. The number of the attempt distinguishes claims of the same
+/// runner.
 fn claimed(job: &Model) -> Condition {
     Condition::all()
         .add(Column::Id.eq(job.id))

@@ -1,4 +1,4 @@
-//! Running jobs.
+//! Runner of background jobs.
 
 use std::{future::Future, panic::AssertUnwindSafe, pin::pin, time::Duration};
 
@@ -17,21 +17,22 @@ use crate::database::Database;
 use crate::entities;
 use crate::entities::jobs::Model;
 
-/// How a runner behaves.
+/// Options of a runner.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How many jobs run at a time.
+    /// Number of jobs that run concurrently.
     pub concurrency: usize,
-    /// How long a claim lasts without renewal, at least a millisecond; it is renewed three times in that time.
+    /// Duration of a claim without renewal, at least one millisecond. It is renewed three times within this
+    /// duration.
     pub lease: Duration,
-    /// How often to look for jobs that come from elsewhere or become due. Those enqueued in this process are
-    /// begun at once.
+    /// Interval of polling for jobs of other processes and jobs that become due. Jobs enqueued in this
+    /// process start at once.
     pub poll: Duration,
-    /// The wait after the first failure; each further one doubles it.
+    /// Delay after the first failure; each further failure doubles it.
     pub backoff: Duration,
-    /// The longest wait after a failure.
+    /// Maximum delay after a failure.
     pub longest_backoff: Duration,
-    /// How long a shutdown waits for what runs; what is not done by then is given back.
+    /// Maximum time a shutdown waits for running jobs; unfinished jobs are released then.
     pub drain: Duration,
 }
 
@@ -49,8 +50,9 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The wait after the given number of attempts: doubled each time up to the longest, and then at random between
-    /// half of that and the whole, so that what failed together does not come back together.
+    /// Returns the delay after the given number of attempts. It doubles each time up to the maximum. The
+    /// result is random between half of that and all of it, so that jobs that failed together do not retry
+    /// together.
     #[must_use]
     pub fn wait_after(&self, attempts: i32) -> Duration {
         let doublings = u32::try_from(attempts - 1).unwrap_or(0).min(31);
@@ -62,7 +64,7 @@ impl Options {
     }
 }
 
-/// Claims jobs and runs them, until it is told to stop.
+/// Claims jobs and runs them until it is stopped.
 #[derive(Debug)]
 pub struct Runner {
     db: Database,
@@ -72,7 +74,7 @@ pub struct Runner {
 }
 
 impl Runner {
-    /// A runner with an id of its own.
+    /// Creates a runner with a unique ID.
     pub fn new(db: Database, registry: Registry, options: Options) -> Self {
         Self {
             db,
@@ -82,8 +84,8 @@ impl Runner {
         }
     }
 
-    /// Runs jobs until `shutdown` is ready, then waits for those that run, at most [`Options::drain`]. Faults of
-    /// the database are logged and waited out.
+    /// Runs jobs until `shutdown` is ready, then waits for running jobs, at most [`Options::drain`]. Database
+    /// errors are logged and retried.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let mut shutdown = pin!(shutdown);
         let kinds = self.registry.kinds();
@@ -91,7 +93,7 @@ impl Runner {
         let mut commits = self.db.commits();
         loop {
             while running.try_join_next().is_some() {}
-            // A stop is noticed between claims too, however many jobs are due.
+            // Check for a stop between claims too, even if many jobs are due.
             if shutdown.as_mut().now_or_never().is_some() {
                 break;
             }
@@ -110,7 +112,7 @@ impl Runner {
         self.drain(running).await;
     }
 
-    /// The next job, if one is due.
+    /// Claims the next job, if one is due.
     async fn next(&self, kinds: &[&str]) -> Option<Model> {
         let now = entities::now();
         let claimed = async {
@@ -118,7 +120,7 @@ impl Runner {
                 None => {
                     let lost = queue::bury_lost(self.db.write(), now).await?;
                     if lost > 0 {
-                        tracing::error!(lost, "gave up jobs whose runner was lost");
+                        tracing::error!(lost, "marked jobs of lost runners as failed");
                     }
                     Ok(None)
                 }
@@ -126,7 +128,7 @@ impl Runner {
             }
         };
         claimed.await.unwrap_or_else(|error| {
-            tracing::error!(%error, "cannot look for jobs");
+            tracing::error!(%error, "failed to query due jobs");
             None
         })
     }
@@ -147,15 +149,15 @@ impl Runner {
         if timeout(self.options.drain, all_done).await.is_ok() {
             return;
         }
-        tracing::warn!(jobs = running.len(), "giving back jobs that did not end in time");
+        tracing::warn!(jobs = running.len(), "shutdown timed out with jobs still running");
         running.shutdown().await;
         if let Err(error) = queue::release_all(self.db.write(), &self.id).await {
-            tracing::error!(%error, "cannot give jobs back; they are begun again when their leases end");
+            tracing::error!(%error, "failed to release jobs; they restart when their leases expire");
         }
     }
 }
 
-/// One attempt at one job.
+/// An attempt at a job.
 struct Execution {
     db: Database,
     registry: Registry,
@@ -168,7 +170,7 @@ impl Execution {
         let outcome = tokio::select! {
             outcome = self.work() => outcome,
             () = self.keep_lease() => {
-                tracing::warn!("lost the claim on the job; another runner has it");
+                tracing::warn!("lost the claim on the job to another runner");
                 return;
             }
         };
@@ -177,7 +179,7 @@ impl Execution {
             Err(failure) => self.fail(failure).await,
         };
         if let Err(error) = settled {
-            tracing::error!(%error, "cannot settle the job; it is begun again when its lease ends");
+            tracing::error!(%error, "failed to store the result of the job; it restarts when its lease expires");
         }
     }
 
@@ -187,7 +189,7 @@ impl Execution {
             of: self.job.max_attempts,
         };
         let Some(registered) = self.registry.get(&self.job.kind) else {
-            return Err(Failure::passing("no handler"));
+            return Err(Failure::passing("no handler for the job kind"));
         };
         let work = AssertUnwindSafe(async { (registered.work)(&self.job.payload, attempt).await });
         match timeout(registered.timeout, work.catch_unwind()).await {
@@ -200,7 +202,7 @@ impl Execution {
         }
     }
 
-    /// Renews the lease as long as it can; ends when the claim is lost.
+    /// Renews the lease until the claim is lost.
     async fn keep_lease(&self) {
         let mut ends = entities::now() + lease(&self.options);
         loop {
@@ -210,7 +212,7 @@ impl Execution {
                 Ok(true) => ends = now + lease(&self.options),
                 Ok(false) => return,
                 Err(error) if entities::now() < ends => {
-                    tracing::warn!(%error, "cannot renew the claim on the job");
+                    tracing::warn!(%error, "failed to renew the claim on the job");
                 }
                 Err(_) => return,
             }
@@ -221,11 +223,11 @@ impl Execution {
         let now = entities::now();
         let reason = failure.reason.as_str();
         if failure.permanent || self.job.attempts >= self.job.max_attempts {
-            tracing::error!(reason, "the job failed and is given up");
+            tracing::error!(reason, "job failed permanently");
             return queue::bury(self.db.write(), &self.job, now, reason).await;
         }
         let wait = self.options.wait_after(self.job.attempts);
-        tracing::warn!(reason, ?wait, "the job failed and is tried again");
+        tracing::warn!(reason, ?wait, "job failed and was rescheduled");
         let run_at = now + TimeDelta::from_std(wait).unwrap_or(TimeDelta::MAX);
         queue::retry(self.db.write(), &self.job, run_at, reason).await
     }

@@ -1,4 +1,4 @@
-//! Behaviour of the queue and of runners, on both databases.
+//! Tests of the queue and the runner, on both databases.
 
 use std::{
     collections::HashMap,
@@ -17,7 +17,7 @@ use crate::{
     entities::{self, jobs as rows},
 };
 
-/// Longer than any test: what depends on it must not happen by waiting.
+/// Longer than any test: a test that depends on it must not pass by waiting.
 const NEVER: Duration = Duration::from_secs(3600);
 const LEASE: TimeDelta = TimeDelta::seconds(60);
 
@@ -73,7 +73,7 @@ async fn claim(db: &Database, runner: &str, now: DateTime<Utc>) -> Option<rows::
         .unwrap()
 }
 
-/// A runner in the background, with a way to stop it.
+/// Starts a runner in the background and returns a way to stop it.
 fn start(
     db: &Database,
     registry: Registry,
@@ -188,7 +188,7 @@ async fn a_waiting_job_does_not_begin_before_a_transaction_that_counts_on_it_end
         enqueue_at(&tx, &Refresh { project: 1, round: 2 }, now)
             .await
             .unwrap();
-        // With SQLite a claim would wait for the transaction, which is as good.
+        // With SQLite a claim would wait for the transaction, which is equally safe.
         if db.backend() == sea_orm::DatabaseBackend::Postgres {
             assert_eq!(claim(&db, "a", now).await, None);
         }
@@ -406,7 +406,7 @@ async fn gives_up_at_once_on_permanent_failures_and_malformed_payloads() {
     .await;
 }
 
-/// The payload of another version of `Refresh`.
+/// Payload of another version of `Refresh`.
 #[derive(Serialize, Deserialize)]
 struct Broken {
     #[serde(rename = "missing")]

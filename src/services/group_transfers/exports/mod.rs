@@ -1,7 +1,8 @@
-//! Exporting groups: asked for, written by a job, downloaded until it expires.
+//! Group exports: requested by a user, written by a job, and downloadable until they expire.
 //!
-//! The row of an archive comes first and says that nothing is there yet; then the bytes; then the row says that they are, and that
-//! those before are over. So whatever a killed server leaves can be found and swept.
+//! The row of an archive is inserted first, without content. Then the content is stored. Then the row is
+//! marked as stored, and earlier archives expire. A sweep can therefore find everything that a killed server
+//! leaves behind.
 
 mod reading;
 mod writer;
@@ -28,27 +29,28 @@ use crate::services::access::GroupAccess;
 use crate::services::kernel::download::{Content, Download};
 use crate::services::throttle::{self, Allowance};
 
-/// How long an archive may be downloaded, and how long a row counts that has none yet.
+/// Time for which an archive can be downloaded, and for which a row without one is kept.
 const KEPT: TimeDelta = TimeDelta::hours(24);
-/// How many characters the name of an archive has before its ending.
+/// Maximum length of an archive's file name before its suffix, in characters.
 const LONGEST_STEM: usize = 50;
-/// How often a user may export.
+/// Export quota of a user.
 const EXPORTS: Allowance = Allowance {
     action: "group_export",
     most: 6,
     within: TimeDelta::minutes(1),
 };
-/// How often a user may download.
+/// Download quota of a user.
 const DOWNLOADS: Allowance = Allowance {
     action: "group_download",
     most: 12,
     within: TimeDelta::minutes(1),
 };
 
-/// Has a group exported for the caller.
+/// Enqueues the export of a group for the caller.
 ///
 /// # Errors
-/// 429 for who asks too often, and 400 for a group with more in it than an import reads.
+/// Returns `Error::RateLimited` if the quota is exceeded. Returns `Error::Refused` if the group exceeds an
+/// import limit.
 pub async fn schedule(backend: &Backend, access: &GroupAccess) -> Result<()> {
     let user_id = access.caller.signed_in()?.id;
     throttle::spend(backend, user_id, EXPORTS).await?;
@@ -63,17 +65,18 @@ pub async fn schedule(backend: &Backend, access: &GroupAccess) -> Result<()> {
     transaction.await
 }
 
-/// The newest archive of a group that the caller asked for; for administrators the newest of all. What an archive tells depends
-/// on who asked for it, so that it is nobody else's.
+/// Returns the newest archive that the caller requested, or the newest of all for administrators. The content
+/// depends on the requester, so archives are not shared.
 ///
 /// # Errors
-/// 404 where there is none or its time is over, 429 for who asks too often.
+/// Returns `Error::NotFoundOrExpired` if there is none or it has expired. Returns `Error::RateLimited` if the
+/// quota is exceeded.
 pub async fn download(backend: &Backend, access: &GroupAccess) -> Result<Download> {
     let user_id = access.caller.signed_in()?.id;
     let whose = Some(user_id).filter(|_| !access.caller.is_admin());
     let found = group_exports::current(backend.database.read(), access.group.id, whose, now()).await?;
     let row = found.ok_or(Error::NotFoundOrExpired)?;
-    // Only what is sent counts: whoever waits for an archive asks again and again.
+    // Only downloads count, because clients poll until an archive is ready.
     throttle::spend(backend, user_id, DOWNLOADS).await?;
     let (objects, key) = (backend.objects.clone(), key(&row));
     Ok(Download {
@@ -89,12 +92,12 @@ pub async fn download(backend: &Backend, access: &GroupAccess) -> Result<Downloa
     })
 }
 
-/// Writes the archive of a group for a user, and lets it take the place of the one that they had before. A group that is gone
-/// has none, and a user who is gone gets none.
+/// Writes the archive of a group for a user and replaces the user's previous one. Does nothing if the group
+/// or user was deleted.
 ///
 /// # Errors
-/// 400 for a group that has come to have more in it than an import reads, and whatever the database, the storage or the disk
-/// reports; what was written by then is removed or swept.
+/// Returns `Error::Refused` if the group exceeds an import limit meanwhile. Returns an error if the database,
+/// the storage or the disk fails. Incomplete archives are removed here or by the sweep.
 pub async fn run(backend: &Backend, job: &ExportGroup) -> Result<()> {
     let live = namespaces::live().filter(namespaces::Column::Id.eq(job.group_id));
     let Some(group) = live.one(backend.database.read()).await? else {
@@ -124,7 +127,7 @@ pub async fn run(backend: &Backend, job: &ExportGroup) -> Result<()> {
     Ok(())
 }
 
-/// The row of an archive that is not there yet; none where the group or the user went away.
+/// Inserts the row of an archive without content. Returns `None` if the group or the user was deleted.
 async fn announce(backend: &Backend, group: &namespaces::Model, user_id: i64) -> Result<Option<Model>> {
     let row = ActiveModel {
         namespace_id: Set(Some(group.id)),
@@ -144,7 +147,7 @@ async fn announce(backend: &Backend, group: &namespaces::Model, user_id: i64) ->
     }
 }
 
-/// Writes an archive and says that it is there.
+/// Writes an archive and marks its row as stored.
 async fn fill(backend: &Backend, row: &Model, addresses: Addresses) -> Result<()> {
     let Some(group_id) = row.namespace_id else {
         return Ok(());
@@ -161,7 +164,7 @@ async fn fill(backend: &Backend, row: &Model, addresses: Addresses) -> Result<()
         .database
         .transaction(async |transaction| {
             store(transaction, row, size).await?;
-            // Only those of the same user, who is told the same by them, and those before: another one may have come after.
+            // Only earlier archives of the same user expire. A later one may have been stored meanwhile.
             Entity::update_many()
                 .col_expr(Column::ExpiresAt, Expr::value(now()))
                 .filter(Column::NamespaceId.eq(group_id))
@@ -186,10 +189,10 @@ async fn store(transaction: &DatabaseTransaction, row: &Model, size: i64) -> Res
     Ok(())
 }
 
-/// Removes the archives whose time is over, and those of groups that are gone. How many there were is answered.
+/// Removes expired archives and those of deleted groups. Returns their number.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let over = group_exports::over(backend.database.write(), now(), SWEPT).await?;
     for row in &over {
@@ -198,10 +201,10 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
     Ok(over.len())
 }
 
-/// Removes the archives of a group that goes away. One that is just being written is left to its writer, and to the sweep.
+/// Removes the archives of a deleted group. One that is being written is left to its writer and to the sweep.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
     let all = Entity::find()
         .filter(Column::NamespaceId.eq(group_id))
@@ -212,13 +215,13 @@ pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
     Ok(())
 }
 
-/// Archives whose time is over, of those that meet a condition.
+/// Returns the expired archives that meet a condition.
 async fn over(backend: &Backend, which: Expr) -> Result<Vec<Model>> {
     let over = Entity::find().filter(which).filter(Column::ExpiresAt.lte(now()));
     Ok(over.all(backend.database.write()).await?)
 }
 
-/// Removes an archive: its bytes, and then the row that leads to them.
+/// Removes an archive: first its content, then its row.
 async fn discard(backend: &Backend, row: &Model) -> Result<()> {
     backend.objects.delete(&key(row)).await?;
     Entity::delete_by_id(row.id)
@@ -231,7 +234,7 @@ fn key(row: &Model) -> String {
     format!("group_exports/{}", row.secret)
 }
 
-/// The name that an archive is downloaded under: the time and the path, cut where it is long.
+/// Returns the file name of an archive: the time and the path, truncated.
 fn file_name(full_path: &str) -> String {
     let stem = format!(
         "{}_{}",

@@ -1,4 +1,4 @@
-//! What goes into an archive: rows, read a few at a time as of one instant, as records.
+//! Contents of an archive: rows of one snapshot, read in batches and written as records.
 
 use std::collections::HashMap;
 
@@ -23,24 +23,24 @@ use super::super::{
 use super::writer::Writer;
 use crate::error::{Error, Result};
 
-/// How many rows are read at a time.
+/// Rows read per statement.
 const ROWS: usize = 200;
-/// How many characters the long texts of these have together; one may have more.
+/// Maximum total length of the long texts in a batch, in characters. A single row may exceed it.
 const CHARACTERS: i64 = 256 << 10;
 
-/// Whose addresses for mail are told, beside those that are public.
+/// Private email addresses that an archive includes. Public ones are always included.
 #[derive(Debug, Clone, Copy)]
 pub struct Addresses {
-    /// Everybody's.
+    /// Whether all addresses are included.
     pub all: bool,
-    /// That of the user who exports.
+    /// ID of the user who exports, whose address is included.
     pub own: i64,
 }
 
-/// Refuses a group with more in it than an import reads: the archive would be of no use.
+/// Rejects a group that exceeds an import limit, because its archive could not be imported.
 ///
 /// # Errors
-/// 400, and whatever the database reports.
+/// Returns `Error::Refused` if the group exceeds a limit. Returns an error if the database fails.
 pub async fn refuse_too_much(db: &impl ConnectionTrait, root: i64) -> Result<()> {
     let groups = namespace_ancestors::descendant_ids(db, root).await?.len();
     if groups > MOST_GROUPS {
@@ -77,10 +77,11 @@ fn too_much(what: String) -> Error {
     Error::Refused(format!("The group has more than {what}, and no import reads so much").into())
 }
 
-/// Writes a group and all groups below it.
+/// Writes a group and its subgroups.
 ///
 /// # Errors
-/// 400 for more than an import reads, whatever the database reports, and when the archive cannot be written.
+/// Returns `Error::Refused` if the group exceeds an import limit. Returns an error if the database fails or
+/// the archive cannot be written.
 pub async fn write(
     snapshot: &DatabaseTransaction,
     root: i64,
@@ -90,7 +91,7 @@ pub async fn write(
     refuse_too_much(snapshot, root).await?;
     writer.begin(VERSION_FILE.to_owned()).await?;
     writer.text(VERSION);
-    // All of them are seen or none: a group is hidden together with all below it.
+    // Subgroups need no visibility check, because a group is hidden together with its subgroups.
     let ids = namespace_ancestors::descendant_ids(snapshot, root).await?;
     writer.begin(ALL_FILE.to_owned()).await?;
     for id in &ids {
@@ -142,7 +143,7 @@ fn attributes(group: namespaces::Model) -> Group {
     }
 }
 
-/// The ids of rows in portions that may stand in memory, by how long the text is that may be long.
+/// Returns the IDs of rows in batches that fit into memory, by the length of a long text column.
 async fn portions<E: EntityTrait>(
     snapshot: &DatabaseTransaction,
     rows: Select<E>,
@@ -225,7 +226,7 @@ async fn labels(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writ
 
 async fn badges(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writer) -> Result<()> {
     let own = badges::shown(Scope::Group(group_id), group_id).order_by_asc(badges::Column::Id);
-    // There are never many.
+    // The number of badges is limited, so all of them are loaded.
     for row in own.all(snapshot).await? {
         let record = Badge {
             name: row.name,
@@ -268,7 +269,8 @@ async fn members(
     }
 }
 
-/// What a user is known by elsewhere. Owners of groups may add whomever they like, and are not told their addresses by that.
+/// Returns the identity of a user in an archive. Group owners can add any user as a member, and must not
+/// learn email addresses that way.
 fn known_by(user: users::Model, addresses: Addresses) -> User {
     User {
         id: user.id,
@@ -345,7 +347,7 @@ async fn boards(snapshot: &DatabaseTransaction, group_id: i64, writer: &mut Writ
     Ok(())
 }
 
-/// The titles of milestones, by their ids.
+/// Returns the titles of milestones, by ID.
 async fn titles(snapshot: &DatabaseTransaction, ids: Vec<i64>) -> Result<HashMap<i64, String>> {
     use milestones::{Column, Entity};
 

@@ -1,4 +1,5 @@
-//! Writing an archive: on a thread of its own, through a file, a little at a time.
+//! Writer of archives: a blocking thread that compresses into a temporary file while records arrive in
+//! pieces.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, Write};
@@ -15,17 +16,17 @@ use super::super::broken;
 use crate::error::{Error, Result};
 use crate::services::Backend;
 
-/// How much of a file is gathered before it goes to the thread, in bytes.
+/// Bytes of a file that are buffered before they are sent to the thread.
 const PIECE: usize = 256 << 10;
-/// How many pieces may wait for the thread.
+/// Maximum pieces that wait for the thread.
 const WAITING: usize = 2;
 
 enum Piece {
-    /// A file of this name begins; the one before is whole.
+    /// Starts the file with this name and ends the previous one.
     Name(String),
-    /// More of it.
+    /// Content of the current file.
     Bytes(Vec<u8>),
-    /// All is whole.
+    /// Ends the archive.
     End,
 }
 
@@ -37,10 +38,10 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// An empty archive.
+    /// Creates an empty archive.
     ///
     /// # Errors
-    /// When no temporary file can be made.
+    /// Returns an error if no temporary file can be created.
     pub fn new(backend: &Backend) -> Result<Self> {
         let (archive, entry) = (backend.objects.spool(), backend.objects.spool());
         let (archive, entry) = (archive.map_err(broken)?, entry.map_err(broken)?);
@@ -52,19 +53,19 @@ impl Writer {
         })
     }
 
-    /// Begins a file; one that nothing comes into is none.
+    /// Starts a file. A file without content is left out of the archive.
     ///
     /// # Errors
-    /// When the archive cannot be written.
+    /// Returns an error if the archive cannot be written.
     pub async fn begin(&mut self, name: String) -> Result<()> {
         self.flush().await?;
         self.send(Piece::Name(name)).await
     }
 
-    /// Adds a line to the file that was begun.
+    /// Appends a record as a line to the current file.
     ///
     /// # Errors
-    /// When the archive cannot be written.
+    /// Returns an error if the archive cannot be written.
     pub async fn line(&mut self, record: &impl Serialize) -> Result<()> {
         serde_json::to_writer(&mut self.gathered, record).map_err(Error::internal)?;
         self.gathered.push(b'\n');
@@ -74,15 +75,15 @@ impl Writer {
         }
     }
 
-    /// Adds text to the file that was begun.
+    /// Appends text to the current file.
     pub fn text(&mut self, text: &str) {
         self.gathered.extend_from_slice(text.as_bytes());
     }
 
-    /// Ends the archive: the file, which is at its start, and its length in bytes.
+    /// Completes the archive. Returns the file, positioned at its start, and its length in bytes.
     ///
     /// # Errors
-    /// When the archive cannot be written.
+    /// Returns an error if the archive cannot be written.
     pub async fn finish(mut self) -> Result<(File, u64)> {
         self.flush().await?;
         self.send(Piece::End).await?;
@@ -101,10 +102,10 @@ impl Writer {
         if self.pieces.send(piece).await.is_ok() {
             return Ok(());
         }
-        // The thread has ended, and knows why.
+        // The thread has ended, and its result contains the cause.
         match (&mut self.thread).await.map_err(broken)? {
             Err(error) => Err(broken(error)),
-            Ok(_) => Err(broken("the archive has ended already")),
+            Ok(_) => Err(broken("the archive is complete already")),
         }
     }
 }
@@ -120,7 +121,7 @@ fn write(archive: File, mut entry: File, mut arriving: mpsc::Receiver<Piece>) ->
                 append(&mut builder, name.replace(next), &mut entry)?;
             }
             Some(Piece::End) => break,
-            // Whoever wrote has given up, and nobody waits for the archive.
+            // The writer was dropped, so the archive is not needed.
             None => return Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
@@ -132,7 +133,7 @@ fn write(archive: File, mut entry: File, mut arriving: mpsc::Receiver<Piece>) ->
     Ok((archive, size))
 }
 
-/// Moves what was gathered into the archive, whose format wants the length first.
+/// Copies the buffered file into the archive. The tar format requires the length before the content.
 fn append(builder: &mut Builder<impl Write>, name: Option<String>, entry: &mut File) -> io::Result<()> {
     let size = entry.stream_position()?;
     let Some(name) = name.filter(|_| size > 0) else {

@@ -1,4 +1,5 @@
-//! Entering boards with their lists. What they name is looked for in the group and in those above.
+//! Import of boards with their lists. Referenced labels and milestones are looked up in the group and its
+//! ancestors.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +19,7 @@ use crate::policy::Tier;
 use crate::services::boards::{check_member, checked, lists};
 use crate::services::places::Place;
 
-/// What boards of a group name, by what the archive has for it.
+/// Resources that the boards of a group reference, by their keys in the archive.
 struct Named {
     labels: HashMap<String, i64>,
     milestones: HashMap<String, i64>,
@@ -31,7 +32,7 @@ impl Named {
         self.milestones.get(&name.title).copied()
     }
 
-    /// What a list is of, as the columns of its row.
+    /// Returns the subject of a list, as label, milestone and user columns.
     fn subject(&self, list: &List) -> Option<(Option<i64>, Option<i64>, Option<i64>)> {
         let label = || self.labels.get(list.label.as_ref()?.title.trim()).copied();
         let milestone = || self.milestone(list.milestone.as_ref()?);
@@ -57,7 +58,7 @@ impl Entering<'_> {
         };
         let mut all = Vec::new();
         let mut records = Records::<Board>::new(&mut self.file, stretch).await?;
-        // There are never many, and each is bounded.
+        // Their number and sizes are limited, so all of them are loaded.
         while let Some(batch) = records.next().await? {
             all.extend(batch);
         }
@@ -217,7 +218,7 @@ impl Entering<'_> {
     }
 }
 
-/// The ids of milestones by their titles: those of the group before those of the nearest group above.
+/// Returns the IDs of milestones by title. The group takes precedence over its ancestors, nearest first.
 async fn milestones_named(
     transaction: &DatabaseTransaction,
     place: &Place,
@@ -234,7 +235,7 @@ async fn milestones_named(
         .await?;
     let distance = |id: Option<i64>| above.iter().position(|row| Some(row.ancestor_id) == id);
     let mut found: Vec<_> = found.into_iter().collect();
-    // The nearest comes last, and stays.
+    // The nearest one comes last and overwrites the others.
     found.sort_by_key(|milestone| std::cmp::Reverse(distance(milestone.namespace_id)));
     let found = found.into_iter().map(|milestone| (milestone.title, milestone.id));
     Ok(found.collect())

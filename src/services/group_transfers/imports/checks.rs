@@ -1,4 +1,4 @@
-//! What records of archives may be: what the contract and the services let callers make by hand, and nothing else.
+//! Validation of archive records by the rules of the contract and the services for manual creation.
 
 use serde_json::{Value, json};
 use storage::entities::{AccessLevel, Scope};
@@ -14,12 +14,12 @@ use crate::services::labels::NewLabel;
 use crate::services::milestones::NewMilestone;
 use crate::services::{badges, boards, epics, labels, milestones};
 
-/// Where records are made to be looked at; none of that is entered.
+/// Scope of the rows that are built only for validation.
 const NOWHERE: Scope = Scope::Group(0);
-/// The highest number within a group: what comes later must have numbers as well.
+/// Maximum IID in an archive, which leaves IIDs for later items.
 const HIGHEST_IID: i64 = i32::MAX as i64;
 
-/// Refuses a version of the layout that is not known.
+/// Rejects an unknown version of the layout.
 pub fn version(text: &str) -> Result<()> {
     let mut parts = text.trim().split('.');
     let known = (parts.next(), parts.next()) == (Some("0"), Some("2"));
@@ -32,7 +32,7 @@ pub fn version(text: &str) -> Result<()> {
     }
 }
 
-/// Refuses one record more than there may be of a kind in a group.
+/// Rejects records beyond the limit of a relation in one group.
 pub fn room(relation: Relation, count: u64) -> Result<()> {
     let most = match relation {
         Relation::Badges => badges::MOST,
@@ -45,7 +45,7 @@ pub fn room(relation: Relation, count: u64) -> Result<()> {
     }
 }
 
-/// Refuses attributes that no group has.
+/// Rejects invalid attributes of a group.
 pub fn group(validator: &dyn RecordValidator, group: &Group) -> Result<()> {
     contract(
         validator,
@@ -69,7 +69,7 @@ pub fn group(validator: &dyn RecordValidator, group: &Group) -> Result<()> {
     )
 }
 
-/// Refuses a milestone that could not be made.
+/// Rejects an invalid milestone.
 pub fn milestone(validator: &dyn RecordValidator, record: &Milestone) -> Result<()> {
     contract(
         validator,
@@ -89,7 +89,7 @@ pub fn milestone(validator: &dyn RecordValidator, record: &Milestone) -> Result<
     milestones::checked(new).map(drop)
 }
 
-/// Refuses a label that could not be made.
+/// Rejects an invalid label.
 pub fn label(validator: &dyn RecordValidator, record: &Label) -> Result<()> {
     let (name, color) = (&record.title, &record.color);
     contract(
@@ -126,7 +126,7 @@ fn label_name(validator: &dyn RecordValidator, name: &LabelName) -> Result<()> {
     label(validator, &record)
 }
 
-/// Refuses a badge that could not be made.
+/// Rejects an invalid badge.
 pub fn badge(validator: &dyn RecordValidator, record: &Badge) -> Result<()> {
     let (link, image) = (&record.link_url, &record.image_url);
     contract(
@@ -137,7 +137,7 @@ pub fn badge(validator: &dyn RecordValidator, record: &Badge) -> Result<()> {
     badges::checked(NOWHERE, None, link.clone(), image.clone()).map(drop)
 }
 
-/// Refuses a member that nobody could be.
+/// Rejects an invalid member.
 pub fn member(validator: &dyn RecordValidator, record: &Member) -> Result<()> {
     if AccessLevel::of_number(record.access_level).is_none() {
         return Err(Error::attribute("access_level", "is not included in the list"));
@@ -156,11 +156,11 @@ pub fn member(validator: &dyn RecordValidator, record: &Member) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a board that could not be made.
+/// Rejects an invalid board.
 pub fn board(validator: &dyn RecordValidator, record: &Board) -> Result<()> {
     contract(validator, "create_group_board", json!({ "name": record.name }))?;
     boards::checked(NOWHERE, &record.name)?;
-    // One below zero is none, which is told when it is entered.
+    // A negative weight means none. The import reports it later.
     let weight = record.weight.filter(|weight| *weight >= 0);
     contract(validator, "update_group_board", json!({ "weight": weight }))?;
     label_names(validator, &record.labels.0, boards::MOST_LABELS)?;
@@ -172,7 +172,7 @@ pub fn board(validator: &dyn RecordValidator, record: &Board) -> Result<()> {
         .try_for_each(|name| label_name(validator, name))
 }
 
-/// Refuses an epic that could not be made.
+/// Rejects an invalid epic.
 pub fn epic(validator: &dyn RecordValidator, record: &Epic) -> Result<()> {
     contract(
         validator,
@@ -219,7 +219,7 @@ fn contract(validator: &dyn RecordValidator, operation: &str, attributes: Value)
     }
 }
 
-/// What a refusal says, without what is ours alone; nothing for failures of the server.
+/// Returns the user-facing text of an error, or `None` for failures of the server.
 pub fn text_of(error: &Error) -> Option<String> {
     match error {
         Error::InvalidAttributes(attributes) => {

@@ -1,4 +1,4 @@
-//! Entering an archive that was read: group by group, each in a transaction of its own, and each once.
+//! Import of the contents of an archive: one transaction per group, once per group.
 
 use std::collections::HashMap;
 
@@ -21,36 +21,36 @@ use crate::services::access::GroupAccess;
 use crate::services::authentication::Caller;
 use crate::services::places::Place;
 
-/// An import under way.
+/// An import in progress.
 pub struct Entering<'a> {
     pub(super) backend: &'a Backend,
     pub(super) caller: Caller,
     pub(super) import_id: i64,
-    /// The group that was made for it.
+    /// ID of the top group that was created for the import.
     pub(super) root: i64,
-    /// The group above that, which is none of the archive.
+    /// ID of its parent, which is not part of the archive.
     pub(super) above: Option<i64>,
-    /// Who imports.
+    /// ID of the importing user.
     pub(super) importer: i64,
-    /// The highest role that members may get; none where the importer has none to give.
+    /// Maximum role of imported members; `None` if the importer cannot assign roles.
     pub(super) highest: Option<AccessLevel>,
     /// The records.
     pub(super) file: File,
     pub(super) groups: Vec<Planted>,
     pub(super) epics: HashMap<i64, EpicName>,
     pub(super) strange: Vec<(i64, String)>,
-    /// The users here by the numbers that the archive has for them.
+    /// IDs of local users by their IDs in the archive.
     pub(super) people: HashMap<i64, i64>,
-    /// The groups here by the numbers that the archive has for them.
+    /// IDs of local groups by their IDs in the archive.
     pub(super) planted: HashMap<i64, i64>,
     pub(super) report: Report,
 }
 
 impl<'a> Entering<'a> {
-    /// An import that is to begin, or to go on.
+    /// Creates the state for starting or resuming an import.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if the database fails.
     pub async fn new(
         backend: &'a Backend,
         access: GroupAccess,
@@ -77,10 +77,11 @@ impl<'a> Entering<'a> {
         })
     }
 
-    /// Enters what belongs to each group that has nothing of it yet.
+    /// Imports the contents of each group that has not been imported yet.
     ///
     /// # Errors
-    /// 400 for what was made there meanwhile and is in the way, and whatever the database or the disk reports.
+    /// Returns `Error::Refused` if a resource created meanwhile conflicts. Returns an error if the database
+    /// or the disk fails.
     pub async fn enter(&mut self) -> Result<()> {
         let backend = self.backend;
         for at in 0..self.groups.len() {
@@ -92,10 +93,10 @@ impl<'a> Entering<'a> {
         Ok(())
     }
 
-    /// Enters what belongs to a group, unless that was done before.
+    /// Imports the contents of a group, unless an earlier attempt has done so.
     ///
     /// # Errors
-    /// As [`Self::enter`].
+    /// Fails like [`Self::enter`].
     pub(super) async fn enter_group(&mut self, transaction: &DatabaseTransaction, at: usize) -> Result<()> {
         let source_id = self.groups[at].draft.id;
         let waiting = Entity::find()
@@ -105,7 +106,7 @@ impl<'a> Entering<'a> {
             .lock_exclusive()
             .one(transaction)
             .await?;
-        // Done before this attempt, or removed with its group.
+        // Imported by an earlier attempt, or deleted with its group.
         let Some(waiting) = waiting else { return Ok(()) };
         let Some(group) = live(transaction, waiting.namespace_id).await? else {
             return Ok(());
@@ -132,7 +133,8 @@ impl<'a> Entering<'a> {
     }
 }
 
-/// The highest role that who imports may give: every one at the top level, and their own below a group.
+/// Returns the maximum role that the importer may assign: any role at the top level, and the importer's own
+/// role in the parent otherwise.
 async fn highest(backend: &Backend, access: &GroupAccess, importer: i64) -> Result<Option<AccessLevel>> {
     match access.group.parent_id.filter(|_| !access.caller.is_admin()) {
         None => Ok(Some(AccessLevel::Owner)),
@@ -143,7 +145,7 @@ async fn highest(backend: &Backend, access: &GroupAccess, importer: i64) -> Resu
     }
 }
 
-/// Why rows of a kind were not entered: somebody has made one of the same meanwhile.
+/// Maps a database error of an insert. A unique violation means that a conflicting row was created meanwhile.
 pub fn refused(what: &'static str) -> impl Fn(DbErr) -> Error {
     move |error| match Violation::of(&error) {
         Some(Violation::Unique(_)) => fault(format!(

@@ -1,4 +1,4 @@
-//! Entering epics with their labels, and what they are parts of.
+//! Import of epics with their labels and parents.
 
 use std::collections::HashMap;
 
@@ -75,7 +75,7 @@ impl Entering<'_> {
         self.relate(transaction, at, place.namespace.id, stretch).await
     }
 
-    /// Makes epics parts of others, all of which are there by now.
+    /// Sets the parents of epics after all epics exist.
     async fn relate(
         &mut self,
         transaction: &DatabaseTransaction,
@@ -110,7 +110,7 @@ impl Entering<'_> {
                 let found = numbered(transaction, group, numbers).await?;
                 ids.extend(found.into_iter().map(|(iid, id)| ((group, iid), id)));
             }
-            // One that was removed meanwhile has no parts.
+            // A parent that was deleted meanwhile is skipped.
             let known = |(iid, parent)| Some((iid, ids.get(&parent).copied()?));
             let parents: Vec<(i64, i64)> = related.into_iter().filter_map(known).collect();
             put_below(transaction, group_id, &parents).await?;
@@ -119,7 +119,7 @@ impl Entering<'_> {
     }
 }
 
-/// Makes epics of a group, which are told by their numbers, parts of others, which are told by their ids, in one statement.
+/// Sets the parents of epics of a group in one statement. Epics are given by IID, parents by ID.
 async fn put_below(transaction: &DatabaseTransaction, group_id: i64, parents: &[(i64, i64)]) -> Result<()> {
     if parents.is_empty() {
         return Ok(());
@@ -167,7 +167,7 @@ fn epic(place: &Place, record: Epic, author: i64, importer: i64) -> Result<Activ
     })
 }
 
-/// The ids of epics of a group by their numbers there.
+/// Returns the IDs of epics of a group by IID.
 async fn numbered(
     transaction: &DatabaseTransaction,
     group_id: i64,
@@ -181,7 +181,7 @@ async fn numbered(
     Ok(rows.into_tuple().all(transaction).await?)
 }
 
-/// Labels epics of a group, which are told by their numbers.
+/// Adds labels to epics of a group, given by IID.
 async fn label(
     transaction: &DatabaseTransaction,
     group_id: i64,

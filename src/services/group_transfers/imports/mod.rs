@@ -1,8 +1,10 @@
-//! Making groups of archives.
+//! Group imports.
 //!
-//! The archive goes to the object storage, and the group is made, with a job that fills it. That reads the whole archive first
-//! ([`opening`]) and refuses it, or makes all groups below in one transaction, with what belongs to the first ([`planting`]), and
-//! then enters what belongs to each of the others in one of its own ([`entering`]). Which of them are done stands in the database, so that an import that was killed goes on where it was.
+//! A request stores the archive in the object storage and creates the group and a job. The job reads and
+//! validates the whole archive ([`opening`]). It then creates all subgroups and the contents of the top group
+//! in one transaction ([`planting`]). Each subgroup's contents follow in a transaction of their own
+//! ([`entering`]). The database records the completed groups, so that a killed import resumes where it
+//! stopped.
 
 mod boards;
 mod checks;
@@ -50,39 +52,40 @@ use crate::services::groups::{self, NewGroup, Settings};
 use crate::services::throttle::{self, Allowance};
 use crate::services::uploads::UploadedFile;
 
-/// How long an archive without a group is one that somebody may be about to make it for.
+/// Age from which an archive without a group is removed. Younger ones may belong to a request in progress.
 const ADRIFT: TimeDelta = TimeDelta::hours(24);
-/// How a file begins that is compressed with gzip.
+/// First bytes of a gzip file.
 const GZIP: [u8; 3] = [0x1F, 0x8B, 0x08];
-/// How often a user may import.
+/// Import quota of a user.
 const IMPORTS: Allowance = Allowance {
     action: "group_import",
     most: 6,
     within: TimeDelta::minutes(1),
 };
-/// What is said to who imports a second group meanwhile.
+/// Error for a second import of a user at the same time.
 const ANOTHER: &str = "Another import of yours has not ended yet";
-/// The constraint that keeps them to one at a time.
+/// The constraint that allows one import per user.
 const ONE_AT_A_TIME: &str = "uq_group_imports_user_id";
-/// What is said of an import that failed for reasons of the server's, again and again.
+/// Error for an import that repeatedly failed because of the server.
 const GIVEN_UP: &str = "The server could not carry it out; its log tells why";
 
-/// What is to be made of an archive.
+/// Attributes of the group of a new import.
 #[derive(Debug)]
 pub struct NewImport {
-    /// The name of the group.
+    /// Name of the group.
     pub name: String,
-    /// The last part of its path.
+    /// Last part of its path.
     pub path: String,
-    /// The group above.
+    /// ID of the parent group.
     pub parent_id: Option<i64>,
 }
 
-/// Makes a group that an archive is to fill.
+/// Creates a group and starts the import of an archive into it.
 ///
 /// # Errors
-/// 403 and 404 as for making a group, 400 for a name or path that does not do and for what is no archive, 429 for who asks too
-/// often, 409 while another import of theirs has not ended.
+/// Returns `Error::Forbidden` or `Error::NotFound` like the creation of a group. Returns `Error::Refused` or
+/// `Error::InvalidAttributes` if the name, path or archive is invalid. Returns `Error::RateLimited` if the
+/// quota is exceeded. Returns `Error::Conflict` if another import of the caller is running.
 pub async fn begin(
     backend: &Backend,
     caller: &Caller,
@@ -100,7 +103,7 @@ pub async fn begin(
     };
     let admitted = groups::admit(backend, caller, new).await?.out_of_archive(caller);
     refuse_other_than_gzip(&mut archive).await?;
-    // Before the archive is stored; that they are not begun at the same moment is seen to when the group is made.
+    // Checked before the archive is stored. Concurrent starts are prevented when the group is created.
     if group_imports::is_importing(backend.database.read(), user_id).await? {
         return Err(Error::Conflict(ANOTHER.into()));
     }
@@ -165,10 +168,10 @@ async fn refuse_other_than_gzip(archive: &mut UploadedFile) -> Result<()> {
     }
 }
 
-/// How far the import is that a group was made by.
+/// Returns the progress of the import that created a group.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn status(backend: &Backend, access: &GroupAccess) -> Result<Status> {
     let db = backend.database.read();
     let group_id = access.group.id;
@@ -189,10 +192,10 @@ pub async fn status(backend: &Backend, access: &GroupAccess) -> Result<Status> {
     Ok(Status { group_id, import })
 }
 
-/// Carries an import out, or goes on with it. What the archive or the caller is to blame for ends it for good.
+/// Runs or resumes an import. Errors of the archive or the caller end it permanently.
 ///
 /// # Errors
-/// What the server is to blame for; the import may be tried again then.
+/// Returns errors of the server, after which the import can be retried.
 pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
     let found = Entity::find_by_id(import_id)
         .one(backend.database.write())
@@ -212,10 +215,10 @@ pub async fn run(backend: &Backend, import_id: i64) -> Result<()> {
     discard(backend, &row).await
 }
 
-/// Ends an import that nobody tries again.
+/// Ends an import that is not retried.
 ///
 /// # Errors
-/// Whatever the database or the storage reports.
+/// Returns an error if the database or the storage fails.
 pub async fn give_up(backend: &Backend, import_id: i64) -> Result<()> {
     let db = backend.database.write();
     let Some(row) = Entity::find_by_id(import_id).one(db).await? else {
@@ -246,7 +249,7 @@ async fn carry_out(backend: &Backend, row: &Model) -> Result<()> {
     entering.enter().await
 }
 
-/// Who imports, as Owner of the group that was made.
+/// Returns the access of the importing user, who has to be an Owner of the group.
 async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
     let gone = || fault("Who imported is not there any more");
     let user = users::live().filter(users::Column::Id.eq(row.user_id.ok_or_else(gone)?));
@@ -260,7 +263,7 @@ async fn importer(backend: &Backend, row: &Model) -> Result<GroupAccess> {
     }
 }
 
-/// Fetches the archive and reads it.
+/// Downloads the archive and reads it.
 async fn open(backend: &Backend, row: &Model) -> Result<Opened> {
     let key = key(row)?;
     let size = backend.objects.size(&key).await?;
@@ -283,11 +286,11 @@ fn spool(backend: &Backend) -> Result<StdFile> {
     backend.objects.spool().map_err(broken)
 }
 
-/// Ends imports whose job was given up without being able to say so, as one is whose server was lost in its last attempt, and
-/// removes archives that are needed no more. How many there were is answered.
+/// Ends imports whose job failed permanently without ending them, for example because its server stopped in
+/// the last attempt. Also removes unneeded archives. Returns the number of both.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn sweep(backend: &Backend) -> Result<usize> {
     let db = backend.database.write();
     let lost = group_imports::lost(db, ImportGroup::KIND, SWEPT).await?;
@@ -304,10 +307,10 @@ pub async fn sweep(backend: &Backend) -> Result<usize> {
     Ok(lost.len() + over.len())
 }
 
-/// Removes the archive that a group which goes away was to be filled from.
+/// Removes the archive from which a deleted group was to be filled.
 ///
 /// # Errors
-/// Whatever the storage or the database reports.
+/// Returns an error if the storage or the database fails.
 pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
     let db = backend.database.write();
     let Some(row) = group_imports::of_group(db, group_id).await? else {
@@ -318,7 +321,7 @@ pub async fn forget(backend: &Backend, group_id: i64) -> Result<()> {
     Ok(())
 }
 
-/// Removes an archive, and then what leads to it.
+/// Removes an archive and then the key that refers to it.
 async fn discard(backend: &Backend, row: &Model) -> Result<()> {
     if row.secret.is_some() {
         backend.objects.delete(&key(row)?).await?;
@@ -333,7 +336,7 @@ async fn discard(backend: &Backend, row: &Model) -> Result<()> {
 
 fn key(row: &Model) -> Result<String> {
     let secret = row.secret.as_deref();
-    let secret = secret.ok_or_else(|| broken("the archive of an import is gone"))?;
+    let secret = secret.ok_or_else(|| broken("the archive of the import was removed already"))?;
     Ok(format!("group_imports/{secret}"))
 }
 
@@ -345,7 +348,7 @@ fn told(report: &Report) -> Result<String> {
     serde_json::to_string(report).map_err(Error::internal)
 }
 
-/// Keeps what is to be told, in the transaction of what it tells of.
+/// Stores the report in the transaction of the changes it describes.
 async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &Report) -> Result<()> {
     Entity::update_many()
         .col_expr(Column::Report, Expr::value(told(report)?))
@@ -356,7 +359,7 @@ async fn save_report(db: &impl ConnectionTrait, import_id: i64, report: &Report)
     Ok(())
 }
 
-/// A group that is filled, as it is now; none when it is gone or goes away.
+/// Locks a group that is being filled. Returns `None` if it was deleted or is being deleted.
 async fn live(db: &impl ConnectionTrait, id: i64) -> Result<Option<namespaces::Model>> {
     let found = namespaces::lock(db, id).await?;
     Ok(found.filter(|group| group.deletion_started_at.is_none()))

@@ -1,39 +1,39 @@
-//! The names that an archive may have. Any other is refused, whatever it would lead to.
+//! File names in archives. Names outside of the layout are rejected.
 
 use super::super::{ALL_FILE, GROUPS, Relation, VERSION_FILE};
 use super::opening::fault;
 use crate::error::Result;
 
-/// The longest name of what is passed over, in bytes.
+/// Maximum length of an ignored file's name, in bytes.
 const LONGEST: usize = 64;
 
-/// What a file of an archive is.
+/// Kind of a file in an archive.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Name {
-    /// The version of the layout.
+    /// Version of the layout.
     Version,
-    /// Something beside it that says which server it came from.
+    /// File next to the version that describes the source server. Ignored.
     Beside,
-    /// The list of the groups.
+    /// List of the groups.
     All,
-    /// The attributes of a group.
+    /// Attributes of a group.
     Group(i64),
     /// Records of a group.
     Relation(i64, Relation),
-    /// Records of a kind that this server has not.
+    /// Records of a relation that this server does not support.
     Strange(i64, String),
 }
 
-/// A name without what may stand before it and means nothing.
+/// Returns a name without the optional prefix `./`.
 pub fn plain(name: &str) -> &str {
     name.strip_prefix("./").unwrap_or(name)
 }
 
 impl Name {
-    /// What the name of a file says.
+    /// Parses the name of a file.
     ///
     /// # Errors
-    /// 400 for any other than those of the layout.
+    /// Returns `Error::Refused` if the name is not part of the layout.
     pub fn of_file(name: &str) -> Result<Self> {
         let plain = plain(name);
         match plain {
@@ -48,10 +48,10 @@ impl Name {
         below_groups(plain).ok_or_else(|| strange(name))
     }
 
-    /// Whether a directory may be there.
+    /// Checks the name of a directory.
     ///
     /// # Errors
-    /// 400 for any other than those of the layout.
+    /// Returns `Error::Refused` if the name is not part of the layout.
     pub fn of_directory(name: &str) -> Result<()> {
         let plain = plain(name);
         let plain = plain.strip_suffix('/').unwrap_or(plain);
@@ -76,7 +76,7 @@ fn below_groups(plain: &str) -> Option<Name> {
     word_like.then(|| Name::Strange(id, word.to_owned()))
 }
 
-/// A number as archives write them: digits alone, and no zero before others.
+/// Parses an ID: digits without leading zeros.
 fn number(text: &str) -> Option<i64> {
     let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) && !text.starts_with('0');
     text.parse().ok().filter(|_| digits)

@@ -1,7 +1,7 @@
-//! Reading an archive that anybody may have made: all of it, within bounds, before anything is entered.
+//! Reader of untrusted archives. It reads and validates everything, within limits, before the import starts.
 //!
-//! Nothing is unpacked to a path. Each record is held to its rules and goes into one temporary file, where those of a group and
-//! relation stand together; what is remembered of them is where.
+//! No entry is unpacked to a path. Each record is validated and written to one temporary file, grouped by
+//! group and relation. Only the byte ranges stay in memory.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
@@ -18,20 +18,21 @@ use super::unpacking::Unpacked;
 use super::{checks, tree};
 use crate::error::{Error, Result};
 
-/// How large an archive may be when it is unpacked, in bytes.
+/// Maximum uncompressed size of an archive, in bytes.
 pub(super) const MOST_BYTES: u64 = 512 << 20;
-/// How many files and directories it may have.
+/// Maximum files and directories in an archive.
 const MOST_ENTRIES: usize = 20_000;
-/// How often its boards and epics may name labels.
+/// Maximum references to labels in boards and epics.
 const MOST_NAMES: usize = 500_000;
-/// How long a line may be, in bytes: a description of a million characters takes twelve bytes each when all are escaped.
+/// Maximum length of a line, in bytes. A description of a million characters needs twelve bytes each if all
+/// are escaped.
 const LONGEST_LINE: u64 = 14 << 20;
-/// How long the attributes of a group may be, and what else stands in one piece, in bytes.
+/// Maximum length of a group's attributes, and of other files that are read as a whole, in bytes.
 const LONGEST_FILE: u64 = 1 << 20;
-/// How much of what a fault says is told, in characters: it repeats what stands in the archive.
+/// Maximum length of an error text, in characters. It repeats content of the archive.
 const LONGEST_FAULT: usize = 300;
 
-/// Where records stand in the temporary file.
+/// Byte range of records in the temporary file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Stretch {
     pub start: u64,
@@ -47,11 +48,11 @@ pub struct Draft {
     pub path: String,
     pub attributes: Option<Stretch>,
     pub relations: [Option<Stretch>; Relation::ALL.len()],
-    /// How many records there are of all kinds together.
+    /// Number of records of all relations.
     pub records: u64,
 }
 
-/// An epic, as far as others name it.
+/// An epic, as other epics reference it.
 #[derive(Debug, Clone, Copy)]
 pub struct EpicName {
     pub group_id: i64,
@@ -59,26 +60,26 @@ pub struct EpicName {
     pub parent_id: Option<i64>,
 }
 
-/// An archive that was read and makes sense.
+/// A valid archive.
 #[derive(Debug)]
 pub struct Opened {
     /// The records.
     pub file: File,
-    /// The groups, each behind the one above; the exported one first.
+    /// The groups, each after its parent, starting with the exported one.
     pub groups: Vec<tree::Planted>,
-    /// The epics by the numbers that the archive has for them.
+    /// The epics, by their IDs in the archive.
     pub epics: HashMap<i64, EpicName>,
-    /// Relations that nothing is known of, by the group's number and their word.
+    /// Unknown relations, by group ID and name.
     pub strange: Vec<(i64, String)>,
 }
 
-/// A fault of the archive.
+/// Returns an error caused by the archive.
 pub fn fault(text: impl Display) -> Error {
     let text: String = text.to_string().chars().take(LONGEST_FAULT).collect();
     Error::Refused(text.into())
 }
 
-/// A failure to read: of the archive, unless the system says that it is ours.
+/// Maps an I/O error. Errors of the operating system are internal; others are errors of the archive.
 fn unread(error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(_) => Error::internal(error),
@@ -89,7 +90,7 @@ fn unread(error: io::Error) -> Error {
 /// Reads an archive into a temporary file.
 ///
 /// # Errors
-/// 400 that says what is wrong with it, and what the disk reports.
+/// Returns `Error::Refused` with the cause if the archive is invalid. Returns an error if the disk fails.
 pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Result<Opened> {
     let mut reading = Reading {
         validator,
@@ -105,7 +106,7 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
     };
     let mut archive = Archive::new(Unpacked::new(BufReader::new(archive), MOST_BYTES));
     let (mut entries, mut seen) = (0, HashSet::new());
-    // Raw, since what the format says of the next entry would be read into memory, however long it is.
+    // Raw entries, because the library reads extension headers into memory regardless of their length.
     for entry in archive.entries().map_err(unread)?.raw(true) {
         let entry = entry.map_err(unread)?;
         entries += 1;
@@ -122,7 +123,8 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
                 Name::of_directory(&name)?;
                 continue;
             }
-            // They tell of times and the like; a name that is so long that it stands there is none of ours.
+            // Extension headers contain timestamps and the like. Names in the layout are too short to need
+            // them.
             EntryType::XHeader | EntryType::XGlobalHeader => continue,
             _ => {
                 let text =
@@ -137,7 +139,8 @@ pub fn open(archive: File, spool: File, validator: &dyn RecordValidator) -> Resu
         reading.file(place, &name, BufReader::new(entry))?;
     }
     let mut unpacked = archive.into_inner();
-    // The end is two empty blocks, the first of which was read. Checksums stand behind all.
+    // An archive ends with two empty blocks, of which the first was read. Reading the rest verifies the gzip
+    // checksum.
     let rest = io::copy(&mut unpacked, &mut io::sink()).map_err(unread)?;
     if rest < 512 {
         return Err(fault("The archive cannot be read: it is cut"));
@@ -217,8 +220,8 @@ impl Reading<'_> {
         }))
     }
 
-    /// Reads the records of a group, which has so many of other kinds, and holds each to its rules and those of one kind to each
-    /// other. Where they stand and how many there are is answered.
+    /// Reads the records of a group and relation. `before` is the number of its records in other relations.
+    /// Validates each record, and all of them for duplicates. Returns their byte range and number.
     fn relation(
         &mut self,
         group_id: i64,
@@ -302,7 +305,7 @@ impl Reading<'_> {
         }
     }
 
-    /// Keeps a record as a line of the temporary file.
+    /// Appends a record as a line to the temporary file.
     fn keep(&mut self, record: &impl serde::Serialize) -> Result<Stretch> {
         let start = self.position;
         let mut line = serde_json::to_vec(record).map_err(Error::internal)?;
@@ -338,7 +341,7 @@ impl Reading<'_> {
     }
 }
 
-/// Says where in the archive something is wrong.
+/// Adds the position in the archive to an error.
 fn at(name: &str, line: usize) -> impl Fn(Error) -> Error {
     move |error| match checks::text_of(&error) {
         Some(text) => fault(format!("{name}, line {line}: {text}")),
@@ -353,13 +356,13 @@ fn once<T: Eq + std::hash::Hash>(seen: &mut HashSet<T>, value: T, what: &str) ->
     }
 }
 
-/// What is remembered of a text that must not come again: 128 bits, however long it is.
+/// Returns a 128-bit digest of a text for duplicate checks, which bounds memory.
 fn mark(text: &str) -> [u8; 16] {
     let digest: [u8; 32] = Sha256::digest(text).into();
     std::array::from_fn(|at| digest[at])
 }
 
-/// What stands in a small file.
+/// Reads a small file.
 fn whole(content: &mut impl Read, name: &str) -> Result<String> {
     let mut bytes = Vec::new();
     content
@@ -372,7 +375,7 @@ fn whole(content: &mut impl Read, name: &str) -> Result<String> {
     String::from_utf8(bytes).map_err(|_| fault(format!("{name} is no text")))
 }
 
-/// Reads a file line by line; empty ones are passed over.
+/// Reads a file line by line and skips empty lines.
 fn each_line(
     content: &mut impl BufRead,
     name: &str,

@@ -1,4 +1,4 @@
-//! Who the users of an archive are here: those who have confirmed one of the addresses that it tells of them, and nobody else.
+//! Mapping of archive users to local users. A user matches only by a confirmed email address.
 
 use std::collections::{HashMap, HashSet};
 
@@ -18,7 +18,7 @@ use super::spooled::Records;
 use crate::error::Result;
 use crate::services::members::levels_above;
 
-/// The addresses that an archive tells of a user, folded.
+/// Returns the email addresses of an archive user, case-folded.
 pub fn addresses(user: Option<&User>) -> impl Iterator<Item = String> + '_ {
     let all = user
         .into_iter()
@@ -28,10 +28,11 @@ pub fn addresses(user: Option<&User>) -> impl Iterator<Item = String> + '_ {
         .filter(|address| !address.is_empty())
 }
 
-/// The users who have confirmed these addresses, which are folded, by the address. Bots have none that is theirs.
+/// Returns the users with these confirmed email addresses, by address. Addresses are case-folded, and bots
+/// are excluded.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub async fn known(db: &impl ConnectionTrait, addresses: &HashSet<String>) -> Result<HashMap<String, i64>> {
     let primary: Vec<(String, i64)> = users::live()
         .select_only()
@@ -56,7 +57,7 @@ pub async fn known(db: &impl ConnectionTrait, addresses: &HashSet<String>) -> Re
     Ok(primary.into_iter().chain(further).collect())
 }
 
-/// What a user of an archive is called, for whoever is told that nobody is found.
+/// Returns the name of an archive user for the report.
 fn called(user: Option<&User>) -> String {
     let Some(user) = user else {
         return "unknown".to_owned();
@@ -67,10 +68,10 @@ fn called(user: Option<&User>) -> String {
 }
 
 impl Entering<'_> {
-    /// Finds out who the users of the archive are.
+    /// Maps the users of the archive to local users.
     ///
     /// # Errors
-    /// Whatever the database or the disk reports.
+    /// Returns an error if the database or the disk fails.
     pub(super) async fn find_people(&mut self) -> Result<()> {
         let groups = self.groups.iter();
         let all: Vec<_> = groups
@@ -95,11 +96,11 @@ impl Entering<'_> {
         Ok(())
     }
 
-    /// Enters the members of a group. Nobody gets a higher role than who imports may give, and nobody one below that which they
-    /// inherit.
+    /// Imports the members of a group. Roles are limited to the highest role that the importer may assign. A
+    /// member with a lower role than the inherited one is skipped.
     ///
     /// # Errors
-    /// Whatever the database or the disk reports.
+    /// Returns an error if the database or the disk fails.
     pub(super) async fn enter_members(
         &mut self,
         transaction: &DatabaseTransaction,
@@ -139,7 +140,7 @@ impl Entering<'_> {
                             "nobody here has confirmed an address that the archive tells of this user";
                         self.report.add(Kind::Member, &group.full_path, &name(), reason);
                     }
-                    // Who is Owner of the whole has no need of less.
+                    // The importer owns the whole group already.
                     (Some(user_id), Err(_)) if user_id == self.importer => {}
                     (Some(_), Err(reason)) => {
                         self.report.add(Kind::Member, &group.full_path, &name(), reason);
@@ -178,18 +179,18 @@ impl Entering<'_> {
     }
 }
 
-/// What decides on the role of a member.
+/// Limits of the role of a member.
 struct Bounds {
-    /// The highest that who imports may give.
+    /// The maximum role that the importer may assign.
     highest: Option<AccessLevel>,
-    /// What the user has from groups above.
+    /// The role inherited from ancestor groups.
     above: Option<AccessLevel>,
-    /// The user is a member of the group already.
+    /// Whether the user is a direct member already.
     there: bool,
 }
 
 impl Bounds {
-    /// The role that a member gets, or why there is none.
+    /// Returns the role of a member, or the reason why there is none.
     fn level(&self, said: Option<AccessLevel>, ends: Option<NaiveDate>) -> Result<AccessLevel, &'static str> {
         let said = said.ok_or("the role is unknown")?;
         if ends.is_some_and(|day| day <= now().date_naive()) {

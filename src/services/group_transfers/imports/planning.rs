@@ -1,4 +1,4 @@
-//! Entering milestones, labels and badges, by the rules of those who make them by hand, but many at a time.
+//! Import of milestones, labels and badges in batches, by the rules for manual creation.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -20,7 +20,7 @@ use crate::services::milestones::NewMilestone;
 use crate::services::places::Place;
 use crate::services::{badges as of_badges, labels as of_labels, milestones as of_milestones};
 
-/// How many labels one statement makes: databases bound how many values it has.
+/// Labels inserted per statement, because databases limit the number of parameters.
 const BATCH: usize = 500;
 
 impl Entering<'_> {
@@ -127,8 +127,9 @@ impl Entering<'_> {
     }
 }
 
-/// Those of these titles that something has in the groups above what is imported, in order: nobody could make another of the
-/// title by hand. Within the archive they may repeat, as they may where the one above was made last.
+/// Returns the titles that exist in ancestors of the imported group, sorted. Manual creation would reject
+/// such a title. Titles may repeat within the archive, because an ancestor's item may be newer than a
+/// subgroup's.
 async fn titles_above<E: EntityTrait>(
     transaction: &DatabaseTransaction,
     above: Option<i64>,
@@ -188,8 +189,8 @@ async fn insert_labels(transaction: &DatabaseTransaction, rows: Vec<labels::Acti
     Ok(())
 }
 
-/// The ids of labels by their titles: those of the group before those of groups above. One that is nowhere was of a group above
-/// the exported one, and is made anew.
+/// Returns the IDs of labels by title. The group takes precedence over its ancestors. A label that is not
+/// found belonged to an ancestor of the exported group and is created.
 pub async fn labels_named<'a>(
     transaction: &DatabaseTransaction,
     place: &Place,

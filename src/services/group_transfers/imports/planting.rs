@@ -1,4 +1,5 @@
-//! Making the groups of an archive, all of them in one transaction, with their settings and what belongs to the first.
+//! Creation of the groups of an archive with their settings, and of the contents of the top group, in one
+//! transaction.
 
 use std::collections::HashMap;
 
@@ -20,10 +21,11 @@ use crate::services::kernel::patch::Patch;
 use crate::services::settings;
 
 impl Entering<'_> {
-    /// Makes the groups below the one that is there, unless an attempt before has.
+    /// Creates the subgroups, unless an earlier attempt has done so.
     ///
     /// # Errors
-    /// 400 for groups that cannot be made there, 404 when the group is gone, and whatever the database or the disk reports.
+    /// Returns `Error::Refused` or `Error::InvalidAttributes` if a group cannot be created. Returns
+    /// `Error::NotFound` if the top group was deleted. Returns an error if the database or the disk fails.
     pub async fn plant(&mut self) -> Result<()> {
         let backend = self.backend;
         let made = of_import(backend.database.write(), self.import_id).await?;
@@ -70,7 +72,7 @@ impl Entering<'_> {
                     .add(Kind::Setting, &group.full_path, "membership_lock", reason);
             }
             if settings.share_with_group_lock == Some(false) && !unlocks {
-                // As the group above it has it.
+                // Inherits the value of the parent group.
                 settings.share_with_group_lock = None;
                 let reason = "the group above locks sharing, and who imports is no Owner of that";
                 self.report
@@ -122,12 +124,13 @@ impl Entering<'_> {
             .exec_without_returning(transaction)
             .await?;
         save_report(transaction, self.import_id, &self.report).await?;
-        // The first may be seen already, and what others have made there is in the way now or not at all.
+        // Users can see the top group already. Its contents are imported in the same transaction, so
+        // conflicts with their changes show up here or never.
         self.enter_group(transaction, 0).await
     }
 
     async fn attributes(&mut self, at: usize) -> Result<Group> {
-        let missing = || Error::internal("a group without attributes was let through");
+        let missing = || Error::internal("an imported group has no attributes");
         let stretch = self.groups[at].draft.attributes.ok_or_else(missing)?;
         let records = Records::<Group>::new(&mut self.file, stretch)
             .await?
@@ -150,7 +153,7 @@ impl Entering<'_> {
     }
 }
 
-/// Says of which group of the archive something is.
+/// Adds the path of the group in the archive to an error.
 fn within(path: &str, error: Error) -> Error {
     match text_of(&error) {
         Some(text) => fault(format!("The group {path:?}: {text}")),

@@ -1,42 +1,42 @@
-//! What an import tells of itself: how much there was, and what could not be mapped.
+//! Reports of imports: counts, and the items that could not be imported unchanged.
 
 use serde::{Deserialize, Serialize};
 use storage::entities::group_imports::State;
 
-/// How many things that could not be mapped are told one by one.
+/// Maximum items that are listed individually.
 const MOST: usize = 100;
-/// How much of what they are called is told, in characters.
+/// Maximum length of names in the report, in characters.
 const LONGEST_NAME: usize = 255;
 
-/// What came of an import.
+/// Result of an import.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 pub struct Report {
-    /// How many groups the archive has; 0 until it is read.
+    /// Number of groups in the archive; 0 until it is read.
     pub groups: u64,
-    /// How much could not be mapped.
+    /// Number of items that were skipped or changed.
     pub unmapped_count: u64,
-    /// The first of it.
+    /// The first of these items.
     pub unmapped: Vec<Unmapped>,
 }
 
-/// Something that is not in the group, or not as it was.
+/// An item that was skipped or changed.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Unmapped {
-    /// What kind of thing it is.
+    /// Kind of the item.
     pub kind: Kind,
-    /// The path of its group within the archive.
+    /// Path of its group within the archive.
     pub group: String,
-    /// What it is called.
+    /// Name of the item.
     pub name: String,
-    /// What is otherwise and why.
+    /// The difference and its reason.
     pub reason: String,
 }
 
-/// Kinds of things that may be otherwise.
+/// Kind of a skipped or changed item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
-    /// A member who is none.
+    /// A skipped member.
     Member,
     /// The role of a member.
     Level,
@@ -44,46 +44,46 @@ pub enum Kind {
     Visibility,
     /// A setting of a group.
     Setting,
-    /// A milestone, or one that a board names.
+    /// A milestone, or the milestone of a board.
     Milestone,
     /// A label.
     Label,
-    /// Something that boards have.
+    /// An attribute of a board.
     Board,
     /// A list of a board.
     List,
-    /// Epics, or something of one.
+    /// An epic, or an attribute of one.
     Epic,
-    /// A kind of records.
+    /// An unsupported relation.
     Relation,
 }
 
-/// How far the import of a group is, for whoever asks.
+/// Import status of a group.
 #[derive(Debug, Clone)]
 pub struct Status {
     /// The group.
     pub group_id: i64,
-    /// The import; none where the group was not made by one.
+    /// The import, unless the group was created otherwise.
     pub import: Option<Progress>,
 }
 
-/// How far an import is.
+/// Progress of an import.
 #[derive(Debug, Clone)]
 pub struct Progress {
-    /// Whether it waits, runs or has ended.
+    /// State of the import.
     pub state: State,
-    /// Why it failed.
+    /// Error that ended it.
     pub error: Option<String>,
-    /// When it was asked for.
+    /// Time of the request.
     pub created_at: chrono::DateTime<chrono::Utc>,
-    /// How many groups are entered with all that belongs to them.
+    /// Number of completely imported groups.
     pub entered: u64,
-    /// The rest.
+    /// The report so far.
     pub report: Report,
 }
 
 impl Report {
-    /// Notes that something is not in a group, or not as it was.
+    /// Adds a skipped or changed item.
     pub fn add(&mut self, kind: Kind, group: &str, name: &str, reason: impl Into<String>) {
         self.unmapped_count += 1;
         if self.unmapped.len() < MOST {

@@ -1,4 +1,4 @@
-//! Records of an archive that was read, a few at a time.
+//! Reader of archive records from the temporary file, in batches.
 
 use std::io::SeekFrom;
 use std::marker::PhantomData;
@@ -11,9 +11,9 @@ use super::super::broken;
 use super::opening::Stretch;
 use crate::error::{Error, Result};
 
-/// How many records are in memory at a time.
+/// Maximum records in a batch.
 const ROWS: usize = 100;
-/// How many bytes of the file these take; one may have more.
+/// Bytes after which a batch ends. A single record may exceed it.
 const BYTES: usize = 1 << 20;
 
 /// The records of a group and relation.
@@ -23,10 +23,10 @@ pub struct Records<'a, T> {
 }
 
 impl<'a, T: DeserializeOwned> Records<'a, T> {
-    /// Those that stand in a stretch of the file.
+    /// Opens the records in a byte range of the file.
     ///
     /// # Errors
-    /// What the disk reports.
+    /// Returns an error if the disk fails.
     pub async fn new(file: &'a mut File, stretch: Stretch) -> Result<Self> {
         file.seek(SeekFrom::Start(stretch.start)).await.map_err(broken)?;
         Ok(Self {
@@ -35,10 +35,10 @@ impl<'a, T: DeserializeOwned> Records<'a, T> {
         })
     }
 
-    /// The next of them, at least one; nothing when none is left.
+    /// Returns the next batch, or `None` at the end.
     ///
     /// # Errors
-    /// What the disk reports.
+    /// Returns an error if the disk fails.
     pub async fn next(&mut self) -> Result<Option<Vec<T>>> {
         let (mut records, mut bytes) = (Vec::new(), 0);
         let mut line = Vec::new();

@@ -1,4 +1,4 @@
-//! The groups of an archive as a tree, and its epics, which may be parts of those of groups above.
+//! Group hierarchy of an archive, and its epics, whose parents may belong to ancestor groups.
 
 use std::collections::{HashMap, HashSet};
 
@@ -10,27 +10,27 @@ use crate::error::Result;
 use crate::services::epics;
 use crate::services::groups::{DEEPEST, check_names};
 
-/// A group in its place.
+/// A group and its position in the hierarchy.
 #[derive(Debug)]
 pub struct Planted {
     pub draft: Draft,
-    /// How many groups of the archive stand above it.
+    /// Number of its ancestors in the archive.
     pub depth: usize,
-    /// Its path within the archive, beginning with that of the exported group.
+    /// Its path within the archive, starting with the exported group.
     pub full_path: String,
 }
 
 impl Planted {
-    /// Where its records of a kind stand, if there are any.
+    /// Returns the byte range of its records of a relation, if any.
     pub fn records(&self, relation: Relation) -> Option<Stretch> {
         self.draft.relations[relation as usize]
     }
 }
 
-/// Puts each group behind the one above it; the exported one is first.
+/// Sorts each group after its parent, starting with the exported one.
 ///
 /// # Errors
-/// 400 for what is no tree, and for groups that could not be made beside each other.
+/// Returns `Error::Refused` if the groups do not form a tree or siblings conflict.
 pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted>> {
     let Some(root) = all.first().copied() else {
         return Err(fault("The archive has no group"));
@@ -55,7 +55,7 @@ pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted
         }
     }
     let mut planted: Vec<Planted> = Vec::with_capacity(all.len());
-    // What stands behind the place is still to be looked at.
+    // Groups after this position have not been visited yet.
     let mut at = 0;
     let mut next = vec![(root, 0, String::new())];
     while let Some((id, depth, above)) = next.get(at).cloned() {
@@ -79,7 +79,7 @@ pub fn plant(all: &[i64], mut drafts: HashMap<i64, Draft>) -> Result<Vec<Planted
             full_path,
         });
     }
-    // What is its own ancestor is below no root.
+    // A group in a cycle is not reachable from the root.
     if let Some(id) = drafts.keys().next() {
         return Err(fault(format!("The group {id} lies in itself")));
     }
@@ -106,11 +106,11 @@ fn check_siblings(planted: &[Planted]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses epics that are parts of themselves, of too many above each other, or of those of groups that are not above. A parent
-/// that is not in the archive is no fault: it may belong to a group above the exported one.
+/// Rejects epics that form a cycle, are nested too deeply, or have a parent outside of the group's ancestors.
+/// A parent outside of the archive is ignored, because it may belong to an ancestor of the exported group.
 ///
 /// # Errors
-/// 400.
+/// Returns `Error::Refused` if an epic has an invalid parent.
 pub fn check_epics(planted: &[Planted], all: &HashMap<i64, EpicName>) -> Result<()> {
     let parents: HashMap<i64, i64> = planted
         .iter()

@@ -1,21 +1,21 @@
-//! What a file compressed with gzip holds, within bounds.
+//! Bounded gzip decompression.
 
 use std::io::{self, BufRead, Read};
 
 use flate2::bufread::GzDecoder;
 
-/// What the members of a file hold, one behind the other. Zeros may stand behind the last one, as those that write in blocks
-/// leave them; nothing else may.
+/// Reader of the concatenated members of a gzip file. Only zeros may follow the last member, as tools that
+/// write in blocks append them.
 #[derive(Debug)]
 pub struct Unpacked<R: BufRead> {
-    /// The member that is read; none when all are.
+    /// The current member; `None` after the last one.
     member: Option<GzDecoder<R>>,
     most: u64,
     read: u64,
 }
 
 impl<R: BufRead> Unpacked<R> {
-    /// What a file holds, which breaks off with an error when it is more than so many bytes.
+    /// Creates a reader that fails after `most` bytes.
     pub fn new(file: R, most: u64) -> Self {
         Self {
             member: Some(GzDecoder::new(file)),
@@ -52,7 +52,7 @@ impl<R: BufRead> Read for Unpacked<R> {
     }
 }
 
-/// The member that follows; none where there is nothing more, or zeros alone.
+/// Returns the next member, or `None` if only zeros follow.
 fn further<R: BufRead>(mut file: R) -> io::Result<Option<GzDecoder<R>>> {
     if file.fill_buf()?.first().is_some_and(|byte| *byte != 0) {
         return Ok(Some(GzDecoder::new(file)));
@@ -117,7 +117,7 @@ mod tests {
             let file = [whole.clone(), rest.to_vec()].concat();
             assert!(unpacked(&file, 100).is_err(), "{rest:?}");
         }
-        // What follows zeros is no further member.
+        // A member after zeros is rejected.
         let file = [whole.clone(), vec![0; 9_000], whole].concat();
         assert!(unpacked(&file, 100).is_err());
     }

@@ -1,4 +1,4 @@
-//! `issue`: an issue was made, changed, closed or opened again.
+//! Payloads of `issue` events: an issue was created, updated, closed or reopened.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ pub(super) struct IssuePayload {
     assignees: Vec<UserPart>,
 }
 
-/// An issue, as all payloads tell it.
+/// An issue, as in all payloads.
 #[derive(Debug, Serialize)]
 pub(super) struct Attributes {
     id: i64,
@@ -69,12 +69,12 @@ pub(super) struct Attributes {
     action: Option<String>,
 }
 
-/// An issue with what belongs to it.
+/// An issue with its related rows.
 struct Whole {
     issue: issues::Model,
     assignees: Vec<users::Model>,
     labels: Vec<LabelPart>,
-    /// The plan has weights.
+    /// Whether the plan includes weights.
     weighs: bool,
 }
 
@@ -92,13 +92,13 @@ async fn whole(backend: &Backend, issue: issues::Model) -> Result<Whole> {
     })
 }
 
-/// An issue as it is told beside something that happened on it.
+/// Returns an issue as part of another payload.
 pub(super) async fn part(backend: &Backend, subject: &Subject, issue: issues::Model) -> Result<Attributes> {
     Ok(attributes(subject, &whole(backend, issue).await?, None))
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<IssuePayload> {
-    let gone = || Error::internal("the issue of an event is gone");
+    let gone = || Error::internal("the issue of the event does not exist");
     let db = backend.database.read();
     let id = subject.event.target_id.ok_or_else(gone)?;
     let issue = issues::Entity::find_by_id(id).one(db).await?.ok_or_else(gone)?;

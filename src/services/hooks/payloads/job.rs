@@ -1,4 +1,4 @@
-//! `build`: a job of a pipeline was made, or has another status.
+//! Payloads of `build` events: a job of a pipeline was created or changed its status.
 
 use sea_orm::EntityTrait;
 use serde::Serialize;
@@ -11,7 +11,7 @@ use crate::services::Backend;
 use crate::services::events::pushes::oid;
 use crate::services::pipelines::telling::JobData;
 
-/// What stands for no object.
+/// Placeholder ID of a missing object.
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
 #[derive(Debug, Serialize)]
@@ -41,7 +41,7 @@ pub(super) struct JobPayload {
     project: ProjectPart,
 }
 
-/// The pipeline, under the name that receivers know it by.
+/// The pipeline, under the field name that receivers expect.
 #[derive(Debug, Serialize)]
 struct Commit {
     id: i64,
@@ -56,7 +56,7 @@ struct Commit {
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<JobPayload> {
-    let gone = || Error::internal("the job of an event is gone");
+    let gone = || Error::internal("the job of the event does not exist");
     let data = subject.event.data.as_deref().ok_or_else(gone)?;
     let data: JobData = serde_json::from_str(data).map_err(Error::internal)?;
     let found = pipelines::Entity::find_by_id(data.pipeline_id).one(backend.database.read());

@@ -1,4 +1,4 @@
-//! `merge_request`: a merge request was made, changed, closed, opened again or merged.
+//! Payloads of `merge_request` events: a merge request was created, updated, closed, reopened or merged.
 
 use std::collections::BTreeMap;
 
@@ -33,7 +33,7 @@ pub(super) struct MergeRequestPayload {
     assignees: Vec<UserPart>,
 }
 
-/// A merge request, as all payloads tell it.
+/// A merge request, as in all payloads.
 #[derive(Debug, Serialize)]
 pub(super) struct Attributes {
     id: i64,
@@ -77,7 +77,7 @@ pub(super) struct Attributes {
     oldrev: Option<String>,
 }
 
-/// A merge request as it is told beside something that happened on it.
+/// Returns a merge request as part of another payload.
 pub(super) async fn part(
     backend: &Backend,
     subject: &Subject,
@@ -90,7 +90,7 @@ pub(super) async fn part(
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<MergeRequestPayload> {
-    let gone = || Error::internal("the merge request of an event is gone");
+    let gone = || Error::internal("the merge request of the event does not exist");
     let db = backend.database.read();
     let id = subject.event.target_id.ok_or_else(gone)?;
     let found = merge_requests::Entity::find_by_id(id).one(db).await?;
@@ -190,13 +190,13 @@ async fn attributes(
     })
 }
 
-/// The number of the newest pipeline of its head.
+/// Returns the ID of the newest pipeline of the merge request's head.
 async fn head_pipeline_id(backend: &Backend, of: &merge_requests::Model) -> Result<Option<i64>> {
     let found = head_pipeline::of(backend.database.read(), of).await?;
     Ok(found.map(|pipeline| pipeline.id))
 }
 
-/// The commit that its source branch stands at, from whichever repository has it.
+/// Returns the head commit of the source branch, from either repository.
 async fn last_commit(
     backend: &Backend,
     subject: &Subject,

@@ -1,8 +1,8 @@
-//! What webhooks are told: one file a kind, each a function from what was recorded to the body.
+//! Payloads of webhooks, one module per kind of event.
 //!
-//! An area that adds a kind writes its data with [`crate::services::events::record`], adds a file here and a line to
-//! [`body`]. Bodies are made when they are first sent, off the request's way; what may have changed by then belongs
-//! into the event's data.
+//! A new kind of event stores its data with [`crate::services::events::record`] and needs a module here and a
+//! branch in [`body`]. Bodies are built when they are first sent, outside of requests. Data that may change
+//! until then belongs into the event.
 
 mod issue;
 mod job;
@@ -22,10 +22,10 @@ use storage::entities::{events, issues, namespaces, notes, projects, users};
 use crate::error::{Error, Result};
 use crate::services::Backend;
 
-/// Largest body of a delivery, in bytes.
+/// Maximum size of a request body, in bytes.
 pub const LARGEST: usize = 25 * 1024 * 1024;
 
-/// What every payload is made from.
+/// Common data of all payloads.
 pub(super) struct Subject {
     event: events::Model,
     project: projects::Model,
@@ -35,10 +35,10 @@ pub(super) struct Subject {
     repository: Repository,
 }
 
-/// The body that tells of an event, as JSON.
+/// Returns the request body of an event, as JSON.
 ///
 /// # Errors
-/// What the database or Git report, and an event of which no webhook tells.
+/// Returns an error if the database or Git fails, or if the event has no payload.
 pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<String> {
     let subject = Subject::load(backend, event).await?;
     match (subject.event.action, subject.event.target_type) {
@@ -50,14 +50,14 @@ pub(super) async fn body(backend: &Backend, event: events::Model) -> Result<Stri
         (events::Action::Commented, Some(TargetType::CommitNote | TargetType::Note)) => {
             text(&note::payload(backend, &subject).await?)
         }
-        _ => Err(Error::internal("no webhook tells of this event")),
+        _ => Err(Error::internal("the event has no webhook payload")),
     }
 }
 
-/// Whether only few may see what an event tells of as it is now; none when it is gone.
+/// Returns whether the resource of an event is confidential now, or `None` if it was deleted.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(super) async fn is_confidential(db: &impl ConnectionTrait, event_id: i64) -> Result<Option<bool>> {
     let Some(event) = events::Entity::find_by_id(event_id).one(db).await? else {
         return Ok(None);
@@ -85,7 +85,7 @@ fn text(payload: &impl Serialize) -> Result<String> {
 impl Subject {
     async fn load(backend: &Backend, event: events::Model) -> Result<Self> {
         let db = backend.database.read();
-        let gone = || Error::internal("the project of an event is gone");
+        let gone = || Error::internal("the project of the event does not exist");
         let project_id = event.project_id.ok_or_else(gone)?;
         let found = projects::by_reference(db, &project_id.to_string()).await?;
         let (project, namespace) = found.ok_or_else(gone)?;

@@ -1,4 +1,5 @@
-//! `note`: somebody commented, on a commit, an issue, a merge request or a snippet; notes on other things add a branch to [`thing`].
+//! Payloads of `note` events: a comment on a commit, issue, merge request or snippet. [`thing`] has one
+//! branch per noteable type.
 
 use std::sync::LazyLock;
 
@@ -30,7 +31,7 @@ pub(super) struct NotePayload {
     on: On,
 }
 
-/// What was commented on, under the name of its kind.
+/// The noteable, under the name of its type.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum On {
@@ -40,11 +41,11 @@ enum On {
     Snippet(Box<snippet::Attributes>),
 }
 
-/// What a note that is on no commit stands on.
+/// The noteable of a note. Commits are handled separately.
 struct Thing {
     kind: &'static str,
     id: i64,
-    /// The address of its page.
+    /// URL of its page.
     page: String,
     confidential: bool,
     on: On,
@@ -78,11 +79,11 @@ struct Attributes {
     url: String,
 }
 
-/// Where in a change a note stands; notes on commits have none.
+/// Position in a diff; comments on commits have none.
 #[derive(Debug, Serialize)]
 struct Position {}
 
-/// The change of the file that a commented line stands in.
+/// The diff of the file with the commented line.
 #[derive(Debug, Serialize)]
 struct LineDiff {
     diff: String,
@@ -103,7 +104,7 @@ pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<Note
 }
 
 async fn on_thing(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
-    let gone = || Error::internal("the note of an event is gone");
+    let gone = || Error::internal("the note of the event does not exist");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let note = notes::Entity::find_by_id(id).one(backend.database.read());
     let note = note.await?.ok_or_else(gone)?;
@@ -124,7 +125,7 @@ async fn on_thing(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
     })
 }
 
-/// What a note stands on; none when that is gone.
+/// Returns the noteable of a note, or `None` if it was deleted.
 async fn thing(backend: &Backend, subject: &Subject, note: &notes::Model) -> Result<Option<Thing>> {
     let (db, home) = (backend.database.read(), subject.web_url());
     if let Some(id) = note.issue_id {
@@ -167,7 +168,7 @@ async fn thing(backend: &Backend, subject: &Subject, note: &notes::Model) -> Res
     Ok(None)
 }
 
-/// A note on something that is no commit.
+/// Returns the attributes of a note on a noteable other than a commit.
 fn of_note(
     subject: &Subject,
     note: notes::Model,
@@ -203,7 +204,7 @@ fn of_note(
     }
 }
 
-/// What the discussion of a note that stands by itself is known by.
+/// Returns the discussion ID of a note outside of a thread.
 fn discussion(kind: &str, id: i64) -> String {
     let mut digest = secrets::digest(&format!("{kind} {id}"));
     digest.truncate(40);
@@ -211,7 +212,7 @@ fn discussion(kind: &str, id: i64) -> String {
 }
 
 async fn on_commit(backend: &Backend, subject: &Subject) -> Result<NotePayload> {
-    let gone = || Error::internal("the comment of an event is gone");
+    let gone = || Error::internal("the comment of the event does not exist");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let found = commit_comments::Entity::find_by_id(id).one(backend.database.read());
     let comment = found.await?.ok_or_else(gone)?;
@@ -264,14 +265,14 @@ fn attributes(subject: &Subject, comment: commit_comments::Model, change: Option
     }
 }
 
-/// The change of one file; none where Git cannot tell it any more.
+/// Returns the diff of one file, or `None` if Git cannot compute it any more.
 async fn change_of(subject: &Subject, commit: Oid, path: &str) -> Option<DiffEntry> {
     let diff = subject.repository.diff_commit(commit).await.ok()?;
     let mut entries = diff.entries.into_iter();
     entries.find(|entry| entry.new_path == path || entry.old_path == path)
 }
 
-/// What the commented line is known by.
+/// Returns the line code of the commented line.
 fn line_code(change: &DiffEntry, comment: &commit_comments::Model) -> Option<String> {
     let side = match comment.line_type? {
         LineType::New => LineSide::New,
@@ -298,7 +299,7 @@ impl From<DiffEntry> for LineDiff {
 static IMAGE: LazyLock<Option<Regex>> =
     LazyLock::new(|| Regex::new(r"(!\[[^\]]*\]\()(/uploads/[^)\s]+)").ok());
 
-/// The text with the addresses of uploaded images made absolute.
+/// Converts the URLs of uploaded images in a text to absolute ones.
 fn with_absolute_images(text: &str, web_url: &str) -> String {
     match &*IMAGE {
         Some(image) => image

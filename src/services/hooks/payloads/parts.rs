@@ -1,4 +1,4 @@
-//! What payloads of several kinds have in common.
+//! Parts that are shared by several payloads.
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use serde::Serialize;
@@ -7,7 +7,7 @@ use storage::entities::{Visibility, labels, namespaces, projects, users};
 use super::Subject;
 use crate::services::links;
 
-/// The project, with the names that older receivers read.
+/// The project, including the legacy field names for older receivers.
 #[derive(Debug, Serialize)]
 pub(super) struct ProjectPart {
     id: i64,
@@ -28,7 +28,7 @@ pub(super) struct ProjectPart {
     http_url: String,
 }
 
-/// The repository, as older receivers read it.
+/// The repository, in the legacy format for older receivers.
 #[derive(Debug, Serialize)]
 pub(super) struct RepositoryPart {
     name: String,
@@ -43,7 +43,7 @@ pub(super) struct RepositoryPart {
     visibility_level: Option<u8>,
 }
 
-/// Who did it.
+/// The user who caused the event.
 #[derive(Debug, Serialize)]
 pub(super) struct UserPart {
     name: String,
@@ -52,7 +52,7 @@ pub(super) struct UserPart {
     email: String,
 }
 
-/// A commit; its files are told with pushes only.
+/// A commit. Changed files are included in pushes only.
 #[derive(Debug, Serialize)]
 pub(super) struct CommitPart {
     id: String,
@@ -65,7 +65,7 @@ pub(super) struct CommitPart {
     files: Option<FilesPart>,
 }
 
-/// The author of a commit, as Git knows them.
+/// Author of a commit, as stored by Git.
 #[derive(Debug, Serialize)]
 struct AuthorPart {
     name: String,
@@ -107,12 +107,12 @@ impl From<labels::Model> for LabelPart {
     }
 }
 
-/// How dates inside of `object_attributes` are written: typed clients parse exactly this.
+/// Formats a date in `object_attributes`. Typed clients parse exactly this format.
 pub(super) fn date(time: DateTime<Utc>) -> String {
     time.format("%Y-%m-%d %H:%M:%S UTC").to_string()
 }
 
-/// The number of a visibility, as receivers read it.
+/// Returns the number of a visibility in payloads.
 pub(super) fn visibility_level(visibility: Visibility) -> u8 {
     match visibility {
         Visibility::Private => 0,
@@ -121,13 +121,13 @@ pub(super) fn visibility_level(visibility: Visibility) -> u8 {
     }
 }
 
-/// The address of a user's picture.
+/// Returns the URL of a user's avatar.
 pub(super) fn picture(base_url: &str, user: &users::Model) -> Option<String> {
     links::avatar_url(base_url, "user", user.id, user.avatar.as_deref())
 }
 
 impl ProjectPart {
-    /// That of a project in its namespace.
+    /// Creates the payload part of a project in its namespace.
     pub fn new(base_url: &str, namespace: &namespaces::Model, project: &projects::Model) -> Self {
         let path = links::project_path(namespace, project);
         let web_url = format!("{base_url}/{path}");
@@ -159,12 +159,12 @@ impl Subject {
         links::project_path(&self.namespace, &self.project)
     }
 
-    /// The address of the project's pages.
+    /// Returns the URL of the project.
     pub(super) fn web_url(&self) -> String {
         format!("{}/{}", self.base_url, self.path())
     }
 
-    /// The address of a commit's page.
+    /// Returns the URL of a commit.
     pub(super) fn commit_url(&self, id: &str) -> String {
         format!("{}/-/commit/{id}", self.web_url())
     }
@@ -173,7 +173,7 @@ impl Subject {
         ProjectPart::new(&self.base_url, &self.namespace, &self.project)
     }
 
-    /// `whole` adds what only pushes tell.
+    /// Returns the payload part of the repository. `whole` adds the fields of push payloads.
     pub(super) fn repository_part(&self, whole: bool) -> RepositoryPart {
         let web_url = self.web_url();
         let ssh_url = links::ssh_url(&self.base_url, &self.path());
@@ -188,7 +188,7 @@ impl Subject {
         }
     }
 
-    /// The author of the event; somebody nameless when they are gone.
+    /// Returns the author of the event, or a ghost user if the author was deleted.
     pub(super) fn user_part(&self) -> UserPart {
         match &self.author {
             Some(user) => self.person_part(user),
@@ -201,7 +201,7 @@ impl Subject {
         }
     }
 
-    /// Somebody who has to do with it.
+    /// Returns the payload part of a user.
     pub(super) fn person_part(&self, user: &users::Model) -> UserPart {
         UserPart {
             name: user.name.clone(),

@@ -1,4 +1,4 @@
-//! `pipeline`: a pipeline was made, or has another status.
+//! Payloads of `pipeline` events: a pipeline was created or changed its status.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::services::Backend;
 use crate::services::events::pushes::oid;
 use crate::services::pipelines::telling::{JobData, PipelineData};
 
-/// What stands for no object.
+/// Placeholder ID of a missing object.
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
 #[derive(Debug, Serialize)]
@@ -42,7 +42,7 @@ struct Attributes {
     created_at: String,
     finished_at: Option<String>,
     duration: Option<i64>,
-    /// Always empty: values are told to nobody.
+    /// Always empty; variable values are never sent.
     variables: [(); 0],
 }
 
@@ -78,7 +78,7 @@ impl From<JobData> for BuildPart {
 }
 
 pub(super) async fn payload(backend: &Backend, subject: &Subject) -> Result<PipelinePayload> {
-    let gone = || Error::internal("the pipeline of an event is gone");
+    let gone = || Error::internal("the pipeline of the event does not exist");
     let id = subject.event.target_id.ok_or_else(gone)?;
     let found = pipelines::Entity::find_by_id(id).one(backend.database.read());
     let pipeline = found.await?.ok_or_else(gone)?;

@@ -1,4 +1,4 @@
-//! `push` and `tag_push`: a branch or a tag moved.
+//! Payloads of `push` and `tag_push` events: a branch or tag was created, updated or deleted.
 
 use git::{ChangedPaths, ListCommits, Oid};
 use serde::Serialize;
@@ -8,9 +8,9 @@ use super::parts::{CommitPart, ProjectPart, RepositoryPart, picture};
 use crate::error::{Error, Result};
 use crate::services::events::pushes::{COUNTED, PushData, RefType, between, oid};
 
-/// How many commits are told.
+/// Maximum commits in a payload.
 const TOLD: usize = 20;
-/// What stands for no object.
+/// Placeholder ID of a missing object.
 const NOTHING: &str = "0000000000000000000000000000000000000000";
 
 #[derive(Debug, Serialize)]
@@ -36,7 +36,7 @@ pub(super) struct PushPayload {
     repository: RepositoryPart,
 }
 
-/// What a moved reference leads to.
+/// Contents of an updated ref.
 #[derive(Default)]
 struct Contents {
     checkout: Option<Oid>,
@@ -96,7 +96,7 @@ async fn branch(subject: &Subject, data: &PushData) -> Result<Contents> {
     };
     match subject.repository.list_commits(newest).await {
         Ok(commits) => contents.commits = commits.into_iter().rev().collect(),
-        // Pushed away by force and cleaned up in the meantime.
+        // Force-pushed away and pruned meanwhile.
         Err(git::Error::ObjectNotFound) => return Ok(contents),
         Err(error) => return Err(error.into()),
     }
@@ -119,7 +119,7 @@ async fn tag(subject: &Subject, name: &str, data: &PushData) -> Result<Contents>
     })
 }
 
-/// Commits with the files they changed; where Git cannot tell those, without.
+/// Returns commits with their changed files, or without them if Git fails to list them.
 async fn commits(subject: &Subject, ids: Vec<Oid>) -> Vec<CommitPart> {
     let repository = &subject.repository;
     let Ok(commits) = repository.commits(ids.clone()).await else {
@@ -128,7 +128,7 @@ async fn commits(subject: &Subject, ids: Vec<Oid>) -> Vec<CommitPart> {
     let count = ids.len();
     let files = repository.changed_paths(ids).await;
     let files = files.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot tell which files a push changed");
+        tracing::warn!(%error, "failed to list files changed by a push");
         vec![ChangedPaths::default(); count]
     });
     let parts = commits.into_iter().zip(files);

@@ -1,4 +1,4 @@
-//! A snippet, as payloads tell of what happened on it.
+//! Snippets in payloads of notes.
 
 use serde::Serialize;
 use storage::entities::{snippet_contents, snippets};
@@ -7,7 +7,7 @@ use super::parts::{date, visibility_level};
 use crate::error::Result;
 use crate::services::Backend;
 
-/// How long a content may be that is told, in bytes: receivers are told that somebody commented, and bodies are bounded.
+/// Maximum length of included content, in bytes. The event is the note, and request bodies are limited.
 const LONGEST: usize = 1 << 20;
 
 /// A snippet of a project.
@@ -28,7 +28,7 @@ pub(super) struct Attributes {
     url: String,
 }
 
-/// A snippet whose page is `url`; a long content is not told.
+/// Returns the payload part of a snippet with the URL `url`. Long content is left out.
 pub(super) async fn part(backend: &Backend, snippet: snippets::Model, url: String) -> Result<Attributes> {
     let content = snippet_contents::of(backend.database.read(), snippet.id).await?;
     Ok(Attributes {

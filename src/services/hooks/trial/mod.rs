@@ -1,4 +1,4 @@
-//! Trying a hook: it is sent at once what it would be told, made from what the project has.
+//! Test deliveries of webhooks, built from the newest data of the project and sent immediately.
 
 mod newest;
 
@@ -18,32 +18,32 @@ use crate::services::commits;
 use crate::services::events::pushes::{Change, PushData, RefType, between};
 use crate::services::throttle::{self, Allowance};
 
-/// How many commits the push of a trial brings.
+/// Maximum commits in a test push.
 const COMMITS: usize = 3;
 
-/// How often a user may have something sent at once, by trials and repetitions together: whoever answers need not be
-/// one who asked to be called.
+/// Quota of a user for test deliveries and redeliveries together. The receiver may be a third party that did
+/// not ask for them.
 pub(super) const TRIALS: Allowance = Allowance {
     action: "hook_trial",
     most: 10,
     within: TimeDelta::minutes(1),
 };
 
-/// Which kind of thing a trial tells of.
+/// Event of a test delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trigger {
-    /// The newest commits of the default branch, as if they had just been pushed.
+    /// The newest commits of the default branch, as if just pushed.
     Push,
     /// The newest tag.
     TagPush,
     /// The newest issue.
     Issue {
-        /// Of the confidential ones, or of the others.
+        /// Selects confidential issues or all others.
         confidential: bool,
     },
     /// The newest comment.
     Note {
-        /// Of those that are confidential or stand on what is, or of the others.
+        /// Selects confidential notes and notes on confidential noteables, or all others.
         confidential: bool,
     },
     /// The newest merge request.
@@ -54,11 +54,12 @@ pub enum Trigger {
     Job,
 }
 
-/// Tries a hook.
+/// Sends a test delivery.
 ///
 /// # Errors
-/// 404, 422 when the project has nothing to tell of, 429 for a user who does so too often, and when too many callers wait
-/// for receivers.
+/// Returns `Error::NotFound` if the webhook does not exist. Returns `Error::Unprocessable` if the project has
+/// no suitable data. Returns `Error::RateLimited` if the user exceeds the quota or too many callers are
+/// waiting for receivers.
 pub async fn run(
     backend: &Backend,
     access: &ProjectAccess,

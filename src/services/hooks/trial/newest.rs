@@ -1,4 +1,4 @@
-//! The newest issue, note, merge request, pipeline or job of a project, as an event that tells of it.
+//! Events of the newest issue, note, merge request, pipeline or job of a project.
 
 use std::collections::BTreeMap;
 
@@ -14,11 +14,11 @@ use crate::services::issues::telling::IssueData;
 use crate::services::merge_requests::telling::MergeRequestData;
 use crate::services::pipelines::telling::{JobData, PipelineData};
 
-/// The newest issue as if it had just become what it is, told with what else `plain` says; confidential ones and others
-/// never stand in for each other.
+/// Returns an event of the newest issue, as if it had just reached its state. `plain` has the other columns.
+/// Confidential issues and others never replace each other.
 ///
 /// # Errors
-/// 422 when there is none.
+/// Returns `Error::Unprocessable` if the project has none.
 pub(super) async fn issue(backend: &Backend, plain: Model, confidential: bool) -> Result<Model> {
     let newest = issues::Entity::find()
         .filter(issues::Column::ProjectId.eq(plain.project_id))
@@ -46,10 +46,10 @@ pub(super) async fn issue(backend: &Backend, plain: Model, confidential: bool) -
     })
 }
 
-/// The newest merge request, likewise.
+/// Returns an event of the newest merge request, in the same way.
 ///
 /// # Errors
-/// 422 when there is none.
+/// Returns `Error::Unprocessable` if the project has none.
 pub(super) async fn merge_request(backend: &Backend, plain: Model) -> Result<Model> {
     use merge_requests::State;
     let newest = merge_requests::Entity::find()
@@ -76,10 +76,10 @@ pub(super) async fn merge_request(backend: &Backend, plain: Model) -> Result<Mod
     })
 }
 
-/// The newest pipeline as it is.
+/// Returns an event of the newest pipeline in its present state.
 ///
 /// # Errors
-/// 422 when there is none.
+/// Returns `Error::Unprocessable` if the project has none.
 pub(super) async fn pipeline(backend: &Backend, plain: Model) -> Result<Model> {
     let db = backend.database.read();
     let newest = pipelines::Entity::find()
@@ -97,10 +97,10 @@ pub(super) async fn pipeline(backend: &Backend, plain: Model) -> Result<Model> {
     })
 }
 
-/// The newest job as it is.
+/// Returns an event of the newest job in its present state.
 ///
 /// # Errors
-/// 422 when there is none.
+/// Returns `Error::Unprocessable` if the project has none.
 pub(super) async fn job(backend: &Backend, plain: Model) -> Result<Model> {
     let newest = ci_jobs::Entity::find()
         .filter(ci_jobs::Column::ProjectId.eq(plain.project_id))
@@ -117,10 +117,10 @@ pub(super) async fn job(backend: &Backend, plain: Model) -> Result<Model> {
     })
 }
 
-/// The newest comment that hooks were to be told of, found by the record of what happened, whatever it stands on.
+/// Returns the event of the newest comment that triggered webhooks, on any noteable.
 ///
 /// # Errors
-/// 422 when there is none.
+/// Returns `Error::Unprocessable` if the project has none.
 pub(super) async fn note(backend: &Backend, plain: Model, confidential: bool) -> Result<Model> {
     let on_hidden = Query::select()
         .expr(Expr::val(1))

@@ -1,4 +1,4 @@
-//! What is asked of issues and merge requests alike, as conditions.
+//! Conditions that issues and merge requests have in common.
 
 use chrono::{DateTime, Utc};
 use sea_orm::sea_query::{Expr, Func, Query, SelectStatement, SubQueryStatement};
@@ -15,10 +15,10 @@ use crate::services::Backend;
 use crate::services::authentication::Caller;
 use crate::services::listing::no_later;
 
-/// Up to how many labels are looked for one by one, the rarest of which then tells what to look at.
+/// Maximum labels that are matched one by one, so that the rarest one can drive the query.
 const SEVERAL: usize = 5;
 
-/// What excludes each other in a filter, and what does not do.
+/// Returns the conflicts and invalid values of a filter.
 pub(in crate::services) fn faults(backend: &Backend, filter: &Filter) -> Vec<String> {
     let mut faults = Vec::new();
     check(&filter.wanted, "", backend.instance.plan, &mut faults);
@@ -26,10 +26,10 @@ pub(in crate::services) fn faults(backend: &Backend, filter: &Filter) -> Vec<Str
     faults
 }
 
-/// Everything that a filter without faults asks for.
+/// Returns the conditions of a valid filter.
 ///
 /// # Errors
-/// 401 where nobody is signed in and it is about the caller.
+/// Returns `Error::Unauthorized` if the filter refers to the caller and no user is signed in.
 pub(in crate::services) fn sieves(
     backend: &Backend,
     caller: &Caller,
@@ -62,7 +62,7 @@ pub(in crate::services) fn sieves(
         let condition = between(kind, "updated_at", filter.updated_after, filter.updated_before);
         sieves.add(Sieve::of_things(kind, condition.clone(), condition));
     }
-    // Nobody has the number 0, and awarded nothing.
+    // No user has the ID 0, so an anonymous caller has no award emoji.
     let user_id = caller.as_user().map_or(0, |user| user.id);
     wanted(kind, place, &filter.wanted, user_id, &mut sieves);
     unwanted(kind, place, filter, user_id, &mut sieves);
@@ -75,7 +75,7 @@ fn all(expr: Expr) -> Condition {
     Condition::all().add(expr)
 }
 
-/// What excludes each other, and what does not do.
+/// Collects conflicts and invalid values.
 fn check(conditions: &Conditions, inside: &str, plan: Tier, faults: &mut Vec<String>) {
     let name = |name: &str| match inside {
         "" => name.to_owned(),
@@ -110,7 +110,7 @@ fn check(conditions: &Conditions, inside: &str, plan: Tier, faults: &mut Vec<Str
     }
 }
 
-/// A number, or one of the two words; a fault otherwise.
+/// Parses a number or one of the two keywords. Adds a fault otherwise.
 pub(in crate::services) fn numbered(
     text: &str,
     name: &str,
@@ -128,7 +128,7 @@ pub(in crate::services) fn numbered(
     found
 }
 
-/// The words that stand for none and at least one, in any case.
+/// Parses the keywords for none and at least one, case-insensitively.
 fn presence(text: &str) -> Presence<&str> {
     let text = text.trim();
     match text.to_ascii_lowercase().as_str() {
@@ -138,7 +138,7 @@ fn presence(text: &str) -> Presence<&str> {
     }
 }
 
-/// What the row itself says, of which indexes of the orders know.
+/// Returns conditions on the row itself that the indexes of the sort orders cover.
 fn own(kind: Kind, filter: &Filter) -> Condition {
     Condition::all()
         .add_option(filter.milestone_id.map(|id| kind.column("milestone_id").eq(id)))
@@ -162,7 +162,7 @@ fn between(
         .add_option(before.map(|time| no_later(kind.column(column), time)))
 }
 
-/// Those of the projects of a group and of all groups below.
+/// Matches issuables in the projects of a group and its subgroups.
 fn in_group(kind: Kind, group_id: i64, sieves: &Sieves) -> Sieve {
     let of_group = projects_of(group_id).into_query();
     Sieve::of_things(
@@ -172,7 +172,7 @@ fn in_group(kind: Kind, group_id: i64, sieves: &Sieves) -> Sieve {
     )
 }
 
-/// The ids of the projects of a group and of all groups below.
+/// Returns the query for the IDs of the projects of a group and its subgroups.
 fn projects_of(group_id: i64) -> Select<projects::Entity> {
     projects::Entity::find()
         .select_only()
@@ -180,12 +180,12 @@ fn projects_of(group_id: i64) -> Select<projects::Entity> {
         .filter(inside(group_id))
 }
 
-/// Projects of a group and of all groups below.
+/// Matches projects of a group and its subgroups.
 fn inside(group_id: i64) -> Condition {
     all(projects::Column::NamespaceId.in_subquery(namespace_ancestors::at_or_below(group_id)))
 }
 
-/// Those whose project meets a condition on `projects`, looked at row by row.
+/// Matches issuables whose project meets a condition on `projects`, checked row by row.
 fn in_projects(kind: Kind, condition: Condition) -> Expr {
     let mut project = Query::select()
         .expr(Expr::val(1))
@@ -196,7 +196,7 @@ fn in_projects(kind: Kind, condition: Condition) -> Expr {
     finds(&mut project)
 }
 
-/// The column of those that things are assigned to.
+/// Returns the column of the assignee.
 fn user(kind: Kind) -> Expr {
     Expr::col((kind.assignees(), "user_id"))
 }
@@ -209,7 +209,8 @@ fn assigned_at_all(kind: Kind) -> Condition {
     Sieve::rows(kind, kind.assignees(), Condition::all()).test
 }
 
-/// The labels of these titles that may stand on what is at a place: those of its projects, and of the groups around these.
+/// Matches labels with these titles that are available at a place: those of its projects and of the groups
+/// around them.
 fn titled(place: Place, titles: &[&str]) -> Condition {
     use labels::Column::{NamespaceId, ProjectId, Title};
 
@@ -237,7 +238,7 @@ fn labelled_with_any(kind: Kind, place: Place, titles: &[&str], sieves: &Sieves)
             .into_query()
     };
     let looked_up = sieves.one_of(label.clone(), ids(place));
-    // Of a row that is tried, the title says enough.
+    // For a row that is checked, the title is sufficient.
     let tried = label.in_subquery(ids(Place::Everywhere));
     Sieve {
         ids: Sieve::rows(kind, kind.labels(), all(looked_up)).ids,
@@ -245,7 +246,7 @@ fn labelled_with_any(kind: Kind, place: Place, titles: &[&str], sieves: &Sieves)
     }
 }
 
-/// Those that carry each of many labels, counted: one condition, and one statement that looks for it.
+/// Matches issuables with all of many labels, by counting: one condition, and one statement that finds it.
 fn labelled_with_all(kind: Kind, place: Place, mut titles: Vec<&str>) -> Sieve {
     titles.sort_unstable();
     titles.dedup();
@@ -294,7 +295,7 @@ fn milestones_titled(title: &str) -> SelectStatement {
     let today = now().date_naive();
     use milestones::Column as Milestone;
     let named = match title {
-        // Those that are due next, of those that are worked on.
+        // Active milestones that are due in the future.
         "#upcoming" => of
             .filter(Milestone::State.eq(milestones::State::Active))
             .filter(Milestone::DueDate.gt(today)),
@@ -319,7 +320,7 @@ fn users_named(name: &str) -> SelectStatement {
         .into_query()
 }
 
-/// The emoji that a user awarded.
+/// Matches issuables with an award emoji of a user.
 fn reacted(kind: Kind, user_id: i64, name: Option<&str>) -> Sieve {
     const AWARDS: &str = "award_emoji";
     let condition = Condition::all()
@@ -372,7 +373,7 @@ fn wanted(kind: Kind, place: Place, conditions: &Conditions, user_id: i64, sieve
     }
 }
 
-/// Each is turned round by itself, so that what any of them finds is left out.
+/// Each condition is negated separately, so that a match of any of them excludes the row.
 fn unwanted(kind: Kind, place: Place, filter: &Filter, user_id: i64, sieves: &mut Sieves) {
     let conditions = &filter.unwanted;
     if let Some(iids) = &conditions.iids {
@@ -422,19 +423,19 @@ fn unwanted(kind: Kind, place: Place, filter: &Filter, user_id: i64, sieves: &mu
     }
 }
 
-/// What a column says that may be null: what is null does not meet it, and that is known.
+/// Returns a condition on a nullable column that is false, not null, for null.
 fn known(kind: Kind, column: &'static str, condition: impl FnOnce(Expr) -> Expr) -> Condition {
     Condition::all()
         .add(kind.column(column).is_not_null())
         .add(condition(kind.column(column)))
 }
 
-/// Whom things are assigned to; the user 0 is nobody.
+/// Parses an assignee. The ID 0 means none.
 fn assignee(text: &str) -> Presence<i64> {
     match presence(text) {
         Presence::None => Presence::None,
         Presence::Any => Presence::Any,
-        // Whether it is a number was looked at before.
+        // Validated before, so a parse error is treated as none.
         Presence::Is(text) => match text.parse() {
             Ok(0) | Err(_) => Presence::None,
             Ok(id) => Presence::Is(id),
@@ -442,10 +443,10 @@ fn assignee(text: &str) -> Presence<i64> {
     }
 }
 
-/// The words that stand for no label at all; clients that take a plus for a letter encode it.
+/// Keywords for no label. The form with a plus comes from clients that percent-encode it.
 pub(in crate::services) const NO_LABEL: &[&str] = &["none", "no label", "no+label"];
 
-/// The titles of labels, or one of the words: that for none prevails.
+/// Returns the titles of labels, or one of the keywords. The one for none takes precedence.
 fn labels_of(titles: &[String]) -> Presence<Vec<&str>> {
     let titles: Vec<&str> = titles
         .iter()

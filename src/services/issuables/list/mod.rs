@@ -1,4 +1,4 @@
-//! Lists of issues and of merge requests: what is wanted, in which order, one page of it (specification 4.4).
+//! Lists of issues and merge requests: filter, order and pagination.
 
 mod conditions;
 mod search;
@@ -19,25 +19,25 @@ use crate::error::Result;
 use crate::services::kernel::page::{Page, PageRequest};
 use crate::services::listing::{bounded_count, total_of};
 
-/// What issues and merge requests have to do with the caller.
+/// Relation to the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Anything.
+    /// All issuables.
     All,
-    /// The caller made them.
+    /// Created by the caller.
     CreatedByMe,
-    /// They are assigned to the caller.
+    /// Assigned to the caller.
     AssignedToMe,
 }
 
-/// Where they are looked for.
+/// Part of the instance that is searched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Everywhere.
+    /// The whole instance.
     Everywhere,
-    /// In the projects of a group and of all groups below.
+    /// The projects of a group and its subgroups.
     Group(i64),
-    /// In a project.
+    /// A single project.
     Project(i64),
 }
 
@@ -52,32 +52,32 @@ pub enum Presence<T> {
     Is(T),
 }
 
-/// Conditions that can also be turned round.
+/// Conditions that can be negated.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Conditions {
-    /// Labels, by title.
+    /// Titles of labels.
     pub labels: Vec<String>,
-    /// The milestone, by title.
+    /// Title of the milestone.
     pub milestone: Option<String>,
-    /// Who made it.
+    /// ID of the author.
     pub author_id: Option<i64>,
-    /// Who made it, by name.
+    /// Username of the author.
     pub author_username: Option<String>,
-    /// To whom it is assigned.
+    /// ID of the assignee, or a keyword.
     pub assignee_id: Option<String>,
-    /// To whom it is assigned, by name.
+    /// Usernames of the assignees.
     pub assignee_usernames: Vec<String>,
-    /// What the caller awarded it.
+    /// Award emoji of the caller.
     pub my_reaction_emoji: Option<String>,
-    /// Numbers within projects.
+    /// IIDs of the issuables.
     pub iids: Option<Vec<i64>>,
-    /// Words in it.
+    /// Search text.
     pub search: Option<String>,
-    /// Where these are looked for.
+    /// Columns that are searched.
     pub fields: Option<Vec<String>>,
 }
 
-/// What lists of both are asked; all conditions hold together. The names are those of the contract.
+/// Filter of both kinds, combined with AND. The field names are those of the contract.
 #[allow(missing_docs)]
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Filter {
@@ -88,33 +88,33 @@ pub struct Filter {
     pub created_before: Option<DateTime<Utc>>,
     pub updated_after: Option<DateTime<Utc>>,
     pub updated_before: Option<DateTime<Utc>>,
-    /// Leaves out those of archived projects.
+    /// Whether issuables of archived projects are excluded.
     pub non_archived: bool,
-    /// Only those of this milestone.
+    /// ID of the milestone.
     pub milestone_id: Option<i64>,
     pub ascending: bool,
 }
 
-/// The order of a list: what has no value comes last either way, and of equals the newer first.
+/// Sort order. Null values come last in both directions, and ties are sorted newest first.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::services) struct Ordering {
     /// The columns.
     pub columns: &'static [&'static str],
-    /// They may be null.
+    /// Whether the columns are nullable.
     pub nullable: bool,
-    /// From the lowest to the highest.
+    /// Whether the order is ascending.
     pub ascending: bool,
 }
 
-/// The rows of a list, in its order, before it is told who may see which.
+/// Name of the subquery with the rows in list order, before visibility is checked.
 const ORDERED: &str = "ordered";
-/// The ids that conditions find, in no order.
+/// Name of the subquery with the IDs that match the conditions, unordered.
 const FOUND: &str = "found";
-/// How far a list is read in its order before what its conditions find is looked up: of rows that meet none of them.
+/// Number of rows that are read in list order before matches are looked up instead.
 const NEAR: u64 = 4_000;
 
 impl Ordering {
-    /// Orders rows whose columns are told by their names.
+    /// Orders rows whose columns are given by name.
     fn apply(self, column: impl Fn(&'static str) -> Expr, rows: &mut SelectStatement) {
         let direction = match self.ascending {
             true => sea_orm::Order::Asc,
@@ -131,7 +131,7 @@ impl Ordering {
     }
 }
 
-/// A list of which a page is wanted.
+/// A list of which a page is requested.
 struct List<'a> {
     kind: Kind,
     visible: Condition,
@@ -149,7 +149,7 @@ impl List<'_> {
             .take()
     }
 
-    /// The page, and one row more where the list goes on.
+    /// Returns the page, with one more row if the list continues.
     async fn page(&self, db: &impl ConnectionTrait) -> Result<Vec<i64>> {
         if self.sieves.may_lie_far() {
             let mut near = self.ordered(self.sieves.narrowed());
@@ -177,7 +177,7 @@ impl List<'_> {
         Ok(ids.collect::<std::result::Result<_, _>>()?)
     }
 
-    /// All rows of the list, for counting.
+    /// Returns the query for all rows of the list, for counting.
     fn counted(&self) -> SelectStatement {
         if !self.sieves.may_lie_far() {
             return self.ids(self.sieves.looked_up().add(self.visible.clone()));
@@ -188,8 +188,8 @@ impl List<'_> {
             Some(ids) => (ids, parts.tests.add(left)),
             None => (self.ids(parts.own), left),
         };
-        // Asked for all at once, PostgreSQL takes the tests of what is visible for so costly that nothing else seems to cost
-        // anything: it reads whole tables and indexes, again and again, to spare itself some.
+        // In a single query, PostgreSQL estimates the visibility checks as very expensive and everything else
+        // as negligible. It then repeatedly reads whole tables and indexes to avoid a few checks.
         let found = CommonTableExpression::new()
             .table_name(FOUND)
             .query(ids)
@@ -203,7 +203,7 @@ impl List<'_> {
             .take()
     }
 
-    /// Whether the row of an id meets a condition, looked at row by row.
+    /// Returns whether the row with an ID meets a condition, checked row by row.
     fn meets(&self, id: Expr, condition: Condition) -> Expr {
         let mut row = Query::select()
             .expr(Expr::val(1))
@@ -214,7 +214,7 @@ impl List<'_> {
         finds(&mut row)
     }
 
-    /// The ids with the columns of the order, in the order.
+    /// Returns the query for the IDs and the sort columns, in order.
     fn ordered(&self, condition: Condition) -> SelectStatement {
         let mut rows = Query::select()
             .expr_as(self.kind.column("id"), "id")
@@ -228,7 +228,7 @@ impl List<'_> {
         rows
     }
 
-    /// Those of ordered rows that meet a condition, which is tried one by one until the page is full.
+    /// Returns the ordered rows that meet a condition, which is checked one by one until the page is full.
     fn of_ordered(&self, ordered: SelectStatement, condition: Condition) -> SelectStatement {
         let mut rows = Query::select()
             .expr(Expr::col((ORDERED, "id")))
@@ -240,10 +240,10 @@ impl List<'_> {
     }
 }
 
-/// One page of what the sieves let through of what the caller may see. `E` is the table of the kind.
+/// Returns a page of the visible rows that meet the conditions. `E` is the table of the kind.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if the database fails.
 pub(in crate::services) async fn page_of<E: EntityTrait>(
     db: &impl ConnectionTrait,
     kind: Kind,
@@ -264,15 +264,15 @@ pub(in crate::services) async fn page_of<E: EntityTrait>(
         page,
     };
     let (ids, counted) = match list.sieves.may_lie_far() {
-        // Either takes long, and neither needs the other.
+        // Both queries are slow and independent of each other.
         true => {
             let (ids, total) = tokio::try_join!(list.page(db), bounded_count(db, list.counted()))?;
             (ids, Some(total))
         }
         false => (list.page(db).await?, None),
     };
-    // The rows are asked for by their ids: were they asked for together, PostgreSQL would read the whole table in the order
-    // of the list, and compare each row with those of the page.
+    // Rows are loaded by ID in a separate statement. In a combined query, PostgreSQL reads the whole table in
+    // list order and compares each row with the page.
     let mut rows = E::find().filter(kind.column("id").is_in(ids));
     order.apply(|name| kind.column(name), QueryTrait::query(&mut rows));
     let found = rows.all(db).await?;

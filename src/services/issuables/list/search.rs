@@ -1,4 +1,4 @@
-//! Words that are looked for in titles and descriptions, by their groups of three characters.
+//! Text search in titles and descriptions, based on trigrams.
 
 use sea_orm::sea_query::{BinOper, Expr, Func, Query};
 use sea_orm::{Condition, DatabaseBackend, ExprTrait};
@@ -10,14 +10,14 @@ use super::{Conditions, Filter, Sieve, Sieves};
 use crate::services::Backend;
 use crate::services::listing::contains_in_any_case;
 
-/// How many characters a word has at least that is looked for within texts.
+/// Minimum length of a word that is searched within texts, in characters.
 const SHORTEST: usize = 3;
 
-/// How many letters beyond ASCII a short text has at most that is looked for in all spellings.
+/// Maximum non-ASCII letters of a short text for which all spellings are searched.
 const MOST_LETTERS: usize = 6;
 
-/// What is looked for: words within a text, or a whole text. Their case is left to the database, which may know other letters
-/// than we do.
+/// The search: words within a text, or a whole text. Case is folded by the database, which may know different
+/// letters.
 #[derive(Debug, PartialEq, Eq)]
 enum Sought {
     Words(Vec<String>),
@@ -46,7 +46,7 @@ pub(super) fn unwanted(kind: Kind, filter: &Filter, backend: &Backend, sieves: &
     if let Some(sought) = filter.unwanted.search.as_deref().and_then(sought) {
         let found = match (&sought, backend.database.read().get_database_backend()) {
             (Sought::Words(words), DatabaseBackend::Sqlite) => matching(kind, words, &fields).test,
-            // A description that is not there holds nothing, and that is known.
+            // Null counts as an empty description, so that the condition is never null.
             _ => like(kind, &sought, &fields, |column| {
                 Func::coalesce([column, Expr::val("")]).into()
             }),
@@ -55,7 +55,7 @@ pub(super) fn unwanted(kind: Kind, filter: &Filter, backend: &Backend, sieves: &
     }
 }
 
-/// The columns that are looked at; both where none is named that there is.
+/// Returns the columns to search; both if none or only unknown ones are named.
 fn fields(named: Option<&[String]>) -> Vec<&'static str> {
     let named = named.unwrap_or_default();
     let known = named.iter().filter_map(|name| match name.trim() {
@@ -70,7 +70,8 @@ fn fields(named: Option<&[String]>) -> Vec<&'static str> {
     known
 }
 
-/// The words of a search: those in quotes are one, and short ones are passed over unless there are no others.
+/// Splits a search text into words. A quoted phrase is one word. Short words are ignored unless all of them
+/// are short.
 fn sought(text: &str) -> Option<Sought> {
     let text = text.trim();
     if text.is_empty() {
@@ -100,7 +101,7 @@ fn sieve(kind: Kind, sought: &Sought, fields: &[&'static str], database: Databas
     }
 }
 
-/// All words within one and the same column.
+/// Matches texts that contain all words in the same column.
 fn like(kind: Kind, sought: &Sought, fields: &[&'static str], text: impl Fn(Expr) -> Expr) -> Condition {
     fields.iter().fold(Condition::any(), |any, field| {
         let column = Expr::expr(Func::lower(text(kind.column(field))));
@@ -117,8 +118,8 @@ fn like(kind: Kind, sought: &Sought, fields: &[&'static str], text: impl Fn(Expr
     })
 }
 
-/// How a folded text may be written where the database puts letters of ASCII alone into lower case: with each other letter in
-/// either case. A short text has few of them; beyond six, all are taken in the same case.
+/// Returns the spellings of a folded text, for a database that only folds ASCII letters: with each other
+/// letter in either case. With more than six such letters, all of them have the same case.
 fn spellings(folded: &str) -> Vec<String> {
     let others = folded.chars().filter(|letter| !letter.is_ascii());
     if others.count() > MOST_LETTERS {
@@ -139,7 +140,7 @@ fn spellings(folded: &str) -> Vec<String> {
     all
 }
 
-/// The same in the language of the table of texts, which compares without regard to case by itself.
+/// The same as a full-text query, which is case-insensitive by itself.
 fn matching(kind: Kind, words: &[String], fields: &[&'static str]) -> Sieve {
     let texts = kind.texts();
     let phrases: Vec<String> = words
@@ -198,7 +199,7 @@ mod tests {
         assert_eq!(spellings("go"), ["go"]);
         assert_eq!(spellings("öl"), ["öl", "Öl"]);
         assert_eq!(spellings("中 é"), ["中 é", "中 É"]);
-        // A sharp s has no capital of one letter.
+        // A sharp s has no single-letter uppercase form.
         assert_eq!(spellings("äöü ßé").len(), 16);
         assert_eq!(spellings("äö üä öü ä").len(), 2);
     }

@@ -1,6 +1,6 @@
-//! Conditions on lists, each in two forms. No database can tell how much a condition finds; where that is
-//! little, the list is looked up by the ids of it, and otherwise read in its order, and each row tried until the page is
-//! full. Totals are counted from what the conditions find.
+//! List conditions, each in two forms. No database can estimate how many rows a condition matches. If a
+//! condition matches few rows, the list is looked up by their IDs. Otherwise the list is read in its order,
+//! and each row is checked until the page is full. Totals are counted from the matches.
 
 use std::collections::BTreeSet;
 
@@ -14,20 +14,21 @@ use storage::entities::issuables::Kind;
 /// A condition in both forms.
 #[derive(Debug, Clone)]
 pub(in crate::services) struct Sieve {
-    /// The ids of what it finds, as a column called [`TARGET`].
+    /// Query for the matching IDs, as a column named [`TARGET`].
     pub ids: SelectStatement,
-    /// What it asks of a row, tried row by row: no index is to be chosen for it.
+    /// Condition on a row, checked row by row. Written so that the planner uses no index.
     pub test: Condition,
-    /// What it asks of a row, for an index of the thing's own; none where other rows tell.
+    /// Condition on a row that can use an index of its own table. `None` if the condition depends on other
+    /// tables.
     pub own: Option<Condition>,
 }
 
-/// A condition of which databases guess nothing, and make no join.
+/// Wraps a condition so that the planner neither estimates it nor turns it into a join.
 fn tried(condition: impl Into<Expr>) -> Expr {
     Func::coalesce([condition.into(), Expr::val(false)]).into()
 }
 
-/// The ids that two statements find, both by the name [`TARGET`].
+/// Returns the IDs that both statements match. Their columns are named [`TARGET`].
 fn both(some: SelectStatement, others: SelectStatement) -> SelectStatement {
     Query::select()
         .column(TARGET)
@@ -37,7 +38,8 @@ fn both(some: SelectStatement, others: SelectStatement) -> SelectStatement {
         .take()
 }
 
-/// The ids that a statement finds and others do not, all by the name [`TARGET`], each once.
+/// Returns the distinct IDs that one statement matches and the others do not. Their columns are named
+/// [`TARGET`].
 fn less(some: SelectStatement, others: Vec<SelectStatement>) -> SelectStatement {
     let mut all = Query::select();
     if others.is_empty() {
@@ -50,8 +52,8 @@ fn less(some: SelectStatement, others: Vec<SelectStatement>) -> SelectStatement 
         .take()
 }
 
-/// That a column says nothing, tried row by row: said plainly, databases take it for something that little meets, and read the
-/// whole table for it.
+/// Matches rows where a column is null, checked row by row. For a plain condition, databases expect few
+/// matches and read the whole table.
 pub(in crate::services) fn absent(column: Expr) -> Condition {
     let present = Query::select()
         .expr(Expr::val(1))
@@ -60,15 +62,16 @@ pub(in crate::services) fn absent(column: Expr) -> Condition {
     Condition::all().add(Expr::exists(present)).not()
 }
 
-/// What [may lie far](Sieves::may_lie_far) is found by, and what is tried of each row that is found.
+/// Parts of the query for conditions that [need a deep scan](Sieves::may_lie_far).
 pub(super) struct Parts {
-    /// The ids that several conditions find together, each once and called [`TARGET`], where there are such.
+    /// Query for the distinct IDs that match several conditions, named [`TARGET`], if there are such
+    /// conditions.
     pub ids: Option<SelectStatement>,
-    /// What an index of the thing's own finds.
+    /// Conditions that use an index of the own table.
     pub own: Condition,
-    /// The same, tried row by row.
+    /// The same, checked row by row.
     pub tests: Condition,
-    /// What is tried row by row in any case.
+    /// Conditions that are always checked row by row.
     pub left: Condition,
 }
 
@@ -85,7 +88,7 @@ pub(in crate::services) struct Sieves {
 }
 
 impl Sieve {
-    /// The rows of a table that name things of a kind, and meet a condition.
+    /// Matches issuables that are referenced by rows of a table that meet a condition.
     pub fn rows(kind: Kind, table: &'static str, condition: Condition) -> Self {
         let ids = Query::select()
             .expr_as(Expr::col((table, kind.key())), TARGET)
@@ -105,7 +108,7 @@ impl Sieve {
         }
     }
 
-    /// Things of a kind that meet a condition, and the same as it is tried row by row.
+    /// Matches issuables of a kind by a condition and its form for row-by-row checks.
     pub fn of_things(kind: Kind, condition: Condition, test: Condition) -> Self {
         let ids = Query::select()
             .expr_as(kind.column("id"), TARGET)
@@ -119,8 +122,8 @@ impl Sieve {
         }
     }
 
-    /// What a column of the thing itself says, a number: `condition` is made for each form, of the column or of something
-    /// like it that no index is chosen for.
+    /// Matches issuables by a numeric column of their own. `condition` builds each form, from the column or
+    /// from an expression for which the planner uses no index.
     pub fn of_number(kind: Kind, name: &'static str, condition: impl Fn(Expr) -> Expr) -> Self {
         let all = |expr: Expr| Condition::all().add(expr);
         let test = all(tried(condition(kind.column(name).add(0))));
@@ -129,7 +132,7 @@ impl Sieve {
 }
 
 impl Sieves {
-    /// No conditions yet.
+    /// Creates an empty set of conditions.
     pub fn new(kind: Kind, database: DbBackend) -> Self {
         Self {
             kind,
@@ -147,7 +150,7 @@ impl Sieves {
         self.all.push(sieve);
     }
 
-    /// Adds that a column of the thing itself names one of the ids that a statement finds.
+    /// Adds the condition that an own column is one of the IDs of a statement.
     pub fn add_one_of(&mut self, name: &'static str, ids: SelectStatement) {
         let test = tried(self.kind.column(name).add(0).in_subquery(ids.clone()));
         let own = self.one_of(self.kind.column(name), ids);
@@ -155,8 +158,8 @@ impl Sieves {
         self.add(Sieve::of_things(self.kind, own, test));
     }
 
-    /// That a column names one of the ids that a statement finds, each of which is looked up in an index of the column. PostgreSQL
-    /// makes no join of it then: for the sake of a few rows it would compare each of the table with all ids.
+    /// Matches a column that is one of the IDs of a statement, each looked up in an index of the column. This
+    /// avoids a join in PostgreSQL, which would compare each row of the table with all IDs to find a few.
     pub fn one_of(&self, column: Expr, ids: SelectStatement) -> Expr {
         if self.guesses() {
             return column.in_subquery(ids);
@@ -165,25 +168,26 @@ impl Sieves {
         column.eq(PgFunc::any(ids))
     }
 
-    /// Adds a condition that is turned round.
+    /// Adds a negated condition.
     pub fn leave_out(&mut self, sieve: Sieve) {
         self.unwanted.push(sieve);
     }
 
-    /// Adds what the indexes of the orders know of, beside what they order by.
+    /// Adds a condition that the indexes of the sort orders cover besides the sort columns.
     pub fn narrow(&mut self, condition: Condition) {
         self.narrow = self.narrow.clone().add(condition);
     }
 
-    /// Adds what is tried row by row in any case.
+    /// Adds a condition that is always checked row by row.
     pub fn test(&mut self, condition: Condition) {
         self.rest = self.rest.clone().add(condition);
     }
 
-    /// Looks for a condition that finds little; at most one statement for each until there is one.
+    /// Looks for a condition with few matches. Runs at most one statement per condition and stops at the
+    /// first.
     ///
     /// # Errors
-    /// Whatever the database reports.
+    /// Returns an error if the database fails.
     pub async fn look(&mut self, db: &impl ConnectionTrait) -> Result<(), DbErr> {
         for sieve in &self.all {
             self.found = few(db, sieve.ids.clone()).await?;
@@ -194,17 +198,18 @@ impl Sieves {
         Ok(())
     }
 
-    /// Whether a condition finds nothing at all.
+    /// Returns whether a condition has no match at all.
     #[must_use]
     pub fn let_nothing_through(&self) -> bool {
         self.found.as_ref().is_some_and(BTreeSet::is_empty)
     }
 
-    /// The conditions for reading a page in the order of the list, with what is `visible`.
+    /// Returns the conditions for reading a page in list order, including visibility.
     pub fn in_order(&self, visible: Condition) -> Condition {
         let all = self.tests().add(visible);
-        // SQLite guesses that every further condition lets fewer rows through, and soon reads and sorts the whole table
-        // rather than what the index has until the page is full. Of one expression it guesses nothing.
+        // SQLite assumes that every condition reduces the number of rows. With several, it reads and sorts
+        // the whole table instead of following the index until the page is full. It assumes nothing about a
+        // single expression.
         let all = match self.guesses() && self.found.is_none() {
             true => Condition::all().add(tried(all)),
             false => all,
@@ -212,17 +217,17 @@ impl Sieves {
         self.narrow.clone().add(all)
     }
 
-    /// All conditions but those that the indexes of the orders know of, tried row by row.
+    /// Returns all conditions, except those covered by the indexes of the sort orders, for row-by-row checks.
     pub fn tests(&self) -> Condition {
         self.with(|sieve| sieve.test.clone())
     }
 
-    /// The conditions that the indexes of the orders know of.
+    /// Returns the conditions that the indexes of the sort orders cover.
     pub fn narrowed(&self) -> Condition {
         self.narrow.clone()
     }
 
-    /// The conditions for what is looked up by what they find, as for counting.
+    /// Returns the conditions for looking up matches, for example for counting.
     pub fn looked_up(&self) -> Condition {
         let id = || self.kind.column("id");
         let all = self.with(|sieve| match &sieve.own {
@@ -232,8 +237,8 @@ impl Sieves {
         self.narrow.clone().add(all)
     }
 
-    /// The conditions for what [may lie far](Self::may_lie_far). What several find is put together first, and what is unwanted taken
-    /// from it: fewer rows are read then.
+    /// Returns the query parts for conditions that [need a deep scan](Self::may_lie_far). Matches of several
+    /// conditions are intersected first and excluded IDs subtracted, which reads fewer rows.
     pub(super) fn parts(&self) -> Parts {
         let sets = self.all.iter().filter(|sieve| sieve.own.is_none());
         let others = || self.all.iter().filter(|sieve| sieve.own.is_some());
@@ -256,18 +261,18 @@ impl Sieves {
         }
     }
 
-    /// Whether what is found may lie far behind in the order of the list, and can be looked up instead. SQLite reads on either
-    /// way.
+    /// Returns whether matches may be far down the list, so that they can be looked up instead. SQLite always
+    /// reads in list order.
     pub fn may_lie_far(&self) -> bool {
         !self.guesses() && self.found.is_none() && !self.all.is_empty()
     }
 
-    /// Whether the database guesses that every condition lets little through.
+    /// Returns whether the database assumes that every condition has few matches.
     fn guesses(&self) -> bool {
         self.database == DbBackend::Sqlite
     }
 
-    /// What is tried row by row in any case.
+    /// Returns the conditions that are always checked row by row.
     fn left_over(&self) -> Condition {
         let unwanted = self.unwanted.iter().map(|sieve| sieve.test.clone().not());
         unwanted.fold(self.rest.clone(), Condition::add)
@@ -276,7 +281,7 @@ impl Sieves {
     fn with(&self, form: impl Fn(&Sieve) -> Condition) -> Condition {
         let all = self.left_over();
         match &self.found {
-            // What is little is tried, whatever else is asked of it.
+            // With few matches, all other conditions are checked row by row.
             Some(ids) => {
                 let all = all.add(self.kind.column("id").is_in(ids.iter().copied()));
                 self.all

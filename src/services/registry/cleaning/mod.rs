@@ -1,5 +1,5 @@
-//! Bulk deletion of tags (specification 4.17): asked for at most once an hour for each repository, done by a job in batches,
-//! which goes on where it was interrupted.
+//! Bulk deletion of tags, at most once an hour for each repository. A job deletes them in batches and resumes
+//! after an interruption.
 
 mod selection;
 mod spans;
@@ -24,35 +24,35 @@ use crate::services::access::ProjectAccess;
 pub use selection::Wish;
 use selection::{Candidate, Rules, Whole};
 
-/// How often it may be asked for: once in this time.
+/// Minimum interval between requests.
 const ONCE_IN: TimeDelta = TimeDelta::hours(1);
 
-/// What who asks again too soon is told.
+/// Error text of a request within the interval.
 const TOO_SOON: &str = "This request has already been made. You can run this at most once an hour for a given container repository";
 
-/// How many tags are looked at together.
+/// Number of tags that are read at a time.
 const READ_AT_ONCE: u64 = 1_000;
 
-/// How many tags are deleted together, while others who change the repository wait.
+/// Number of tags that are deleted in one transaction, which blocks other changes of the repository.
 const DELETED_AT_ONCE: usize = 200;
 
-/// What was sent.
+/// Parameters of a request.
 #[derive(Debug, Clone, Default)]
 pub struct Asked {
-    /// Which tags to delete.
+    /// Regular expression of tags to delete.
     pub name_regex_delete: Option<String>,
-    /// The same by its former name.
+    /// Former name of the same parameter.
     pub name_regex: Option<String>,
-    /// Which to keep.
+    /// Regular expression of tags to retain.
     pub name_regex_keep: Option<String>,
-    /// How many of the newest to keep.
+    /// Number of newest tags to retain.
     pub keep_n: Option<u64>,
-    /// How old those to be deleted are at least.
+    /// Minimum age of tags to delete.
     pub older_than: Option<String>,
 }
 
 impl Asked {
-    /// What is to be done at `instant`. It takes a moment.
+    /// Validates the parameters relative to `instant`. Compiling the expressions takes noticeable time.
     fn wish(self, instant: DateTime<Utc>) -> Result<Wish> {
         let mut faults = Vec::new();
         for (name, expression) in [
@@ -86,10 +86,11 @@ impl Asked {
     }
 }
 
-/// Has tags of a repository deleted in the background.
+/// Enqueues the deletion of tags of a repository.
 ///
 /// # Errors
-/// 400 for what makes no sense and for what comes too soon, 404, and 403 where the registry is not there for the caller.
+/// Returns a validation error for invalid parameters and within the minimum interval. Returns `NotFound` if
+/// the repository does not exist, and `Forbidden` if the registry is not available to the caller.
 pub async fn begin(
     backend: &Backend,
     access: &ProjectAccess,
@@ -117,7 +118,8 @@ pub async fn begin(
         .await
 }
 
-/// Enters that it is asked for now; false when it was within the hour before. Of several who ask at once, one does.
+/// Records the time of a request. Returns false within the minimum interval; of concurrent requests only one
+/// succeeds.
 async fn take_turn(transaction: &DatabaseTransaction, id: i64, instant: DateTime<Utc>) -> Result<bool> {
     let long_ago = Condition::any()
         .add(Column::TagsClearedAt.is_null())
@@ -132,10 +134,10 @@ async fn take_turn(transaction: &DatabaseTransaction, id: i64, instant: DateTime
     Ok(taken.rows_affected > 0)
 }
 
-/// Deletes what was asked for, of what is still there and names what it named then.
+/// Deletes the matching tags that still exist and have not been pushed since the request.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn run(backend: &Backend, job: DeleteRegistryTags) -> Result<()> {
     let compile = move || Rules::compile(&job.wish).map(Arc::new);
     let compiled = tokio::task::spawn_blocking(compile).await;
@@ -151,7 +153,7 @@ pub async fn run(backend: &Backend, job: DeleteRegistryTags) -> Result<()> {
     Ok(())
 }
 
-/// The tags of a repository whose names match, as of an instant.
+/// Returns the tags of a repository whose names match, as of an instant.
 async fn matching(
     backend: &Backend,
     asked: (i64, DateTime<Utc>),
@@ -176,7 +178,7 @@ async fn matching(
     }
 }
 
-/// The next tags by name, each with its id and when its image was made.
+/// Returns the next tags by name, each with its ID and the creation time of its image.
 async fn batch(
     db: &impl ConnectionTrait,
     (repository_id, asked_at): (i64, DateTime<Utc>),
@@ -199,7 +201,7 @@ async fn batch(
     Ok(found.all(db).await?)
 }
 
-/// Deletes tags that were not pushed again since; false when the repository is gone.
+/// Deletes tags that were not pushed since. Returns false if the repository was deleted.
 async fn delete(
     backend: &Backend,
     (repository_id, asked_at): (i64, DateTime<Utc>),

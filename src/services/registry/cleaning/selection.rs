@@ -1,4 +1,4 @@
-//! Which tags a bulk deletion takes (specification 4.17): pure, and the same each time it is asked.
+//! Selection of tags for a bulk deletion. It is pure and deterministic.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -12,32 +12,32 @@ use regex_syntax::ast::{
 };
 use serde::{Deserialize, Serialize};
 
-/// The tag that always stays.
+/// The tag that is never deleted.
 const LATEST: &str = "latest";
 
-/// The most memory of a compiled expression, in bytes. What matches takes time in proportion to it.
+/// Maximum size of a compiled expression, in bytes. The time of a match is proportional to it.
 const LARGEST_PROGRAM: usize = 256 * 1024;
 
-/// The largest count of a repetition.
+/// Maximum count of a repetition.
 const MOST_REPEATED: u32 = 1_000;
 
-/// How deep an expression may nest.
+/// Maximum nesting of an expression.
 const DEEPEST: u32 = 100;
 
-/// What is to be deleted, as a job keeps it.
+/// Selection rules, as stored in a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Wish {
-    /// An expression that the names of tags match as a whole.
+    /// Expression for tags to delete; it must match the whole name.
     pub delete: String,
-    /// One that the names of tags that stay match as a whole.
+    /// Expression for tags to retain; it must match the whole name.
     pub keep: Option<String>,
-    /// How many of the newest stay.
+    /// Number of newest tags to retain.
     pub keep_n: Option<u64>,
-    /// Only images that were made before this.
+    /// Only images created before this time.
     pub before: Option<DateTime<Utc>>,
 }
 
-/// A [`Wish`] whose expressions are compiled.
+/// A [`Wish`] with compiled expressions.
 #[derive(Debug)]
 pub struct Rules {
     delete: Whole,
@@ -49,29 +49,29 @@ pub struct Rules {
 /// A tag whose name matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its id.
+    /// The ID.
     pub id: i64,
-    /// When its image was made, if that is known.
+    /// The creation time of its image, if known.
     pub created_at: Option<DateTime<Utc>>,
 }
 
-/// Why an expression is none.
+/// The reason why an expression is invalid.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Unsound(String);
 
-/// An expression that matches a text from end to end, or not at all.
+/// A regular expression that must match a whole text.
 #[derive(Debug)]
 pub struct Whole(Regex);
 
 impl Whole {
-    /// Compiles an expression, which takes a moment.
+    /// Compiles an expression, which takes noticeable time.
     ///
     /// # Errors
-    /// [`Unsound`] with the reason.
+    /// Returns [`Unsound`] with the reason.
     pub fn compile(expression: &str) -> Result<Self, Unsound> {
         let expression = &*unquoted(expression);
-        // On its own first, so that it does not end the group that it is put into and begin another.
+        // Compile it alone first, so that it cannot close the group that is added below and open another.
         let unicode = compiled(expression)?;
         alike(expression)?;
         build(&format!(r"\A(?:{expression})\z"), unicode)
@@ -79,14 +79,14 @@ impl Whole {
             .map_err(reason)
     }
 
-    /// Whether all of a text matches.
+    /// Returns whether the whole text matches.
     #[must_use]
     pub fn matches(&self, text: &str) -> bool {
         self.0.is_match(text.as_bytes())
     }
 }
 
-/// An expression with all that is quoted, between `\Q` and `\E` or the end, escaped.
+/// Returns an expression with its quoted parts escaped, from `\Q` to `\E` or the end.
 fn unquoted(expression: &str) -> Cow<'_, str> {
     if !expression.contains(r"\Q") {
         return Cow::Borrowed(expression);
@@ -113,8 +113,8 @@ fn unquoted(expression: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// Whether an expression is about more than ASCII. Names of tags are not: without, `\w` and the like mean what they do in RE2,
-/// and what becomes of them is a hundredth of the size.
+/// Returns whether an expression needs Unicode. Tag names are ASCII. Without Unicode, `\w` and similar
+/// classes match as in RE2, and the compiled size is a hundredth.
 fn compiled(expression: &str) -> Result<bool, Unsound> {
     match build(expression, false) {
         Ok(_) => Ok(false),
@@ -123,8 +123,8 @@ fn compiled(expression: &str) -> Result<bool, Unsound> {
     }
 }
 
-/// Refuses what means something else here than in RE2, which takes nearly all characters of a class for themselves: tags that are
-/// to be kept would go.
+/// Refuses syntax with another meaning in RE2, which treats most characters of a class literally. Otherwise
+/// tags that should be retained could be deleted.
 fn alike(expression: &str) -> Result<(), Unsound> {
     let parsed = ParserBuilder::new()
         .nest_limit(DEEPEST)
@@ -135,7 +135,7 @@ fn alike(expression: &str) -> Result<(), Unsound> {
     ast::visit(&parsed, Alike { expression })
 }
 
-/// What is wrong with a repetition, by its sign.
+/// Returns the fault of a repetition, by its operator.
 fn repeated(repetition: &Repetition, sign: &str) -> Option<String> {
     if matches!(*repetition.ast, Ast::Repetition(_)) {
         return Some(format!("bad repetition operator: `{sign}` stands behind another"));
@@ -148,7 +148,7 @@ fn repeated(repetition: &Repetition, sign: &str) -> Option<String> {
     (most > MOST_REPEATED).then(|| format!("bad repetition operator: `{sign}` is more than {MOST_REPEATED}"))
 }
 
-/// The flag that RE2 does not know.
+/// Returns a flag that RE2 does not support.
 fn unknown(flags: &Flags) -> Option<String> {
     let known = |flag: &Flag| {
         matches!(
@@ -161,14 +161,14 @@ fn unknown(flags: &Flags) -> Option<String> {
     others.then(|| "the flags are `i`, `m`, `s` and `U`".to_owned())
 }
 
-/// What is wrong with how a character is written.
+/// Returns the fault of how a character is written.
 fn written(literal: &Literal, text: &str) -> Option<String> {
     match literal.kind {
         LiteralKind::HexFixed(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong)
         | LiteralKind::HexBrace(HexLiteralKind::UnicodeShort | HexLiteralKind::UnicodeLong) => {
             Some(format!("`{text}` is not known: write `\\x{{...}}`"))
         }
-        // A single digit would be what a group before it matched.
+        // A single digit would be a backreference.
         LiteralKind::Octal if text.len() == 2 && text != r"\0" => {
             Some("backreferences are not supported".to_owned())
         }
@@ -176,13 +176,13 @@ fn written(literal: &Literal, text: &str) -> Option<String> {
     }
 }
 
-/// Looks for what RE2 reads otherwise, or refuses.
+/// Visitor that finds syntax with another meaning in RE2.
 struct Alike<'e> {
     expression: &'e str,
 }
 
 impl Alike<'_> {
-    /// What a part is written as.
+    /// Returns the source text of a span.
     fn sent(&self, span: &Span) -> &str {
         let sent = self.expression.get(span.start.offset..span.end.offset);
         sent.unwrap_or_default()
@@ -260,10 +260,10 @@ fn build(expression: &str, unicode: bool) -> Result<Regex, regex::Error> {
         .build()
 }
 
-/// What is wrong with an expression, in one line.
+/// Returns the reason of an error in one line.
 fn reason(error: regex::Error) -> Unsound {
     let text = match error {
-        // The last line says what it is; those before it draw where.
+        // The last line states the reason; the lines before it show the position.
         regex::Error::Syntax(text) => {
             let last = text.lines().last().unwrap_or_default().trim();
             last.strip_prefix("error: ").unwrap_or(last).to_owned()
@@ -274,10 +274,10 @@ fn reason(error: regex::Error) -> Unsound {
 }
 
 impl Rules {
-    /// Compiles what a wish says.
+    /// Compiles the rules.
     ///
     /// # Errors
-    /// [`Unsound`] of the first expression that is not sound.
+    /// Returns [`Unsound`] for the first invalid expression.
     pub fn compile(wish: &Wish) -> Result<Self, Unsound> {
         Ok(Self {
             delete: Whole::compile(&wish.delete)?,
@@ -287,19 +287,19 @@ impl Rules {
         })
     }
 
-    /// Whether a tag of this name may go.
+    /// Returns whether a tag with this name may be deleted.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {
         let kept = |keep: &Whole| keep.matches(name);
         name != LATEST && self.delete.matches(name) && !self.keep.as_ref().is_some_and(kept)
     }
 
-    /// Those tags that go, of all whose names [match](Self::matches). Without the ones that it gave before, it gives the
-    /// same: what was interrupted goes on.
+    /// Returns the tags to delete, out of all whose names [match](Self::matches). Without the tags it
+    /// returned before, it returns the remaining ones, so that an interrupted run can be resumed.
     #[must_use]
     pub fn choose(&self, mut candidates: Vec<Candidate>) -> Vec<i64> {
         if let Some(keep_n) = self.keep_n {
-            // The newest first, and those before them of which it is not known; of the same age, the one that came last.
+            // Newest first, and unknown times before them. Ties are broken by the higher ID.
             candidates.sort_unstable_by_key(|tag| {
                 Reverse((tag.created_at.unwrap_or(DateTime::<Utc>::MAX_UTC), tag.id))
             });

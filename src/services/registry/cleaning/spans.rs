@@ -1,9 +1,10 @@
-//! Spans of time in words, such as `1h`, `2 weeks` or `1month`: a day has 24 hours, a month 30 days, a year 365.
+//! Durations in text form, such as `1h`, `2 weeks` or `1month`: a day has 24 hours, a month 30 days, a year
+//! 365.
 
 use chrono::TimeDelta;
 use jiff::Span;
 
-/// How long a span is; none for what is no span, for no time at all, and for times before.
+/// Parses a duration. Returns `None` if it is invalid, zero or negative.
 #[must_use]
 pub fn parse(text: &str) -> Option<TimeDelta> {
     let span: Span = text.trim().to_lowercase().parse().ok()?;

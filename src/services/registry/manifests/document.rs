@@ -1,4 +1,5 @@
-//! What a manifest says: read once when it is pushed, within bounds, and not believed about anything that can be looked up.
+//! Parser of manifests. They are parsed once when they are pushed, within limits. Claims that can be looked
+//! up are not trusted.
 
 use std::collections::BTreeMap;
 
@@ -9,69 +10,69 @@ use serde_json::json;
 use crate::services::registry::digest::Digest;
 use crate::services::registry::fault::{Code, Fault};
 
-/// An image of the Open Container Initiative.
+/// Media type of an OCI image manifest.
 const OCI_IMAGE: &str = "application/vnd.oci.image.manifest.v1+json";
-/// A list of these.
+/// Media type of an OCI image index.
 const OCI_INDEX: &str = "application/vnd.oci.image.index.v1+json";
-/// An image in the older form.
+/// Media type of a Docker image manifest.
 const DOCKER_IMAGE: &str = "application/vnd.docker.distribution.manifest.v2+json";
-/// A list of these.
+/// Media type of a Docker manifest list.
 const DOCKER_LIST: &str = "application/vnd.docker.distribution.manifest.list.v2+json";
-/// What manifests are called.
+/// All media types of manifests.
 const MANIFESTS: [&str; 4] = [OCI_IMAGE, OCI_INDEX, DOCKER_IMAGE, DOCKER_LIST];
-/// The configurations that say when an image was made.
+/// Media types of configurations with the creation time of an image.
 const CONFIGURATIONS: [&str; 2] = [
     "application/vnd.oci.image.config.v1+json",
     "application/vnd.docker.container.image.v1+json",
 ];
-/// Layers of this kind lie elsewhere and are not pushed.
+/// Layers of this type are stored elsewhere and not pushed.
 const FOREIGN: &str = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip";
-/// Layers whose types begin so are not to be distributed.
+/// Prefix of the types of layers that must not be distributed.
 const NOT_DISTRIBUTED: &str = "application/vnd.oci.image.layer.nondistributable.";
-/// The most things that a manifest names.
+/// Maximum number of references in a manifest.
 const MOST: usize = 1_000;
-/// The longest media type, in bytes.
+/// Maximum length of a media type, in bytes.
 const LONGEST_TYPE: usize = 255;
-/// The longest annotations of a manifest that is about another, in bytes: lists of such repeat them.
+/// Maximum length of the annotations of a manifest with a subject, in bytes. Referrer lists repeat them.
 const LONGEST_ANNOTATIONS: usize = 256 << 10;
 
-/// What a manifest says.
+/// A parsed manifest.
 #[derive(Debug)]
 pub(super) struct Document {
-    /// Its media type.
+    /// The media type.
     pub(super) media_type: String,
-    /// What kind of thing it describes, where it says so.
+    /// The artifact type, if given.
     pub(super) artifact_type: Option<String>,
-    /// The manifest it is about.
+    /// The subject.
     pub(super) subject: Option<Digest>,
-    /// Its annotations as JSON, where it is about another.
+    /// The annotations as JSON, if it has a subject.
     pub(super) annotations: Option<String>,
-    /// What it is made of.
+    /// The content.
     pub(super) parts: Parts,
 }
 
-/// What a manifest is made of.
+/// The content of a manifest.
 #[derive(Debug)]
 pub(super) enum Parts {
-    /// An image: its configuration and its layers, as far as they are pushed.
+    /// An image: its configuration and the layers that are pushed.
     Image {
         /// The configuration.
         config: Digest,
-        /// The configuration is of a kind that says when the image was made.
+        /// Whether the configuration has a type with a creation time.
         dated: bool,
-        /// The layers in their order; one may come again.
+        /// The layers in order; a layer may occur twice.
         layers: Vec<Digest>,
     },
-    /// A list: what it names.
+    /// A list with its children.
     List(Vec<Child>),
 }
 
-/// What a list names.
+/// A child of a list.
 #[derive(Debug)]
 pub(super) struct Child {
-    /// Its digest.
+    /// The digest.
     pub(super) digest: Digest,
-    /// It is called a manifest. Otherwise it may be a blob: caches of builds are lists of layers.
+    /// Whether its type is that of a manifest. Otherwise it may be a blob: build caches are lists of layers.
     pub(super) manifest: bool,
 }
 
@@ -88,10 +89,10 @@ struct Written {
     annotations: Option<Annotations>,
 }
 
-/// What is noted of a manifest: texts by their names, and nothing else, as clients read lists of them so.
+/// Annotations of a manifest. Clients expect only strings in a referrer list.
 pub type Annotations = BTreeMap<String, String>;
 
-/// What is read of a configuration, which is skipped for the rest.
+/// The parsed part of a configuration; other fields are skipped.
 #[derive(Deserialize)]
 struct Configuration {
     created: Option<String>,
@@ -108,10 +109,10 @@ struct Descriptor {
 }
 
 impl Document {
-    /// Reads a manifest that was sent as this media type.
+    /// Parses a manifest that was sent with this media type.
     ///
     /// # Errors
-    /// `MANIFEST_INVALID` with what is wrong; `DIGEST_INVALID` for a digest that is none.
+    /// Returns `MANIFEST_INVALID` with the reason, or `DIGEST_INVALID` for a malformed digest.
     pub(super) fn read(bytes: &[u8], sent_as: &str) -> Result<Self, Fault> {
         let written: Written =
             serde_json::from_slice(bytes).map_err(|error| invalid(format!("the manifest: {error}")))?;
@@ -157,7 +158,7 @@ impl Document {
         }
         Ok(Self {
             media_type: sent_as.to_owned(),
-            // Of an image that does not say what it is, lists tell the type of the configuration.
+            // For an image without an artifact type, lists contain the type of the configuration.
             artifact_type: artifact_type.or(config_type.filter(|kind| !kind.is_empty())),
             subject,
             annotations,
@@ -219,9 +220,9 @@ fn invalid(text: impl Into<std::borrow::Cow<'static, str>>) -> Fault {
     Fault::new(Code::ManifestInvalid, text)
 }
 
-/// When an image was made, by its configuration; none when that does not say, or says the instant that stands for none.
+/// Returns the creation time in the configuration of an image, or `None` if it is absent or the zero time.
 pub(super) fn made_at(config: &[u8]) -> Option<DateTime<Utc>> {
-    // Of an array the first value would be read.
+    // An array would be deserialized by position.
     if !config.trim_ascii_start().starts_with(b"{") {
         return None;
     }
@@ -361,7 +362,7 @@ mod tests {
         let told = |text: &str| made_at(text.as_bytes()).map(|instant| instant.to_rfc3339());
         let some = told(r#"{"created": "2020-02-03T04:05:06.789+02:00"}"#);
         assert_eq!(some.as_deref(), Some("2020-02-03T02:05:06.789+00:00"));
-        // Whatever else is there, and wherever.
+        // Other fields are ignored at any position.
         let among = told(" {\"a\": [[{}, 1e999]], \"created\": \"2020-02-03T04:05:06Z\", \"b\": null}");
         assert_eq!(among.as_deref(), Some("2020-02-03T04:05:06+00:00"));
         for none in [

@@ -1,4 +1,4 @@
-//! Manifests: how they are found, listed and removed. How they come is told in [`push`].
+//! Manifests: lookup, lists and deletion. For uploads see [`push`].
 
 mod document;
 mod pushing;
@@ -22,23 +22,23 @@ pub use document::Annotations;
 pub use pushing::{LARGEST, Pushed, push};
 pub use storage::entities::registry_manifests::Model as Manifest;
 
-/// The most manifests of one list of those that are about another.
+/// Maximum number of manifests in a referrer list.
 pub const PAGE: u64 = 50;
 
-/// What names a manifest.
+/// Reference to a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reference {
     /// A tag.
     Tag(String),
-    /// Its digest.
+    /// A digest.
     Digest(Digest),
 }
 
 impl Reference {
-    /// Reads a reference that something is to have.
+    /// Parses the reference of an upload.
     ///
     /// # Errors
-    /// `DIGEST_INVALID` and `MANIFEST_INVALID` for what can be neither.
+    /// Returns `DIGEST_INVALID` or `MANIFEST_INVALID` if it is neither a digest nor a tag.
     pub fn parse(text: &str) -> Result<Self, Fault> {
         if text.contains(':') {
             return Ok(Self::Digest(Digest::parse(text)?));
@@ -50,10 +50,10 @@ impl Reference {
         }
     }
 
-    /// Reads a reference to something that is there. What cannot be a tag is one that is not.
+    /// Parses the reference of a lookup. An invalid tag name is reported as missing.
     ///
     /// # Errors
-    /// `DIGEST_INVALID` for what should be a digest, `MANIFEST_UNKNOWN` for what cannot be a tag.
+    /// Returns `DIGEST_INVALID` for a malformed digest, and `MANIFEST_UNKNOWN` for an invalid tag name.
     pub fn to_present(text: &str) -> Result<Self, Fault> {
         match text.contains(':') || tags::is_name(text) {
             true => Self::parse(text),
@@ -70,10 +70,10 @@ fn unknown(reference: &Reference) -> Fault {
     Fault::about(Code::ManifestUnknown, "manifest unknown", what)
 }
 
-/// A manifest of a repository and its bytes.
+/// Returns a manifest of a repository with its bytes.
 ///
 /// # Errors
-/// `MANIFEST_UNKNOWN` when there is none.
+/// Returns `MANIFEST_UNKNOWN` if it does not exist.
 pub async fn read(
     backend: &Backend,
     repository_id: i64,
@@ -93,10 +93,10 @@ pub async fn read(
     Ok((manifest, content.ok_or_else(|| unknown(reference))?))
 }
 
-/// Removes a manifest with all its tags. What it is made of stays until it is collected.
+/// Deletes a manifest with all its tags. Its content remains until the garbage collection.
 ///
 /// # Errors
-/// `MANIFEST_UNKNOWN` when there is none, `DENIED` while a list names it.
+/// Returns `MANIFEST_UNKNOWN` if it does not exist, and `DENIED` while a list contains it.
 pub async fn delete(backend: &Backend, repository_id: i64, digest: &Digest) -> Result<(), Fault> {
     let missing = || unknown(&Reference::Digest(digest.clone()));
     let removed = async |transaction: &DatabaseTransaction| {
@@ -114,11 +114,11 @@ pub async fn delete(backend: &Backend, repository_id: i64, digest: &Digest) -> R
     backend.database.transaction(removed).await
 }
 
-/// The manifests of a repository that are about the one with this digest, whether that is there or not, behind the one with
-/// the id `after`: at most [`PAGE`], and whether more follow. Of one type only, where one is given.
+/// Returns the manifests of a repository with this digest as subject, which need not exist, after the one
+/// with the ID `after`. Returns at most [`PAGE`], optionally of one type only, and whether more follow.
 ///
 /// # Errors
-/// Whatever the database reports.
+/// Returns an error if a database query fails.
 pub async fn about(
     backend: &Backend,
     repository_id: i64,

@@ -1,4 +1,4 @@
-//! How a manifest comes: read, looked through for what it needs, and kept as it came.
+//! Upload of a manifest: parsed, checked for its references, and stored unchanged.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -22,27 +22,27 @@ use crate::services::registry::fault::{Code, Fault};
 use crate::services::registry::repositories::{self, Place};
 use crate::services::registry::{blobs, tags};
 
-/// The largest manifest, in bytes.
+/// Maximum size of a manifest, in bytes.
 pub const LARGEST: usize = 4 << 20;
-/// The largest configuration that is looked into, in bytes.
+/// Maximum size of a configuration that is parsed, in bytes.
 const LARGEST_CONFIG: i64 = 4 << 20;
 
-/// What is read at once wherever it is, in bytes.
+/// Maximum size that is processed on the current thread, in bytes.
 const SMALL: usize = 64 << 10;
 
-/// A manifest that was pushed.
+/// An uploaded manifest.
 pub struct Pushed {
-    /// Its digest.
+    /// The digest.
     pub digest: Digest,
-    /// The manifest it is about.
+    /// The subject.
     pub subject: Option<Digest>,
 }
 
-/// Keeps a manifest, and lets the tag name it that it was pushed as. It may name only what the repository has.
+/// Stores a manifest and points the given tag to it. It may refer only to content of the repository.
 ///
 /// # Errors
-/// `MANIFEST_INVALID` for one that makes no sense, `MANIFEST_BLOB_UNKNOWN` for what the repository does not have,
-/// `DIGEST_INVALID` when it is not what it was pushed as.
+/// Returns `MANIFEST_INVALID` if it is invalid, and `MANIFEST_BLOB_UNKNOWN` for missing content. Returns
+/// `DIGEST_INVALID` if it does not match the given digest.
 pub async fn push(
     backend: &Backend,
     place: &Place,
@@ -84,7 +84,7 @@ pub async fn push(
     Ok(Pushed { digest, subject })
 }
 
-/// Does what takes a while with so many bytes where nobody waits for it, unless there are few.
+/// Runs CPU-bound work on a blocking thread, unless the input is small.
 async fn aside<T: Send + 'static>(
     size: usize,
     work: impl FnOnce() -> T + Send + 'static,
@@ -95,8 +95,8 @@ async fn aside<T: Send + 'static>(
     }
 }
 
-/// When the image was made, unless its manifest is there already. That is looked up before the transaction, as it may take a
-/// while; a configuration that is not there is found to be missing in it.
+/// Returns the creation time of the image, unless its manifest exists already. The lookup precedes the
+/// transaction, because it may be slow. A missing configuration is reported in the transaction.
 async fn image_created_at(
     backend: &Backend,
     place: &Place,
@@ -135,7 +135,7 @@ struct Arrival<'a> {
     bytes: Vec<u8>,
 }
 
-/// What a manifest needs of its repository.
+/// References of a manifest within its repository.
 #[derive(Default)]
 struct Needs {
     blobs: BTreeSet<i64>,
@@ -144,7 +144,8 @@ struct Needs {
 }
 
 impl Arrival<'_> {
-    /// The row of the manifest in a repository that is held. One that was there is as good as new.
+    /// Inserts the row of the manifest in a locked repository. For an existing untagged row, restarts its
+    /// grace period.
     async fn keep(&self, transaction: &impl ConnectionTrait, repository_id: i64) -> Result<Model, Fault> {
         let known = by_digest(repository_id, self.digest.as_str())
             .one(transaction)
@@ -234,7 +235,7 @@ impl Arrival<'_> {
 }
 
 impl Needs {
-    /// Adds blobs that the repository must have.
+    /// Adds blobs that the repository must contain.
     async fn add_blobs(
         &mut self,
         db: &impl ConnectionTrait,
@@ -256,7 +257,7 @@ fn missing(digest: &Digest) -> Fault {
     Fault::about(Code::ManifestBlobUnknown, text, digest)
 }
 
-/// Ids and lengths of the blobs that a repository has of these.
+/// Returns the IDs and sizes of these blobs in a repository.
 async fn blobs_of(
     db: &impl ConnectionTrait,
     repository_id: i64,
@@ -278,7 +279,7 @@ async fn blobs_of(
     Ok(blobs.map(|blob| (blob.digest, (blob.id, blob.size))).collect())
 }
 
-/// Ids and total lengths of the manifests that a repository has of these.
+/// Returns the IDs and total sizes of these manifests in a repository.
 async fn manifests_of(
     db: &impl ConnectionTrait,
     repository_id: i64,

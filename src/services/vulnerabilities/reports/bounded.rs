@@ -1,4 +1,4 @@
-//! Values of documents that strangers wrote, each of which takes no more memory than it may.
+//! Size-limited values of untrusted documents.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,19 +6,19 @@ use std::marker::PhantomData;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-/// The beginning of a text, at most so many characters. NUL, which PostgreSQL does not keep, is left out.
+/// The start of a text, up to a number of characters. NUL is removed, because PostgreSQL cannot store it.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Text<const MOST: usize>(pub String);
 
-/// The beginning of a list, at most so many entries.
+/// The start of a list, up to a number of entries.
 #[derive(Debug, Clone)]
 pub struct Few<T, const MOST: usize>(pub Vec<T>);
 
-/// The beginning of an object with free keys, at most so many entries.
+/// The start of an object with arbitrary keys, up to a number of entries.
 #[derive(Debug, Clone)]
 pub struct FewByName<T, const MOST: usize>(pub BTreeMap<String, T>);
 
-/// A value of which nobody says what it must be: a text, a number, or something else.
+/// A value of unspecified type: a text, a number, or any other.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Loose {
     /// A short text.
@@ -29,16 +29,16 @@ pub enum Loose {
     Other,
 }
 
-/// The longest text of a loose value, and of a key, in characters.
+/// Maximum length of a text in a loose value and of a key, in characters.
 const SHORT: usize = 255;
 
-/// The beginning of a text.
+/// Returns the start of a text.
 pub fn cut(text: &str, most: usize) -> String {
     text.chars().filter(|c| *c != '\0').take(most).collect()
 }
 
 impl Loose {
-    /// The text, if it is one.
+    /// Returns the value if it is a text.
     pub fn text(&self) -> Option<&str> {
         match self {
             Self::Text(text) => Some(text),
@@ -46,7 +46,7 @@ impl Loose {
         }
     }
 
-    /// The number, or the one that the text says.
+    /// Returns the value if it is a number or a numeric text.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Number(number) => Some(*number),

@@ -1,4 +1,5 @@
-//! What a report tells of, whatever its format: one form, in which it goes to a file until all of it was read.
+//! Findings of reports in a common form, in which they are stored in a file until the report is parsed
+//! completely.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -10,39 +11,39 @@ use storage::entities::vulnerabilities::{Confidence, ReportType, Severity};
 
 use super::bounded::cut;
 
-/// The longest title, in characters.
+/// Maximum length of a title, in characters.
 pub const LONGEST_TITLE: usize = 255;
-/// The longest description, in characters.
+/// Maximum length of a description, in characters.
 pub const LONGEST_DESCRIPTION: usize = 100_000;
-/// How many results a document may have.
+/// Maximum number of results in a document.
 pub const MOST_RESULTS: usize = 100_000;
 
-/// One of those that a report tells of.
+/// A finding of a report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// What it is known by, in hexadecimal digits.
+    /// The fingerprint in hexadecimal digits.
     pub fingerprint: String,
-    /// What it is, in a line.
+    /// The title.
     pub title: String,
-    /// What it is, at length.
+    /// The description.
     pub description: Option<String>,
-    /// How bad it is.
+    /// The severity.
     pub severity: Severity,
-    /// How sure the scanner is.
+    /// The confidence.
     pub confidence: Confidence,
-    /// What kind of scanner found it.
+    /// The type of the scanner.
     pub report_type: ReportType,
 }
 
 impl Finding {
-    /// A digest of the texts.
+    /// Returns a digest of the texts.
     pub fn text_digest(&self) -> String {
         let description = self.description.as_deref();
         hex::encode(digest(&[&self.title, description.unwrap_or_default()]))
     }
 }
 
-/// A digest of texts, which keeps apart where each ends.
+/// Returns a digest of texts that depends on the boundaries between them.
 pub fn digest(parts: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {
@@ -52,7 +53,7 @@ pub fn digest(parts: &[&str]) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The first line of the first text that has one.
+/// Returns the first non-blank line of these texts, shortened to a title.
 pub fn title<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<String> {
     let mut lines = texts
         .into_iter()
@@ -61,13 +62,13 @@ pub fn title<'a>(texts: impl IntoIterator<Item = Option<&'a str>>) -> Option<Str
     lines.next().map(|line| cut(line.trim_end(), LONGEST_TITLE))
 }
 
-/// A text as a description; none when there is nothing in it.
+/// Returns a text as a description, or `None` if it is blank.
 pub fn description(text: &str) -> Option<String> {
     let text = text.trim();
     (!text.is_empty()).then(|| cut(text, LONGEST_DESCRIPTION))
 }
 
-/// The word for how bad something is.
+/// Parses a severity.
 pub fn severity(word: &str) -> Severity {
     match word.trim().to_lowercase().as_str() {
         "info" => Severity::Info,
@@ -79,7 +80,7 @@ pub fn severity(word: &str) -> Severity {
     }
 }
 
-/// The word for how sure a scanner is.
+/// Parses a confidence.
 pub fn confidence(word: &str) -> Confidence {
     match word.trim().to_lowercase().as_str() {
         "ignore" => Confidence::Ignore,
@@ -92,7 +93,7 @@ pub fn confidence(word: &str) -> Confidence {
     }
 }
 
-/// The word for a kind of scanner, if there is such a kind.
+/// Parses a type of scanner, if it is known.
 pub fn report_type(word: &str) -> Option<ReportType> {
     Some(match word.trim().to_lowercase().as_str() {
         "sast" => ReportType::Sast,
@@ -108,7 +109,7 @@ pub fn report_type(word: &str) -> Option<ReportType> {
     })
 }
 
-/// The word of a kind of scanner.
+/// Returns the name of a type of scanner.
 pub fn word(kind: ReportType) -> &'static str {
     match kind {
         ReportType::Sast => "sast",
@@ -123,7 +124,7 @@ pub fn word(kind: ReportType) -> &'static str {
     }
 }
 
-/// The findings of a report, each once, a line each in a file.
+/// The deduplicated findings of a report, one per line in a file.
 pub struct Findings {
     file: BufWriter<File>,
     known: HashSet<[u8; 32]>,
@@ -132,7 +133,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// None yet, to be written to this file.
+    /// Creates an empty collection that is written to this file.
     pub fn new(file: File) -> Self {
         Self {
             file: BufWriter::new(file),
@@ -142,10 +143,10 @@ impl Findings {
         }
     }
 
-    /// Counts a result, whether it is left out or not.
+    /// Counts a result, including ignored ones.
     ///
     /// # Errors
-    /// When there are too many.
+    /// Returns an error if there are too many.
     pub fn count<E: serde::de::Error>(&mut self) -> Result<(), E> {
         self.results += 1;
         match self.results > MOST_RESULTS {
@@ -154,10 +155,10 @@ impl Findings {
         }
     }
 
-    /// Adds a finding by its digest, unless it is there.
+    /// Adds a finding by its digest, unless it exists.
     ///
     /// # Errors
-    /// When the file cannot be written; [`Self::finish`] says why.
+    /// Returns an error if the file cannot be written; [`Self::finish`] returns the cause.
     pub fn add<E: serde::de::Error>(
         &mut self,
         fingerprint: [u8; 32],
@@ -177,10 +178,10 @@ impl Findings {
         })
     }
 
-    /// The file with all of them, at its start.
+    /// Returns the file with all findings, positioned at its start.
     ///
     /// # Errors
-    /// What the file system said.
+    /// Returns the error of a failed write.
     pub fn finish(self) -> io::Result<File> {
         if let Some(failure) = self.failure {
             return Err(failure);

@@ -1,4 +1,4 @@
-//! Entering what a report tells of: in one transaction, and many at a time.
+//! Stores the findings of a report: in one transaction, many per statement.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,12 +17,12 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::projects;
 
-/// How many are entered by one statement.
+/// Maximum number of findings in one statement.
 const BATCH: usize = 500;
-/// How much of the file one statement takes at most, in bytes; one finding may have more.
+/// Maximum number of bytes of the file in one statement; a single finding may exceed it.
 const BATCH_SIZE: usize = 2 << 20;
 
-/// What is known of a vulnerability that is there.
+/// Columns of an existing vulnerability.
 struct Known {
     text_digest: String,
     severity: Severity,
@@ -31,10 +31,10 @@ struct Known {
     last_edited_at: Option<DateTime<Utc>>,
 }
 
-/// Enters the findings that stand in a file, a line each.
+/// Stores the findings in a file with one per line.
 ///
 /// # Errors
-/// 404 where the project is gone.
+/// Returns `NotFound` if the project was deleted.
 pub async fn keep(backend: &Backend, access: &ProjectAccess, findings: File) -> Result<Outcome> {
     let user_id = access.caller.signed_in()?.id;
     let project_id = access.project.id;
@@ -59,7 +59,7 @@ pub async fn keep(backend: &Backend, access: &ProjectAccess, findings: File) -> 
         .await
 }
 
-/// Enters some, whose project nobody else adds to. Rows that are there and those that are not go into one statement.
+/// Upserts a batch of findings in one statement; the project is locked.
 async fn enter(
     transaction: &DatabaseTransaction,
     project_id: i64,
@@ -114,7 +114,7 @@ async fn enter(
     if rows.is_empty() {
         return Ok(());
     }
-    // The state is none of these: no report opens anything again.
+    // The state is not updated: a report never reopens a vulnerability.
     let change = OnConflict::columns([Column::ProjectId, Column::Fingerprint])
         .update_columns([
             Column::Title,
@@ -135,7 +135,7 @@ async fn enter(
     Ok(())
 }
 
-/// Those of a project that are there already, by their fingerprints.
+/// Returns the existing vulnerabilities of a project, by fingerprint.
 async fn known(
     transaction: &DatabaseTransaction,
     project_id: i64,

@@ -1,8 +1,10 @@
-//! Reports of scanners, which bring vulnerabilities: SARIF 2.1.0, and the security reports of the reference service.
+//! Scanner reports that create vulnerabilities: SARIF 2.1.0, and the security reports of the reference
+//! service.
 //!
-//! A report may be large, so that it is nowhere in memory as a whole. It is read twice from the file that the body became: first
-//! for what it is and for the rules of SARIF, which may stand behind the results; then for the results, which go to another
-//! file in one form ([`finding`]). Only when all of it made sense is it entered ([`keeping`]), in one transaction.
+//! A report may be large, so it is never in memory as a whole. The body is stored in a file and parsed twice.
+//! The first pass determines the format and the rules of SARIF, which may follow the results. The second pass
+//! converts the results to a common form ([`finding`]) in another file. Only a completely valid report is
+//! stored ([`keeping`]), in one transaction.
 
 mod bounded;
 mod finding;
@@ -28,24 +30,25 @@ use crate::services::Backend;
 use crate::services::access::ProjectAccess;
 use crate::services::uploads::UploadedFile;
 
-/// The version of SARIF that is read.
+/// The supported version of SARIF.
 const SARIF: &str = "2.1.0";
 
-/// What became of a report.
+/// Result of a report.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// How many vulnerabilities are new.
+    /// Number of new vulnerabilities.
     pub created: i64,
-    /// How many were there, and are reported in another way.
+    /// Number of existing vulnerabilities that changed.
     pub updated: i64,
-    /// How many were there as they are reported.
+    /// Number of existing vulnerabilities without a change.
     pub unchanged: i64,
 }
 
-/// Takes a report as a whole, or not at all.
+/// Processes a report atomically.
 ///
 /// # Errors
-/// 400 for a document that is no JSON, none of the formats, breaks its own or is too much; 404 where the project is gone.
+/// Returns a validation error if the document is not JSON, has an unknown or invalid format or exceeds a
+/// limit. Returns `NotFound` if the project was deleted.
 pub async fn take(backend: &Backend, access: &ProjectAccess, report: UploadedFile) -> Result<Outcome> {
     let spool = backend.objects.spool().map_err(Error::internal)?;
     let file = report.file.into_std().await;
@@ -54,7 +57,7 @@ pub async fn take(backend: &Backend, access: &ProjectAccess, report: UploadedFil
     keeping::keep(backend, access, findings).await
 }
 
-/// Reads a report; its findings, each once, are in the file that is answered.
+/// Parses a report and returns a file with its deduplicated findings.
 fn read(mut report: File, spool: File) -> Result<File> {
     let mut findings = Findings::new(spool);
     let mut head = Head::default();
@@ -69,19 +72,19 @@ fn read(mut report: File, spool: File) -> Result<File> {
             parse(&mut report, &Trail::default(), &mut all)
         }
     };
-    // A disk that is full is no fault of the document.
+    // A failed write is an internal error, not a fault of the document.
     let file = findings.finish().map_err(Error::internal)?;
     read.map(|()| file)
 }
 
-/// What a document is.
+/// Format of a document.
 enum Format {
     Sarif,
-    /// Of this kind, unless a vulnerability says another.
+    /// A security report with this default type of scanner.
     Security(Option<ReportType>),
 }
 
-/// What is to be known of a document before its results are read.
+/// Data of a document that the parser of its results needs.
 #[derive(Default)]
 struct Head {
     version: Option<Loose>,
@@ -111,7 +114,7 @@ impl Head {
     }
 }
 
-/// The scan of a security report.
+/// The `scan` object of a security report.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
 struct Scan {

@@ -1,4 +1,4 @@
-//! Reading JSON from a file bit by bit: an object entry by entry and a list item by item, with the place where it is.
+//! Streaming JSON parser: reads objects by entry and lists by item, and tracks the position.
 
 use std::cell::RefCell;
 use std::fmt::{self, Write as _};
@@ -11,23 +11,23 @@ use serde_json::error::Category;
 use super::bounded::cut;
 use crate::error::{Error, Result};
 
-/// How much of the file is in memory at a time, in bytes.
+/// Size of the read buffer, in bytes.
 const PIECE: usize = 64 << 10;
-/// The longest text that a document may have, in bytes as they are sent.
+/// Maximum length of a text in a document, in encoded bytes.
 pub const LONGEST_TEXT: usize = 4 << 20;
-/// How deep a document may nest.
+/// Maximum nesting of a document.
 pub const DEEPEST: usize = 100;
-/// How much of what a fault says is told, in characters: it repeats what stands in the document.
+/// Maximum length of a fault message in an error, in characters, because it quotes the document.
 const LONGEST_FAULT: usize = 200;
-/// What programs of Windows put before a text.
+/// The UTF-8 byte order mark that Windows programs add.
 const BYTE_ORDER_MARK: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// Something that is read entry by entry.
+/// An object that is read by entry.
 pub trait Object {
-    /// The keys that it knows; others are passed over.
+    /// The supported keys; others are skipped.
     const KEYS: &'static [&'static str];
 
-    /// Reads the value of one of them.
+    /// Reads the value of a supported key.
     fn entry<'de, A: MapAccess<'de>>(
         &mut self,
         key: &'static str,
@@ -36,13 +36,13 @@ pub trait Object {
     ) -> Result<(), A::Error>;
 }
 
-/// Something that is read item by item.
+/// A list that is read by item.
 pub trait List {
-    /// Reads the next item; false when there is none.
+    /// Reads the next item; returns false at the end.
     fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, trail: &Trail) -> Result<bool, A::Error>;
 }
 
-/// Where in a document the reader is; where it broke off, when it did.
+/// Current position in a document; after an error, the position of the error.
 #[derive(Debug, Default)]
 pub struct Trail(RefCell<Vec<Step>>);
 
@@ -53,7 +53,7 @@ enum Step {
 }
 
 impl Trail {
-    /// What is read at a step. A failure leaves the trail where it is.
+    /// Reads a value at a step. An error leaves the trail at that step.
     fn at<T, E>(&self, step: Step, read: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.0.borrow_mut().push(step);
         let value = read()?;
@@ -61,7 +61,7 @@ impl Trail {
         Ok(value)
     }
 
-    /// The attribute at the root of the document.
+    /// Returns the attribute at the root of the document.
     fn attribute(&self) -> &'static str {
         match self.0.borrow().first() {
             Some(Step::Key(key)) => key,
@@ -69,11 +69,11 @@ impl Trail {
         }
     }
 
-    /// The place as a JSON pointer.
+    /// Returns the position as a JSON pointer.
     fn pointer(&self) -> String {
         let mut pointer = String::new();
         for step in self.0.borrow().iter() {
-            // Writing to a text does not fail.
+            // Writing to a `String` does not fail.
             let _ = match step {
                 Step::Key(key) => write!(pointer, "/{key}"),
                 Step::Index(index) => write!(pointer, "/{index}"),
@@ -83,22 +83,22 @@ impl Trail {
     }
 }
 
-/// Reads an object or a list into what knows it.
+/// Deserializes an object or a list into its reader.
 pub struct Entries<'a, T> {
     into: &'a mut T,
     trail: &'a Trail,
 }
 
-/// The same for lists.
+/// Deserializes a list into its reader.
 pub struct Each<'a, T>(Entries<'a, T>);
 
 impl<'a, T> Entries<'a, T> {
-    /// Of an object.
+    /// Creates a deserializer of an object.
     pub fn of(into: &'a mut T, trail: &'a Trail) -> Self {
         Self { into, trail }
     }
 
-    /// Of a list.
+    /// Creates a deserializer of a list.
     pub fn each(into: &'a mut T, trail: &'a Trail) -> Each<'a, T> {
         Each(Self { into, trail })
     }
@@ -141,7 +141,7 @@ impl<'de, T: List> DeserializeSeed<'de> for Each<'_, T> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        // Null is a list of nothing.
+        // Null is an empty list.
         deserializer.deserialize_any(self)
     }
 }
@@ -167,7 +167,7 @@ impl<'de, T: List> Visitor<'de> for Each<'_, T> {
     }
 }
 
-/// Which of the known keys a key is.
+/// Deserializes a key to one of the supported keys.
 struct Known(&'static [&'static str]);
 
 impl<'de> DeserializeSeed<'de> for Known {
@@ -190,10 +190,11 @@ impl Visitor<'_> for Known {
     }
 }
 
-/// Reads a document from its beginning into what knows it.
+/// Parses a document from its start.
 ///
 /// # Errors
-/// 400 for what is no JSON or does not fit, with the place; 500 when the file cannot be read.
+/// Returns a validation error with the position if the document is invalid, and `Internal` if the file cannot
+/// be read.
 pub fn parse(file: &mut File, trail: &Trail, into: &mut impl Object) -> Result<()> {
     begin(file).map_err(Error::internal)?;
     let reader = BufReader::with_capacity(PIECE, Guard::new(file));
@@ -203,7 +204,7 @@ pub fn parse(file: &mut File, trail: &Trail, into: &mut impl Object) -> Result<(
     read.map_err(|error| refusal(error, trail))
 }
 
-/// Goes to where the text of a file begins.
+/// Moves to the start of the text in a file, after the byte order mark.
 fn begin(file: &mut File) -> io::Result<()> {
     file.rewind()?;
     let mut mark = Vec::with_capacity(BYTE_ORDER_MARK.len());
@@ -217,7 +218,7 @@ fn begin(file: &mut File) -> io::Result<()> {
 fn refusal(error: serde_json::Error, trail: &Trail) -> Error {
     let (what, place) = parts(&error);
     match (error.classify(), error.io_error_kind()) {
-        // What the guard says.
+        // Limits enforced by `Guard`.
         (Category::Io, Some(ErrorKind::InvalidData)) => Error::parameter(what),
         (Category::Io, _) => Error::internal(error),
         (Category::Data, _) => {
@@ -231,7 +232,7 @@ fn refusal(error: serde_json::Error, trail: &Trail) -> Error {
     }
 }
 
-/// What is wrong, in short, and where.
+/// Returns a short reason and the position of an error.
 fn parts(error: &serde_json::Error) -> (String, String) {
     let place = format!(" at line {} column {}", error.line(), error.column());
     let whole = error.to_string();
@@ -239,11 +240,11 @@ fn parts(error: &serde_json::Error) -> (String, String) {
     (cut(what, LONGEST_FAULT), place)
 }
 
-/// Refuses what the parser would hold in memory whatever its size: texts, and the brackets around what is passed over.
+/// Reader that limits what the parser buffers regardless of size: texts, and the nesting of skipped values.
 struct Guard<R> {
     inner: R,
     depth: usize,
-    /// The bytes of the text that it is in.
+    /// Length of the current text in bytes, if inside one.
     text: Option<usize>,
     escaped: bool,
 }

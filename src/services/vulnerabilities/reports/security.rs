@@ -1,4 +1,4 @@
-//! Security reports of the reference service, of any version that calls things by these names.
+//! Security reports of the reference service, of any version with these field names.
 
 use serde::Deserialize;
 use serde::de::{Error as _, MapAccess, SeqAccess};
@@ -32,7 +32,7 @@ struct Identifier {
     value: Option<Text<1_000>>,
 }
 
-/// Where it is: in a file, in a package of an image, at an address, or where a program broke down.
+/// The location: in a file, in a package of an image, at an address, or at a crash.
 #[derive(Deserialize)]
 #[serde(expecting = "a location")]
 struct Location {
@@ -70,7 +70,7 @@ struct Commit {
     sha: Option<Text<255>>,
 }
 
-/// A text, or nothing.
+/// Returns a text, or an empty one.
 fn plain<const MOST: usize>(text: Option<&Text<MOST>>) -> &str {
     text.map(|text| text.0.as_str()).unwrap_or_default()
 }
@@ -87,7 +87,7 @@ impl Vulnerability {
         ])
     }
 
-    /// What it says at length, with what is to be done.
+    /// Returns the description with the solution.
     fn description(&self) -> Option<String> {
         let text = match plain(self.description.as_ref()) {
             "" => plain(self.message.as_ref()),
@@ -100,7 +100,8 @@ impl Vulnerability {
         }
     }
 
-    /// What it is known by: what it is, where it is, and who looks for such things.
+    /// Returns the fingerprint, which is based on the identity and the location of the finding and the type
+    /// of the scanner.
     fn fingerprint(&self, kind: ReportType, title: &str) -> [u8; 32] {
         let identifier = self.identifiers.as_ref().and_then(|all| all.0.first());
         let named = identifier.filter(|one| one.value.is_some() || one.name.is_some());
@@ -158,7 +159,8 @@ pub struct Vulnerabilities<'a> {
 }
 
 impl<'a> Vulnerabilities<'a> {
-    /// Into these findings; of this kind of scanner, where the document says one for all.
+    /// Creates a reader that adds to these findings, with the type of scanner that the document states for
+    /// all, if any.
     pub fn new(kind: Option<ReportType>, findings: &'a mut Findings) -> Self {
         Self { kind, findings }
     }

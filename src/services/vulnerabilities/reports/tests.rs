@@ -1,4 +1,4 @@
-//! What readers make of documents, without a server around them.
+//! Tests of the parsers, without a server.
 
 use std::io::{Read, Write};
 
@@ -9,7 +9,7 @@ use super::read;
 use super::reading::{DEEPEST, LONGEST_TEXT};
 use crate::error::{Error, Result};
 
-/// The findings of a document.
+/// Returns the findings of a document.
 fn findings(document: &[u8]) -> Result<Vec<Finding>> {
     let mut report = tempfile::tempfile().expect("a file");
     report.write_all(document).expect("a document");
@@ -62,7 +62,7 @@ fn arguments_stand_where_their_numbers_do() {
     assert_eq!(said("{{0}} {0}", json!(["x"])), "{0} x");
     assert_eq!(said("{0}", json!(["{0}{1}"])), "{0}{1}");
     assert_eq!(said("{0} {{}}", json!([])), "{0} {{}}");
-    // However often something is repeated, there is an end.
+    // Repetitions are limited by the maximum length.
     let much = said(&"{0}".repeat(100_000), json!(["ä".repeat(4_000)]));
     assert_eq!(much.chars().count(), 100_000);
 }
@@ -75,7 +75,7 @@ fn what_would_take_memory_without_end_is_refused() {
     assert!(fault(quoted.as_bytes()).contains("has more than 4 MiB"));
     let deep = format!("{{\"x\": {}", "[".repeat(DEEPEST));
     assert!(fault(deep.as_bytes()).contains("nests deeper than 100"));
-    // Brackets in texts are none.
+    // Brackets inside texts do not count.
     let flat =
         json!({"version": "2.1.0", "runs": [], "x": "[{".repeat(DEEPEST), "y": ["\\\"[".repeat(DEEPEST)]});
     assert_eq!(findings(flat.to_string().as_bytes()).expect("findings"), []);

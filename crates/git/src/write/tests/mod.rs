@@ -1,4 +1,4 @@
-//! Commits of actions on real repositories, judged by the `git` program.
+//! Commits from actions on real repositories, checked by the `git` program.
 
 mod races;
 
@@ -246,7 +246,7 @@ async fn first_commit_makes_its_branch_the_default() {
     assert_eq!((made.branch_created, made.old), (true, None));
     assert_eq!(repository.default_branch().await.unwrap(), "dev");
     assert!(repository.commit(made.commit).await.unwrap().parents.is_empty());
-    // From now on a branch has to exist, or to be started from another.
+    // From here on a branch must exist, or the commit must start from another branch.
     let next = repository
         .commit_actions(request("main", vec![create("b", "1")]))
         .await;
@@ -288,7 +288,7 @@ async fn starts_where_it_is_told_and_forces_only_when_told() {
         .unwrap();
     assert_eq!((made.branch_created, made.old), (false, Some(before)));
     assert_eq!(repository.commit(made.commit).await.unwrap().parents, [first]);
-    // The branch itself as its start is no other start, and force without one only appends.
+    // The branch itself as start point is the same as none, and force without a start point only appends.
     let made = repository
         .commit_actions(from("main", Start::Branch("main".into()), false))
         .await
@@ -364,7 +364,7 @@ async fn compares_the_last_commit_that_touched_the_file() {
         last_commit_id: Some(last.to_string()),
     };
     for (path, last) in [("a", second), ("b", first)] {
-        // Found out before anything is applied: the first action would fail too.
+        // Checked before anything is applied: the first action would fail too.
         let result = commit(repository, vec![delete("nope"), with(path, last)]).await;
         let expected = ActionError::FileChanged(path.into());
         assert!(matches!(result, Err(Error::Action(found)) if found == expected));

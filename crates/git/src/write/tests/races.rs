@@ -1,11 +1,11 @@
-//! Writers that meet: in one process, in several, and with pushes.
+//! Concurrent writers in one process, in several processes, and with pushes.
 
 use super::super::{Base, CommitRequest, CommitResult, ObjectBatch, build, publish};
 use super::{commit, create, listing, request};
 use crate::testing::{self, Fixture};
 use crate::{Error, Result, Store, Window};
 
-/// The last part of a commit, on a base that was found before.
+/// Runs the last part of a commit on a base that was determined earlier.
 fn finish(git: &git2::Repository, request: &CommitRequest, base: &Base) -> Result<CommitResult> {
     let mut batch = ObjectBatch::default();
     let commit = build(git, request, base, &[], &mut batch)?;
@@ -108,7 +108,7 @@ async fn several_processes_lose_no_commit() {
     let fixture = Fixture::new("main").await;
     let mut tasks = tokio::task::JoinSet::new();
     for process in 0..3 {
-        // A store of its own shares nothing with the others but the files, as another process would.
+        // A separate store shares only the files with the others, like another process.
         let repository = Store::new(fixture.root.path(), 2)
             .unwrap()
             .repository(&fixture.id);

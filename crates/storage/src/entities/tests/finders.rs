@@ -1,4 +1,4 @@
-//! Lookups by the words of a caller.
+//! Lookups by client input.
 
 use chrono::{Days, SubsecRound, TimeDelta};
 use sea_orm::{ActiveEnum, ActiveValue::Set, EntityTrait, Iterable};

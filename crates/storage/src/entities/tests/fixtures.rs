@@ -1,4 +1,4 @@
-//! Rows for tests, made with as few words as possible.
+//! Helpers that create rows for tests.
 
 use chrono::NaiveDate;
 use sea_orm::{ActiveValue::Set, DbErr, EntityTrait};
@@ -11,19 +11,19 @@ use crate::{
     },
 };
 
-/// The day on which tests take place.
+/// The current date in tests.
 pub(crate) fn today() -> NaiveDate {
     NaiveDate::from_ymd_opt(2026, 11, 21).unwrap()
 }
 
-/// A user and their personal namespace.
+/// A user with their personal namespace.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Person {
     pub(crate) id: i64,
     pub(crate) personal: i64,
 }
 
-/// Makes rows in one database.
+/// Creates rows in a database.
 pub(crate) struct World<'a>(&'a Database);
 
 pub(crate) fn user_row(username: &str) -> users::ActiveModel {
@@ -62,7 +62,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A group by its whole path, whose parent must exist.
+    /// Creates a group by its full path, whose parent must exist.
     pub(crate) async fn group(&self, full_path: &str, visibility: Visibility) -> i64 {
         self.try_group(full_path, visibility).await.unwrap()
     }
@@ -96,7 +96,7 @@ impl<'a> World<'a> {
             .await
     }
 
-    /// A private project in the namespace with this path.
+    /// Creates a private project in the namespace with this path.
     pub(crate) async fn project(&self, namespace: &str, name: &str) -> i64 {
         let namespace = namespaces::by_full_path(self.0.read(), namespace)
             .await

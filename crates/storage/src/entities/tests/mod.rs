@@ -1,4 +1,4 @@
-//! Behaviour of the models and finders on both databases.
+//! Behavior of the models and finders on both databases.
 
 mod access;
 mod finders;

@@ -100,7 +100,7 @@ fn what_is_no_expression_is_refused_with_a_reason_of_one_line() {
         (r"[a-\U00000076]", r"`\U00000076` is not known: write `\x{...}`"),
         (r"\u{76}", r"`\u{76}` is not known: write `\x{...}`"),
         ("(?x)a #", "the flags are `i`, `m`, `s` and `U`"),
-        // Plain text to RE2.
+        // Literal text in RE2.
         ("v{,3}", "repetition quantifier expects a valid decimal"),
     ] {
         let error = Whole::compile(expression).expect_err(expression);
@@ -167,7 +167,7 @@ fn the_nastiest_expressions_take_time_in_proportion_to_their_size() {
         for _ in 0..100 {
             assert!(!rules.matches(&name), "{expression}");
         }
-        // A machine that tries all ways would not end before the sun does.
+        // A backtracking engine would take astronomical time.
         assert!(
             begun.elapsed() < Duration::from_secs(60),
             "{expression}: {:?}",
@@ -254,12 +254,12 @@ fn what_is_not_old_enough_stays_and_so_does_what_tells_no_age() {
         keep_n: Some(1),
         ..old
     };
-    // The newest of all that match is kept, not the newest of those that are old.
+    // The newest of all matching tags is retained, not the newest of the old ones.
     assert_eq!(chosen(&both, &[Some(1), Some(2), Some(3)]), [1, 2]);
     assert_eq!(chosen(&both, &[Some(1), Some(2)]), [1]);
 }
 
-/// The same rules, in the plainest words: each is applied to all that the one before has left.
+/// Reference implementation of the same rules: each rule filters the result of the one before.
 fn model(
     wish: &Wish,
     tags: &[(i64, String, Option<DateTime<Utc>>)],
@@ -283,10 +283,10 @@ fn model(
     left.iter().map(|tag| tag.0).collect()
 }
 
-/// Whether a name is meant.
+/// Predicate on names.
 type Meaning = fn(&str) -> bool;
 
-/// Expressions, and what they mean.
+/// Expressions with equivalent predicates.
 const MEANINGS: [(&str, Meaning); 6] = [
     (".*", |_| true),
     ("v.*", |name| name.starts_with('v')),
@@ -344,7 +344,7 @@ fn any_choice_is_that_of_the_plain_rules_and_bears_an_interruption() {
         wanted.sort_unstable();
         let whole = choose(&[]);
         assert_eq!(whole, wanted, "round {round}: {asked:?} {tags:?}");
-        // Killed after some, it takes the others, and no more.
+        // After an interruption, the remaining tags are selected and no others.
         let (gone, rest) = whole.split_at(random.random_range(0..=whole.len()));
         assert_eq!(choose(gone), rest, "round {round}: {asked:?} {tags:?}");
     }

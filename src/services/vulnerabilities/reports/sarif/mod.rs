@@ -13,10 +13,10 @@ use super::bounded::{Few, FewByName, Text};
 use super::finding::{self, Finding, Findings, LONGEST_DESCRIPTION, digest, word};
 use super::reading::{Entries, List, Object, Trail};
 
-/// How many arguments of a message, and how many fingerprints of a result, are looked at.
+/// Maximum number of arguments of a message and of fingerprints of a result.
 const MOST: usize = 100;
 
-/// What producers say of a result.
+/// A result as reported by a scanner.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase", expecting = "a result")]
 struct Reported {
@@ -100,7 +100,7 @@ struct Suppression {
 }
 
 impl Reported {
-    /// Whether it tells of something that is there and was not accepted.
+    /// Returns whether the result is a failure that exists and is not suppressed.
     fn counts(&self) -> bool {
         let says = |text: &Option<Text<64>>, word: &str| text.as_ref().is_some_and(|text| text.0 == word);
         let fails = self.kind.is_none() || says(&self.kind, "fail");
@@ -111,7 +111,7 @@ impl Reported {
         fails && !suppressed && !says(&self.baseline_state, "absent")
     }
 
-    /// The tool, or the extension of it, whose rule it is by.
+    /// Returns the tool or extension that defines its rule.
     fn component<'a>(&self, run: &'a Run) -> &'a Component {
         let Some(named) = self.rule.as_ref().and_then(|rule| rule.tool_component.as_ref()) else {
             return &run.driver;
@@ -134,7 +134,7 @@ impl Reported {
         own.map(|id| id.0.as_str())
     }
 
-    /// The rule that it is by; none where the document says nothing of it.
+    /// Returns its rule, or `None` if the document does not define it.
     fn rule<'a>(&self, component: &'a Component) -> Option<&'a Rule> {
         let index = self.rule.as_ref().and_then(|rule| rule.index).or(self.rule_index);
         let by_index = index.and_then(|index| component.rules.get(usize::try_from(index).ok()?));
@@ -171,7 +171,7 @@ impl Reported {
         let own = self.level.as_ref().map(|level| level.0.as_str());
         match own.or_else(|| rule?.level.as_deref()) {
             Some("error") => Severity::High,
-            // What says nothing is a warning.
+            // The default level is a warning.
             None | Some("warning") => Severity::Medium,
             Some("note") => Severity::Low,
             Some("none") => Severity::Info,
@@ -195,7 +195,7 @@ impl Reported {
         }
     }
 
-    /// Where it is: the file, and the place in it.
+    /// Returns the file and the position in it.
     fn place(&self, run: &Run) -> (String, String) {
         let location = self.locations.as_ref().and_then(|all| all.0.first());
         let physical = location.and_then(|one| one.physical_location.as_ref());
@@ -213,7 +213,7 @@ impl Reported {
         (uri.unwrap_or_default(), logical)
     }
 
-    /// What it is known by: what the producer says, or where it is.
+    /// Returns the fingerprint, which is based on the fingerprints of the scanner, otherwise on the location.
     fn fingerprint(&self, run: &Run, rule: &str, text: &str) -> [u8; 32] {
         let (uri, place) = self.place(run);
         let said = |all: &Option<FewByName<Text<1_000>, MOST>>| {
@@ -235,7 +235,7 @@ impl Reported {
             parts.extend(all.iter().map(String::as_str));
         } else {
             parts.extend(["place", &uri, &place]);
-            // What is nowhere is told apart by what is said of it.
+            // Results without a location are distinguished by their text.
             if uri.is_empty() && place.is_empty() {
                 parts.push(text);
             }
@@ -266,7 +266,8 @@ impl std::fmt::Display for Region {
     }
 }
 
-/// A message with its arguments where their numbers stand (`{0}`); what is more than a description may have is left out.
+/// Replaces the placeholders of a message (`{0}`) by its arguments. Text beyond the maximum length of a
+/// description is omitted.
 fn filled(text: &str, arguments: &[Text<4_000>]) -> String {
     let mut filled = String::new();
     let mut rest = text;
@@ -288,7 +289,7 @@ fn filled(text: &str, arguments: &[Text<4_000>]) -> String {
             }
             _ => {
                 filled.push_str(&from[..1]);
-                // Twice is once, and means the bracket itself.
+                // A doubled bracket is an escaped bracket.
                 let twice = from.starts_with("{{") || from.starts_with("}}");
                 &from[if twice { 2 } else { 1 }..]
             }
@@ -298,7 +299,7 @@ fn filled(text: &str, arguments: &[Text<4_000>]) -> String {
     filled
 }
 
-/// What a result tells of, added to the findings.
+/// Adds a result to the findings.
 fn enter<E: serde::de::Error>(result: &Reported, run: &Run, findings: &mut Findings) -> Result<(), E> {
     let component = result.component(run);
     let rule = result.rule(component);
@@ -324,7 +325,7 @@ fn enter<E: serde::de::Error>(result: &Reported, run: &Run, findings: &mut Findi
     })
 }
 
-/// Reads the results of a document, whose rules are known.
+/// Reads the results of a document whose rules are known.
 pub struct Results<'a> {
     rules: &'a Rules,
     findings: &'a mut Findings,
@@ -332,7 +333,7 @@ pub struct Results<'a> {
 }
 
 impl<'a> Results<'a> {
-    /// Into these findings.
+    /// Creates a reader that adds to these findings.
     pub fn new(rules: &'a Rules, findings: &'a mut Findings) -> Self {
         Self {
             rules,
@@ -357,7 +358,7 @@ impl Object for Results<'_> {
 
 impl List for Results<'_> {
     fn item<'de, A: SeqAccess<'de>>(&mut self, list: &mut A, trail: &Trail) -> Result<bool, A::Error> {
-        // There is none more when all were read.
+        // After the last run the list is at its end, so any run serves here.
         let run = self.rules.runs.get(self.next).or(self.rules.runs.last());
         let Some(run) = run else {
             return Ok(list.next_element::<IgnoredAny>()?.is_some());

@@ -1,4 +1,4 @@
-//! What the results of SARIF refer to: tools, their rules, files, and texts by their names.
+//! Definitions that SARIF results refer to: tools, rules, files and message strings.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -10,23 +10,23 @@ use super::super::bounded::{FewByName, Loose, Text};
 use super::super::finding::report_type;
 use super::super::reading::{Entries, List, Object, Trail};
 
-/// How many runs a document may have.
+/// Maximum number of runs in a document.
 const MOST_RUNS: usize = 1_000;
-/// How many extensions the tools of a document may have.
+/// Maximum number of tool extensions in a document.
 const MOST_EXTENSIONS: usize = 1_000;
-/// How many rules a document may have.
+/// Maximum number of rules in a document.
 const MOST_RULES: usize = 50_000;
-/// How many texts by name are kept of a rule or tool.
+/// Maximum number of message strings of a rule or tool.
 const MOST_STRINGS: usize = 100;
-/// How much text may be kept of all this, in bytes, each thing counted as a little text of its own.
+/// Maximum total size of these definitions in bytes; each definition counts as a short text itself.
 const MOST_TEXT: usize = 16 << 20;
-/// What a thing counts for beside its texts, in bytes.
+/// Size that a definition adds to its texts, in bytes.
 const THING: usize = 64;
 
-/// What the results refer to, run by run.
+/// Definitions, by run.
 #[derive(Debug, Default)]
 pub struct Rules {
-    /// The runs, in the order of the document.
+    /// The runs in document order.
     pub runs: Vec<Run>,
     budget: Budget,
 }
@@ -34,55 +34,55 @@ pub struct Rules {
 /// A run of a scanner.
 #[derive(Debug)]
 pub struct Run {
-    /// The tool itself.
+    /// The tool.
     pub driver: Component,
-    /// What extends the tool.
+    /// The extensions of the tool.
     pub extensions: Vec<Component>,
-    /// Where the files are that it looked at.
+    /// Addresses of the scanned files.
     pub artifacts: Vec<String>,
-    /// What kind of scanner it is.
+    /// The type of the scanner.
     pub report_type: ReportType,
 }
 
-/// A tool, or what extends one.
+/// A tool or a tool extension.
 #[derive(Debug, Default)]
 pub struct Component {
-    /// What it is called.
+    /// The name.
     pub name: String,
-    /// What it is known by.
+    /// The GUID.
     pub guid: Option<String>,
-    /// Its rules, in the order of the document.
+    /// The rules in document order.
     pub rules: Vec<Rule>,
-    /// Texts that all its rules share.
+    /// Message strings shared by all rules.
     pub strings: BTreeMap<String, String>,
     by_id: HashMap<String, usize>,
 }
 
-/// What is known of a rule.
+/// A rule.
 #[derive(Debug, Default)]
 pub struct Rule {
-    /// What results name it by.
+    /// The ID.
     pub id: String,
-    /// What it is called.
+    /// The name.
     pub name: Option<String>,
-    /// What it is about, in short.
+    /// The short description.
     pub short: Option<String>,
-    /// What it is about.
+    /// The full description.
     pub full: Option<String>,
-    /// Texts of its results.
+    /// The message strings of its results.
     pub strings: BTreeMap<String, String>,
-    /// How bad its results are.
+    /// The level of its results.
     pub level: Option<String>,
-    /// How sure its results are, from 0 to 100.
+    /// The rank of its results, from 0 to 100.
     pub rank: Option<f64>,
-    /// How bad its results are, from 0 to 10.
+    /// The severity of its results, from 0 to 10.
     pub security_severity: Option<f64>,
-    /// How sure its results are, in a word.
+    /// The precision of its results.
     pub precision: Option<String>,
 }
 
 impl Component {
-    /// A rule by its name; one that stands below another's by that one's (`CA1000/1`).
+    /// Returns a rule by its ID; a hierarchical ID (`CA1000/1`) falls back to its parent.
     pub fn rule(&self, id: &str) -> Option<&Rule> {
         let above = id.rsplit_once('/').map(|(above, _)| above);
         let found = self.by_id.get(id).or_else(|| self.by_id.get(above?));
@@ -95,7 +95,7 @@ impl Component {
     }
 }
 
-/// What may still be kept.
+/// The remaining limits.
 #[derive(Debug, Default)]
 struct Budget {
     rules: usize,
@@ -116,7 +116,7 @@ impl Budget {
     }
 }
 
-/// A text in a form of SARIF.
+/// A multiformat message string.
 #[derive(Deserialize)]
 #[serde(expecting = "an object with a text")]
 struct Multiform<const MOST: usize> {
@@ -152,7 +152,7 @@ struct Configuration {
     rank: Option<f64>,
 }
 
-/// What producers add to rules, results and runs, of which nobody says what it must be.
+/// A property bag of a rule, result or run, with values of unspecified type.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
 pub struct Properties {
@@ -163,7 +163,7 @@ pub struct Properties {
 }
 
 impl Properties {
-    /// How bad it is, from 0 to 10.
+    /// Returns the severity, from 0 to 10.
     pub fn security_severity(&self) -> Option<f64> {
         let number = self.security_severity.as_ref()?.number()?;
         (0.0..=10.0).contains(&number).then_some(number)
@@ -363,13 +363,13 @@ struct Artifact {
     location: Option<ArtifactLocation>,
 }
 
-/// Where a file is, or which of the list of the run.
+/// The location of a file, by address or by its index in the run.
 #[derive(Deserialize)]
 #[serde(expecting = "an object")]
 pub struct ArtifactLocation {
-    /// Where it is.
+    /// The address.
     pub uri: Option<Text<4_000>>,
-    /// Its index in the list.
+    /// The index.
     pub index: Option<i64>,
 }
 
